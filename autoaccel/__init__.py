@@ -1,0 +1,33 @@
+"""autoaccel finds out by measuring which settings make a PyTorch training faster, and proves it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Recipe", "Training", "apply", "autotune"]
+
+if TYPE_CHECKING:
+    from autoaccel.api import apply, autotune
+    from autoaccel.records.recipe import Recipe
+    from autoaccel.runtime.training import Training
+
+# Imported at first use: `import autoaccel` must stay instant, and torch takes seconds.
+_HOMES = {
+    "Recipe": "autoaccel.records.recipe",
+    "Training": "autoaccel.runtime.training",
+    "apply": "autoaccel.api",
+    "autotune": "autoaccel.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'autoaccel' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,9 @@
+"""python -m autoaccel."""
+
+from __future__ import annotations
+
+import sys
+
+from autoaccel.cli import main
+
+sys.exit(main())

@@ -1,0 +1,62 @@
+"""What every record has in common, and how records reach a file and come back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from autoaccel.errors import BadRequestError
+
+RecordType = TypeVar("RecordType")
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of every record: immutable, and JSON with keys it does not know is refused."""
+
+
+def encode(record: Any) -> bytes:
+    """Return the record as one line of JSON."""
+    return msgspec.json.encode(record)
+
+
+def decode(data: bytes | str, kind: type[RecordType]) -> RecordType:
+    """Return the record that the JSON holds.
+
+    Raises:
+        msgspec.MsgspecError: If it is not JSON, or not this kind of record.
+    """
+    return msgspec.json.decode(data, type=kind)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all: aside first, then renamed into place."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a record as indented JSON, whole or not at all."""
+    write_text(path, msgspec.json.format(encode(record), indent=2).decode() + "\n")
+
+
+def read_json(path: Path, kind: type[RecordType], what: str) -> RecordType:
+    """Return the record in a file; `what` names it in errors ("a recipe").
+
+    Raises:
+        BadRequestError: If the file is missing, unreadable or holds something else.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadRequestError(f"{path}: cannot be read ({error.strerror}). Name the file of {what}.") from error
+    try:
+        return decode(data, kind)
+    except msgspec.MsgspecError as error:
+        raise BadRequestError(f"{path}: this is not {what}: {error}.") from error

@@ -1,0 +1,113 @@
+"""Machine: the facts that must match before two measurements may be compared, and those that decide on knobs."""
+
+from __future__ import annotations
+
+import math
+
+from autoaccel.records.base import Record
+
+
+class NumaNode(Record):
+    """One memory node and its logical CPUs."""
+
+    node: int
+    cpus: tuple[int, ...]
+
+
+class Cache(Record):
+    """One kind of cache: its size, and how many of them this computer has."""
+
+    level: int
+    kind: str  # "data", "instruction" or "unified"
+    size_bytes: int
+    count: int
+
+
+class Cpu(Record):
+    """The processors of the whole computer, whatever part of them this process may use."""
+
+    model: str
+    sockets: int
+    physical_cores: int
+    logical_cores: int
+    numa_nodes: tuple[NumaNode, ...]
+    caches: tuple[Cache, ...]
+    features: tuple[str, ...]  # of: avx2 avx512f avx512_bf16 avx512_fp16 avx512_vnni amx_bf16 amx_int8 amx_fp16 neon sve bf16
+
+
+class Limits(Record):
+    """What this process may use of the computer: the limit that counts in a container."""
+
+    affinity: tuple[int, ...]  # logical CPUs, ascending
+    physical_cores: int  # distinct cores among them
+    cpu_quota: float | None = None  # CPUs' worth of time per second; None: unlimited
+    memory_bytes: int | None = None  # None: unlimited
+    cgroup_version: int | None = None  # 1 or 2; None: no cgroups
+
+
+class Library(Record):
+    """A shared library that a knob may name, and where it lies on this computer."""
+
+    name: str
+    path: str
+
+
+class Gpu(Record):
+    """One GPU as NVML names it."""
+
+    name: str
+    memory_bytes: int
+    driver: str
+
+
+class TorchFacts(Record):
+    """What torch itself can do here, told by a child process in the user's environment."""
+
+    version: str
+    intra_op_threads: int
+    inter_op_threads: int
+    cpu_capability: str
+    device: str  # "cpu" or "cuda": where a Training runs unless it says otherwise
+    device_name: str
+    autocast: tuple[str, ...]  # dtypes whose autocast trained a convolution and a linear layer on the device
+    fused_optimizer: bool  # fused Adam made a step on the device
+
+
+class Machine(Record):
+    """This computer, as far as training speed depends on it."""
+
+    system: str
+    architecture: str
+    python: str
+    cpu: Cpu
+    limits: Limits
+    memory_bytes: int
+    gpus: tuple[Gpu, ...]
+    compiler: str | None  # path of the C++ compiler that torch.compile would find
+    openmp: tuple[Library, ...]
+    allocators: tuple[Library, ...]
+    torch: TorchFacts | None = None
+
+    @property
+    def usable_cores(self) -> int:
+        """Logical CPUs' worth of work this process may do at once: affinity and quota together, at least 1."""
+        allowed = len(self.limits.affinity)
+        if self.limits.cpu_quota is not None:
+            allowed = min(allowed, math.ceil(self.limits.cpu_quota))
+        return max(1, allowed)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What must be equal before two measurements may be compared, by the name people know it by."""
+        return {
+            "CPU": self.cpu.model,
+            "usable CPU cores": str(self.usable_cores),
+            "GPUs": ", ".join(gpu.name for gpu in self.gpus) or "none",
+            "torch": self.torch.version if self.torch else "not probed",
+        }
+
+
+def fingerprint_difference(recorded: Machine, present: Machine) -> str | None:
+    """Return what sets two machines apart as `torch 2.11.0, here 2.13.0; ...`, or None if nothing does."""
+    there, here = recorded.fingerprint, present.fingerprint
+    return "; ".join(f"{name} {there[name]}, here {here[name]}" for name in there if there[name] != here[name]) or None

@@ -1,0 +1,89 @@
+"""What a run tells whoever watches it: a person at a terminal, a log, a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from autoaccel.records.base import Record
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Accuracy, Comparison, Trial
+
+StageName = Literal["hardware", "baseline", "profile", "search", "accuracy", "confirm", "report"]
+
+
+class RunStarted(Record):
+    """The first event."""
+
+    workload: str
+    output: str
+    budget_seconds: float
+
+
+class StageStarted(Record):
+    """A stage of the run begins; `detail` says what it does in a few words."""
+
+    stage: StageName
+    detail: str
+
+
+class BaselineMeasured(Record):
+    """The user's own settings have a step time; every later speed-up is relative to it."""
+
+    settings: Settings
+    step_seconds: float
+    total_seconds: float  # projected for the whole planned run
+
+
+class TrialStarted(Record):
+    """A trial's process is about to start."""
+
+    number: int
+    settings: Settings
+
+
+class TrialFinished(Record):
+    """A trial has an outcome; `best` is the best feasible trial so far, None while it is the baseline."""
+
+    trial: Trial
+    best: Trial | None
+
+
+class AccuracyChecked(Record):
+    """The metric was compared for some settings."""
+
+    settings: Settings
+    accuracy: Accuracy
+    feasible: bool
+
+
+class RoundFinished(Record):
+    """One more fresh pair of processes of the proof; `comparison` is what all pairs so far say, if enough."""
+
+    number: int
+    of: int
+    settings: Settings
+    comparison: Comparison | None
+
+
+class Note(Record):
+    """One sentence worth knowing."""
+
+    text: str
+
+
+Event: TypeAlias = (
+    RunStarted
+    | StageStarted
+    | BaselineMeasured
+    | TrialStarted
+    | TrialFinished
+    | AccuracyChecked
+    | RoundFinished
+    | Note
+)
+Listener: TypeAlias = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Watch nothing."""

@@ -1,0 +1,95 @@
+"""Recipe: winning settings with the evidence for them. Data from strangers: nothing in it is ever executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from autoaccel.records.base import Record, read_json
+from autoaccel.records.machine import Machine
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.records.workload import Workload
+
+SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
+
+
+class Constraint(Record):
+    """How much worse the metric may get: a share of the baseline's if relative, else in the metric's own unit."""
+
+    max_drop: float
+    relative: bool
+
+
+class Baseline(Record):
+    """The user's own settings and what they measured."""
+
+    settings: Settings
+    step_seconds: float
+    startup_seconds: float
+    compile_seconds: float
+    samples_per_second: float | None
+    peak_bytes: int
+
+
+class Projection(Record):
+    """Time of the whole planned run: start-up + compile + steps x step time."""
+
+    planned_steps: int
+    startup_seconds: float
+    compile_seconds: float
+    step_seconds: float
+    total_seconds: float
+    baseline_total_seconds: float
+
+
+class SearchSummary(Record):
+    """What the search cost and why it ended."""
+
+    trials: int
+    failed: int
+    infeasible: int
+    spent_seconds: float
+    budget_seconds: float
+    seed: int
+    space: str
+    ended: str
+
+
+class Recipe(Record):
+    """Winning settings with the evidence for them; the baseline's own where nothing was proven faster."""
+
+    schema: Literal["autoaccel/recipe/1"]
+    created: str  # ISO 8601, UTC
+    summary: str  # the verdict in one sentence
+    workload: Workload
+    machine: Machine
+    settings: Settings
+    baseline: Baseline
+    comparison: Comparison
+    constraint: Constraint
+    accuracy: Accuracy | None
+    projection: Projection
+    search: SearchSummary
+    versions: dict[str, str]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether nothing was proven faster, so that the settings are the user's own."""
+        return self.settings == self.baseline.settings
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Return the recipe in a file.
+
+    Raises:
+        BadRequestError: If it is missing or is no recipe.
+    """
+    return read_json(path, Recipe, "a recipe (schema autoaccel/recipe/1)")
+
+
+def recipe_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of recipe.json; `recipe.schema.json` in this package is this, written out."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Recipe)}

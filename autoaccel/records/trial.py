@@ -1,0 +1,176 @@
+"""TrialSpec: all that a worker is told. Messages: all that it answers. Trial: what the parent keeps of it."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Literal
+
+from autoaccel.records.base import Record
+from autoaccel.records.profile import Profile
+from autoaccel.records.settings import Settings
+from autoaccel.records.workload import TrainingFacts, Workload
+
+# --- what a worker is told ---------------------------------------------------------------------------------
+
+
+class Probe(Record, tag="probe"):
+    """Tell what torch can do here. Needs no workload."""
+
+
+class Describe(Record, tag="describe"):
+    """Build the Training and tell what it is."""
+
+
+class Measure(Record, tag="measure"):
+    """Build, warm up, then measure steps whenever a turn is given."""
+
+
+class TakeProfile(Record, tag="profile"):
+    """Profile some steps: untraced for the phases, traced for the operators."""
+
+    seconds: float  # untraced measuring goes on for about this long
+
+
+class Train(Record, tag="train"):
+    """Train from each seed in turn, on the same data order, and evaluate at the end."""
+
+    seeds: tuple[int, ...]
+    steps: int | None = None  # stop after this many optimizer steps; None: the whole planned run
+    save_path: str | None = None  # where the trained weights go
+    announce: bool = False  # print a line per epoch for the person who waits
+
+
+Task = Probe | Describe | Measure | TakeProfile | Train
+
+
+class TrialSpec(Record):
+    """All that a worker is told."""
+
+    task: Task
+    workload: Workload | None = None  # None for a probe only
+    settings: Settings = {}
+    warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
+
+
+class GiveTurn(Record):
+    """Ask a measuring worker to run steps for about this long."""
+
+    seconds: float
+    least_steps: int = 3
+
+
+# --- what it answers ---------------------------------------------------------------------------------------
+
+
+class Ready(Record, tag="ready"):
+    """Built and warmed up; waiting for turns. The times are of the warm-up steps, in order."""
+
+    warmup_step_seconds: tuple[float, ...]
+    ineffective: dict[str, str] = {}  # knob -> why its value did nothing
+    learned: dict[str, str] = {}  # knob -> what shows that its value took effect
+
+
+class Turn(Record, tag="turn"):
+    """Step times of one turn, in seconds, loader wait included."""
+
+    step_seconds: tuple[float, ...]
+    epoch_starts: tuple[int, ...] = ()  # indices of steps that began an epoch
+    peak_bytes: int = 0
+
+
+class Profiled(Record, tag="profiled"):
+    """Answer to TakeProfile."""
+
+    profile: Profile
+
+
+class Described(Record, tag="described"):
+    """Answer to Describe."""
+
+    facts: TrainingFacts
+
+
+class TrainResult(Record, tag="trained"):
+    """Answer to Train: one entry per seed."""
+
+    metrics: tuple[float, ...]
+    losses: tuple[float, ...]  # of the last training step
+    steps: int  # optimizer steps per seed
+    samples: int  # training samples seen per seed
+    train_seconds: tuple[float, ...]  # evaluation excluded
+    step_seconds: float  # median over all steps
+
+
+class Failure(Record, tag="failure"):
+    """Why there is no answer. A trial may crash, hang or run out of memory: a normal result."""
+
+    kind: Literal["raised", "exited", "crashed", "hung", "memory", "invalid", "ineffective"]
+    message: str  # one sentence for people
+    traceback: str = ""  # the user's own frames
+    log_tail: str = ""  # last lines that the process printed
+
+
+class Measurement(Record, tag="measurement"):
+    """What a measuring worker showed: raw times only, everything else is derived."""
+
+    startup_seconds: float  # process start to first step
+    warmup_step_seconds: tuple[float, ...]
+    turns: tuple[Turn, ...]
+    learned: dict[str, str] = {}
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory that the process held."""
+        return max((turn.peak_bytes for turn in self.turns), default=0)
+
+    @property
+    def compile_seconds(self) -> float:
+        """What the first steps took beyond settled ones: compilation, worker start-up, cache fill."""
+        settled = statistics.median(second for turn in self.turns for second in turn.step_seconds)
+        return sum(max(0.0, second - settled) for second in self.warmup_step_seconds)
+
+
+# --- what the parent keeps ---------------------------------------------------------------------------------
+
+Verdict = Literal["faster", "slower", "within noise"]
+
+
+class Comparison(Record):
+    """Speed-up over the baseline: new / baseline throughput, above 1 is better; its interval; the verdict."""
+
+    speedup: float
+    low: float
+    high: float
+    verdict: Verdict
+    confidence: float
+    process_pairs: int
+    turns: int
+
+
+class Accuracy(Record):
+    """The metric with and without the settings, from the same seeds on the same data order."""
+
+    metric: str
+    direction: Literal["maximize", "minimize"]
+    baseline: float  # mean over seeds
+    recipe: float
+    drop: float  # mean; how much worse, in the constraint's unit; below zero: better
+    drop_high: float  # one-sided upper confidence bound
+    repeats: int
+    share: float  # of the planned run that was trained
+    baseline_runs: tuple[float, ...]
+    recipe_runs: tuple[float, ...]
+
+
+class Trial(Record):
+    """One line of trials.jsonl: what was tried and what came of it."""
+
+    number: int
+    settings: Settings
+    outcome: Measurement | Failure
+    spent_seconds: float
+    comparison: Comparison | None = None
+    step_seconds: float | None = None  # the baseline's settled step time divided by the speed-up
+    total_seconds: float | None = None  # projected for the whole planned run
+    accuracy: Accuracy | None = None
+    feasible: bool = True  # False: the metric's drop may exceed the constraint

@@ -1,0 +1,44 @@
+"""Workload: the user's file by reference; TrainingFacts: what its build() returned, as data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from autoaccel.records.base import Record
+from autoaccel.records.settings import Settings
+
+Direction = Literal["maximize", "minimize"]
+
+
+class Workload(Record):
+    """Where the user's training is found. A reference; it never holds torch objects."""
+
+    path: str  # absolute
+    entry: str  # name of the function that returns a Training
+    sha256: str
+    arguments: tuple[str, ...] = ()  # what the file sees in sys.argv[1:]
+    pickled: bool = False  # the file is a function pickled by value, from a notebook or a program
+
+
+class TrainingFacts(Record):
+    """What a Training is, told by a child process that built it."""
+
+    metric: str
+    direction: Direction
+    epochs: int
+    steps_per_epoch: int
+    batch_size: int | None
+    parameters: int
+    device: str
+    settings: Settings  # those the user declared as their own
+    optimizer: str
+    optimizer_has_fused: bool
+    has_image_convolutions: bool  # some parameter is a 4-d convolution weight
+    loader_adjustable: bool  # batches come from a DataLoader that can be rebuilt with other workers
+    loader_workers: int
+    loader_pins_memory: bool
+
+    @property
+    def planned_steps(self) -> int:
+        """Optimizer steps of the whole planned run."""
+        return self.epochs * self.steps_per_epoch

@@ -1,0 +1,139 @@
+"""Training: what the user's build() returns. It says what is trained; how fast is autoaccel's business."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import DataLoader, Dataset
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.settings import Value
+from autoaccel.runtime.metrics import METRICS, Metric
+
+LoaderFactory = Callable[[], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model and how it is trained.
+
+    Attributes:
+        model: The module to train.
+        train_data: A dataset, an iterable dataset, or a function without arguments that returns a ready loader.
+        eval_data: The same, for the metric.
+        optimizer: Given the model's parameters, returns a torch optimizer.
+        evaluate: `callable(model, loader) -> float`, called in evaluation mode without gradients; or the name of
+            a standard metric: "accuracy", "cross_entropy", "mse", "mae".
+        epochs: Passes over the training data in the planned run, at least 1.
+        batch_size: Samples per step. Not needed where `train_data` returns ready loaders.
+        loss: `callable(output, target) -> scalar tensor`, for batches that are (inputs, target) pairs, or
+            (several inputs, target) tuples.
+        step: Instead of `loss`: `callable(model, batch) -> scalar loss tensor`, for any other batch or objective.
+        scheduler: Given the optimizer, returns a learning-rate scheduler.
+        scheduler_interval: Whether the scheduler advances after each "epoch" or each "step".
+        direction: Whether `evaluate`'s number is better when larger ("maximize") or smaller ("minimize");
+            known for standard metrics, "maximize" for a callable unless stated.
+        shuffle: Whether the training data is drawn in a new random order each epoch (map-style datasets).
+        drop_last: Whether an incomplete last batch is left out.
+        collate_fn: How samples become a batch; torch's default if None.
+        steps_per_epoch: Steps of one epoch, needed where the data has no length.
+        settings: Knobs that your own runs already use, such as {"loader.workers": 4}: the baseline.
+        device: Where to train; the accelerator if there is one, else the CPU.
+    """
+
+    model: nn.Module
+    train_data: Dataset[Any] | LoaderFactory
+    eval_data: Dataset[Any] | LoaderFactory
+    optimizer: Callable[[Any], torch.optim.Optimizer]
+    evaluate: Callable[[nn.Module, Any], float] | str
+    epochs: int
+    batch_size: int | None = None
+    loss: Callable[[Any, Any], torch.Tensor] | None = None
+    step: Callable[[nn.Module, Any], torch.Tensor] | None = None
+    scheduler: Callable[[torch.optim.Optimizer], LRScheduler] | None = None
+    scheduler_interval: Literal["epoch", "step"] = "epoch"
+    direction: Literal["maximize", "minimize"] | None = None
+    shuffle: bool = True
+    drop_last: bool = False
+    collate_fn: Callable[[list[Any]], Any] | None = None
+    steps_per_epoch: int | None = None
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained.
+
+        Raises:
+            BadRequestError: Naming the argument, what must hold and what was found.
+        """
+        _require(isinstance(self.model, nn.Module), "model must be a torch.nn.Module", self.model)
+        _require(callable(self.optimizer), "optimizer must be a function of the parameters, such as "
+                 "lambda params: torch.optim.Adam(params, lr=1e-3)", self.optimizer)  # fmt: skip
+        whole = isinstance(self.epochs, int) and not isinstance(self.epochs, bool)
+        _require(whole and self.epochs >= 1, "epochs must be a whole number, at least 1", self.epochs)
+        if (self.loss is None) == (self.step is None):
+            given = "neither" if self.loss is None else "both"
+            raise BadRequestError(
+                f"Training: exactly one of loss(output, target) and step(model, batch) must be given, got {given}."
+            )
+        if isinstance(self.evaluate, str):
+            _require(self.evaluate in METRICS, f"evaluate must be a callable(model, loader) or one of "
+                     f"{', '.join(METRICS)}", self.evaluate)  # fmt: skip
+            known = METRICS[self.evaluate].direction
+            _require(self.direction in (None, known), f"direction of {self.evaluate!r} is {known!r}", self.direction)
+        else:
+            _require(callable(self.evaluate), "evaluate must be a callable(model, loader) -> float", self.evaluate)
+        for name in ("train_data", "eval_data"):
+            data = getattr(self, name)
+            if isinstance(data, DataLoader):
+                raise BadRequestError(
+                    f"Training: {name} is a loader; give its dataset, or a function that returns the loader "
+                    f"({name}=lambda: loader), because each trial needs a fresh one."
+                )
+            _require(is_dataset(data) or callable(data), f"{name} must be a dataset or a function that returns a "
+                     "loader", data)  # fmt: skip
+            if is_dataset(data) and self.batch_size is None:
+                raise BadRequestError(f"Training: batch_size must be given, because {name} is a dataset.")
+        _require(self.batch_size is None or (isinstance(self.batch_size, int) and self.batch_size >= 1),
+                 "batch_size must be a whole number, at least 1", self.batch_size)  # fmt: skip
+        _require(isinstance(self.settings, Mapping), "settings must be a mapping of knob to value", self.settings)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric: its name, its direction and the function that computes it."""
+        if isinstance(self.evaluate, str):
+            return METRICS[self.evaluate]
+        name = getattr(self.evaluate, "__name__", type(self.evaluate).__name__)
+        return Metric("metric" if name == "<lambda>" else name, self.direction or "maximize", self.evaluate)
+
+
+def is_dataset(data: object) -> bool:
+    """Whether this is a dataset, map-style or iterable, rather than a function that returns a loader."""
+    return isinstance(data, Dataset) or (hasattr(data, "__getitem__") and hasattr(data, "__len__"))
+
+
+def _require(holds: bool, rule: str, found: object) -> None:
+    if not holds:
+        shown = found if isinstance(found, (int, float, str, type(None))) else type(found).__name__
+        raise BadRequestError(f"Training: {rule}, got {shown!r}.")
+
+
+def check_training(found: object, where: str) -> Training:
+    """Return what build() returned, if it is a Training.
+
+    Raises:
+        BadRequestError: If it is anything else.
+    """
+    if isinstance(found, Training):
+        return found
+    kind = "a class, not an instance" if inspect.isclass(found) else type(found).__name__
+    raise BadRequestError(
+        f"{where} must return an autoaccel.Training, got {kind}. "
+        "Return autoaccel.Training(model=..., train_data=..., ...); see the examples."
+    )

@@ -1,0 +1,63 @@
+"""Read and write durations, shares and sizes the way people type them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from autoaccel.errors import BadRequestError
+
+_SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|[smhd])")
+
+
+def parse_duration(text: str) -> float:
+    """Return seconds for a text such as `90`, `90s`, `10m` or `1h30m`; a bare number is seconds.
+
+    Raises:
+        BadRequestError: If the text is no duration, or not above zero.
+    """
+    compact = text.strip().lower()
+    parts = _DURATION_PART.findall(compact)
+    if parts and not _DURATION_PART.sub("", compact).strip():
+        seconds = sum(float(amount) * _SECONDS_PER[unit] for amount, unit in parts)
+    else:
+        try:
+            seconds = float(compact)
+        except ValueError:
+            seconds = math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise BadRequestError(f"a duration must be a time above zero such as 90s, 10m or 1h30m, got {text!r}")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in the two largest units that matter: `830 ms`, `12.3 s`, `4 min 05 s`, `2 h 10 min`."""
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"
+
+
+def format_bytes(count: float) -> str:
+    """Return a size in binary units with three significant digits: `1.41 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} TiB"
+
+
+def format_share(fraction: float) -> str:
+    """Return a fraction as percent: `0.123` becomes `12.3 %`."""
+    return f"{fraction * 100:.1f} %"
