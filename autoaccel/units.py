@@ -27,12 +27,12 @@ def parse_duration(text: str) -> float:
         except ValueError:
             seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
-        raise BadRequestError(f"a duration must be a time above zero such as 90s, 10m or 1h30m, got {text!r}")
+        raise BadRequestError(f"a duration must be a time above zero such as 90s, 10m or 1h30m, got {text!r}.")
     return seconds
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in the two largest units that matter: `830 ms`, `12.3 s`, `4 min 05 s`, `2 h 10 min`."""
+    """Return a duration in the units that matter: `830 ms`, `12.3 s`, `4 min 05 s`, `2 h 10 min`."""
     if seconds < 0:
         return "-" + format_duration(-seconds)
     if seconds < 0.9995:
@@ -61,3 +61,22 @@ def format_bytes(count: float) -> str:
 def format_share(fraction: float) -> str:
     """Return a fraction as percent: `0.123` becomes `12.3 %`."""
     return f"{fraction * 100:.1f} %"
+
+
+def parse_max_drop(text: str) -> tuple[float, bool]:
+    """Return (amount, whether it is a share of the baseline's metric) for `0.5%` or `0.005`.
+
+    Raises:
+        BadRequestError: If it is neither, or below zero.
+    """
+    compact = text.strip()
+    relative = compact.endswith("%")
+    try:
+        amount = float(compact.removesuffix("%")) / (100 if relative else 1)
+    except ValueError:
+        amount = math.nan
+    if not (math.isfinite(amount) and amount >= 0):
+        raise BadRequestError(
+            f"--max-drop must be a share of the metric such as 0.5%, or an amount such as 0.005, got {text!r}."
+        )
+    return amount, relative

@@ -7,14 +7,14 @@ import math
 from autoaccel.records.base import Record
 
 
-class NumaNode(Record):
+class NumaNode(Record, frozen=True):
     """One memory node and its logical CPUs."""
 
     node: int
     cpus: tuple[int, ...]
 
 
-class Cache(Record):
+class Cache(Record, frozen=True):
     """One kind of cache: its size, and how many of them this computer has."""
 
     level: int
@@ -23,7 +23,7 @@ class Cache(Record):
     count: int
 
 
-class Cpu(Record):
+class Cpu(Record, frozen=True):
     """The processors of the whole computer, whatever part of them this process may use."""
 
     model: str
@@ -32,35 +32,37 @@ class Cpu(Record):
     logical_cores: int
     numa_nodes: tuple[NumaNode, ...]
     caches: tuple[Cache, ...]
-    features: tuple[str, ...]  # of: avx2 avx512f avx512_bf16 avx512_fp16 avx512_vnni amx_bf16 amx_int8 amx_fp16 neon sve bf16
+    features: tuple[
+        str, ...
+    ]  # of: avx2 avx512f avx512_bf16 avx512_fp16 avx512_vnni amx_bf16 amx_int8 amx_fp16 neon sve bf16
 
 
-class Limits(Record):
+class Limits(Record, frozen=True):
     """What this process may use of the computer: the limit that counts in a container."""
 
     affinity: tuple[int, ...]  # logical CPUs, ascending
     physical_cores: int  # distinct cores among them
     cpu_quota: float | None = None  # CPUs' worth of time per second; None: unlimited
     memory_bytes: int | None = None  # None: unlimited
-    cgroup_version: int | None = None  # 1 or 2; None: no cgroups
+    cgroup_version: int | None = None  # 1 or 2; None: no cgroups, or not visible
 
 
-class Library(Record):
+class Library(Record, frozen=True):
     """A shared library that a knob may name, and where it lies on this computer."""
 
     name: str
     path: str
 
 
-class Gpu(Record):
+class Gpu(Record, frozen=True):
     """One GPU as NVML names it."""
 
     name: str
-    memory_bytes: int
+    memory_bytes: int  # 0 where it shares the computer's memory
     driver: str
 
 
-class TorchFacts(Record):
+class TorchFacts(Record, frozen=True):
     """What torch itself can do here, told by a child process in the user's environment."""
 
     version: str
@@ -73,7 +75,7 @@ class TorchFacts(Record):
     fused_optimizer: bool  # fused Adam made a step on the device
 
 
-class Machine(Record):
+class Machine(Record, frozen=True):
     """This computer, as far as training speed depends on it."""
 
     system: str
@@ -83,7 +85,7 @@ class Machine(Record):
     limits: Limits
     memory_bytes: int
     gpus: tuple[Gpu, ...]
-    compiler: str | None  # path of the C++ compiler that torch.compile would find
+    compiler: str | None  # of C++, where torch.compile looks for it; None: compiling for a CPU will fail
     openmp: tuple[Library, ...]
     allocators: tuple[Library, ...]
     torch: TorchFacts | None = None

@@ -8,7 +8,7 @@ PHASES = ("data wait", "host to device", "forward", "backward", "optimizer", "ot
 """Phases of a step, in the order in which they happen; their shares add up to 1."""
 
 
-class OperatorShare(Record):
+class OperatorShare(Record, frozen=True):
     """One operator: its own time (children excluded) as a share of all operators' own time."""
 
     name: str
@@ -17,7 +17,7 @@ class OperatorShare(Record):
     calls_per_step: float
 
 
-class Profile(Record):
+class Profile(Record, frozen=True):
     """Share of the step per phase and per operator, under the user's own settings."""
 
     step_seconds: float  # median, untraced
@@ -30,7 +30,7 @@ class Profile(Record):
     steps: int  # untraced steps that the phases come from
 
 
-class Finding(Record):
+class Finding(Record, frozen=True):
     """One cause read off a Profile, and the most that removing it could win."""
 
     code: str

@@ -12,7 +12,7 @@ from autoaccel.records.trial import Accuracy, Comparison, Trial
 StageName = Literal["hardware", "baseline", "profile", "search", "accuracy", "confirm", "report"]
 
 
-class RunStarted(Record):
+class RunStarted(Record, frozen=True):
     """The first event."""
 
     workload: str
@@ -20,14 +20,14 @@ class RunStarted(Record):
     budget_seconds: float
 
 
-class StageStarted(Record):
+class StageStarted(Record, frozen=True):
     """A stage of the run begins; `detail` says what it does in a few words."""
 
     stage: StageName
     detail: str
 
 
-class BaselineMeasured(Record):
+class BaselineMeasured(Record, frozen=True):
     """The user's own settings have a step time; every later speed-up is relative to it."""
 
     settings: Settings
@@ -35,21 +35,21 @@ class BaselineMeasured(Record):
     total_seconds: float  # projected for the whole planned run
 
 
-class TrialStarted(Record):
+class TrialStarted(Record, frozen=True):
     """A trial's process is about to start."""
 
     number: int
     settings: Settings
 
 
-class TrialFinished(Record):
+class TrialFinished(Record, frozen=True):
     """A trial has an outcome; `best` is the best feasible trial so far, None while it is the baseline."""
 
     trial: Trial
     best: Trial | None
 
 
-class AccuracyChecked(Record):
+class AccuracyChecked(Record, frozen=True):
     """The metric was compared for some settings."""
 
     settings: Settings
@@ -57,7 +57,7 @@ class AccuracyChecked(Record):
     feasible: bool
 
 
-class RoundFinished(Record):
+class RoundFinished(Record, frozen=True):
     """One more fresh pair of processes of the proof; `comparison` is what all pairs so far say, if enough."""
 
     number: int
@@ -66,21 +66,14 @@ class RoundFinished(Record):
     comparison: Comparison | None
 
 
-class Note(Record):
+class Note(Record, frozen=True):
     """One sentence worth knowing."""
 
     text: str
 
 
 Event: TypeAlias = (
-    RunStarted
-    | StageStarted
-    | BaselineMeasured
-    | TrialStarted
-    | TrialFinished
-    | AccuracyChecked
-    | RoundFinished
-    | Note
+    RunStarted | StageStarted | BaselineMeasured | TrialStarted | TrialFinished | AccuracyChecked | RoundFinished | Note
 )
 Listener: TypeAlias = Callable[[Event], None]
 

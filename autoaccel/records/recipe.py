@@ -16,14 +16,14 @@ from autoaccel.records.workload import Workload
 SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
 
 
-class Constraint(Record):
+class Constraint(Record, frozen=True):
     """How much worse the metric may get: a share of the baseline's if relative, else in the metric's own unit."""
 
     max_drop: float
     relative: bool
 
 
-class Baseline(Record):
+class Baseline(Record, frozen=True):
     """The user's own settings and what they measured."""
 
     settings: Settings
@@ -34,7 +34,7 @@ class Baseline(Record):
     peak_bytes: int
 
 
-class Projection(Record):
+class Projection(Record, frozen=True):
     """Time of the whole planned run: start-up + compile + steps x step time."""
 
     planned_steps: int
@@ -45,7 +45,7 @@ class Projection(Record):
     baseline_total_seconds: float
 
 
-class SearchSummary(Record):
+class SearchSummary(Record, frozen=True):
     """What the search cost and why it ended."""
 
     trials: int
@@ -58,7 +58,7 @@ class SearchSummary(Record):
     ended: str
 
 
-class Recipe(Record):
+class Recipe(Record, frozen=True):
     """Winning settings with the evidence for them; the baseline's own where nothing was proven faster."""
 
     schema: Literal["autoaccel/recipe/1"]

@@ -6,6 +6,7 @@ import statistics
 from typing import Literal
 
 from autoaccel.records.base import Record
+from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts, Workload
@@ -13,25 +14,25 @@ from autoaccel.records.workload import TrainingFacts, Workload
 # --- what a worker is told ---------------------------------------------------------------------------------
 
 
-class Probe(Record, tag="probe"):
+class Probe(Record, frozen=True, tag="probe"):
     """Tell what torch can do here. Needs no workload."""
 
 
-class Describe(Record, tag="describe"):
+class Describe(Record, frozen=True, tag="describe"):
     """Build the Training and tell what it is."""
 
 
-class Measure(Record, tag="measure"):
+class Measure(Record, frozen=True, tag="measure"):
     """Build, warm up, then measure steps whenever a turn is given."""
 
 
-class TakeProfile(Record, tag="profile"):
+class TakeProfile(Record, frozen=True, tag="profile"):
     """Profile some steps: untraced for the phases, traced for the operators."""
 
     seconds: float  # untraced measuring goes on for about this long
 
 
-class Train(Record, tag="train"):
+class Train(Record, frozen=True, tag="train"):
     """Train from each seed in turn, on the same data order, and evaluate at the end."""
 
     seeds: tuple[int, ...]
@@ -43,7 +44,7 @@ class Train(Record, tag="train"):
 Task = Probe | Describe | Measure | TakeProfile | Train
 
 
-class TrialSpec(Record):
+class TrialSpec(Record, frozen=True):
     """All that a worker is told."""
 
     task: Task
@@ -52,7 +53,7 @@ class TrialSpec(Record):
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
 
 
-class GiveTurn(Record):
+class GiveTurn(Record, frozen=True):
     """Ask a measuring worker to run steps for about this long."""
 
     seconds: float
@@ -62,15 +63,14 @@ class GiveTurn(Record):
 # --- what it answers ---------------------------------------------------------------------------------------
 
 
-class Ready(Record, tag="ready"):
+class Ready(Record, frozen=True, tag="ready"):
     """Built and warmed up; waiting for turns. The times are of the warm-up steps, in order."""
 
     warmup_step_seconds: tuple[float, ...]
-    ineffective: dict[str, str] = {}  # knob -> why its value did nothing
     learned: dict[str, str] = {}  # knob -> what shows that its value took effect
 
 
-class Turn(Record, tag="turn"):
+class Turn(Record, frozen=True, tag="turn"):
     """Step times of one turn, in seconds, loader wait included."""
 
     step_seconds: tuple[float, ...]
@@ -78,19 +78,25 @@ class Turn(Record, tag="turn"):
     peak_bytes: int = 0
 
 
-class Profiled(Record, tag="profiled"):
+class Probed(Record, frozen=True, tag="probed"):
+    """Answer to Probe."""
+
+    facts: TorchFacts
+
+
+class Profiled(Record, frozen=True, tag="profiled"):
     """Answer to TakeProfile."""
 
     profile: Profile
 
 
-class Described(Record, tag="described"):
+class Described(Record, frozen=True, tag="described"):
     """Answer to Describe."""
 
     facts: TrainingFacts
 
 
-class TrainResult(Record, tag="trained"):
+class TrainResult(Record, frozen=True, tag="trained"):
     """Answer to Train: one entry per seed."""
 
     metrics: tuple[float, ...]
@@ -101,7 +107,7 @@ class TrainResult(Record, tag="trained"):
     step_seconds: float  # median over all steps
 
 
-class Failure(Record, tag="failure"):
+class Failure(Record, frozen=True, tag="failure"):
     """Why there is no answer. A trial may crash, hang or run out of memory: a normal result."""
 
     kind: Literal["raised", "exited", "crashed", "hung", "memory", "invalid", "ineffective"]
@@ -110,7 +116,10 @@ class Failure(Record, tag="failure"):
     log_tail: str = ""  # last lines that the process printed
 
 
-class Measurement(Record, tag="measurement"):
+Answer = Probed | Described | Profiled | TrainResult | Ready | Turn | Failure
+
+
+class Measurement(Record, frozen=True, tag="measurement"):
     """What a measuring worker showed: raw times only, everything else is derived."""
 
     startup_seconds: float  # process start to first step
@@ -135,7 +144,7 @@ class Measurement(Record, tag="measurement"):
 Verdict = Literal["faster", "slower", "within noise"]
 
 
-class Comparison(Record):
+class Comparison(Record, frozen=True):
     """Speed-up over the baseline: new / baseline throughput, above 1 is better; its interval; the verdict."""
 
     speedup: float
@@ -147,7 +156,7 @@ class Comparison(Record):
     turns: int
 
 
-class Accuracy(Record):
+class Accuracy(Record, frozen=True):
     """The metric with and without the settings, from the same seeds on the same data order."""
 
     metric: str
@@ -162,7 +171,7 @@ class Accuracy(Record):
     recipe_runs: tuple[float, ...]
 
 
-class Trial(Record):
+class Trial(Record, frozen=True):
     """One line of trials.jsonl: what was tried and what came of it."""
 
     number: int

@@ -10,7 +10,7 @@ from autoaccel.records.settings import Settings
 Direction = Literal["maximize", "minimize"]
 
 
-class Workload(Record):
+class Workload(Record, frozen=True):
     """Where the user's training is found. A reference; it never holds torch objects."""
 
     path: str  # absolute
@@ -20,7 +20,7 @@ class Workload(Record):
     pickled: bool = False  # the file is a function pickled by value, from a notebook or a program
 
 
-class TrainingFacts(Record):
+class TrainingFacts(Record, frozen=True):
     """What a Training is, told by a child process that built it."""
 
     metric: str

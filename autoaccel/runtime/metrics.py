@@ -18,7 +18,9 @@ class Metric(NamedTuple):
     compute: Callable[[nn.Module, Any], float]
 
 
-def _mean_over_samples(score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[nn.Module, Any], float]:
+def _mean_over_samples(
+    score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> Callable[[nn.Module, Any], float]:
     """Return a metric that averages a per-sample score over all (inputs..., target) batches of a loader."""
 
     def compute(model: nn.Module, loader: Any) -> float:

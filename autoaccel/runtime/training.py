@@ -86,7 +86,11 @@ class Training:
             _require(self.evaluate in METRICS, f"evaluate must be a callable(model, loader) or one of "
                      f"{', '.join(METRICS)}", self.evaluate)  # fmt: skip
             known = METRICS[self.evaluate].direction
-            _require(self.direction in (None, known), f"direction of {self.evaluate!r} is {known!r}", self.direction)
+            _require(
+                self.direction in (None, known),
+                f"direction of {self.evaluate!r} is {known!r}",
+                self.direction,
+            )
         else:
             _require(callable(self.evaluate), "evaluate must be a callable(model, loader) -> float", self.evaluate)
         for name in ("train_data", "eval_data"):

@@ -1,0 +1,1 @@
+"""The search strategy; the only place that imports optuna."""

@@ -1,0 +1,1 @@
+"""What numbers may be said of noisy times. Pure functions, no I/O."""

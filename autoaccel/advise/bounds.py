@@ -1,0 +1,13 @@
+"""What a remedy could win at most."""
+
+from __future__ import annotations
+
+
+def bound_of_share(share: float) -> float:
+    """Return the speed-up if a share of the step vanished (Amdahl, 1967), capped at 1000."""
+    return 1 / max(1e-3, 1 - share)
+
+
+def bound_of_run(startup_seconds: float, total_seconds: float) -> float:
+    """Return the speed-up of a whole run if its steps took no time at all, so that only start-up were left."""
+    return total_seconds / startup_seconds if startup_seconds > 0 else float("inf")

@@ -1,0 +1,163 @@
+"""The public doors: autotune() finds a recipe, apply() brings one to bear in your own code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.progress import Listener
+from autoaccel.records.recipe import Constraint, Recipe, read_recipe
+from autoaccel.records.request import DEFAULT_BUDGET_SECONDS, DEFAULT_MAX_DROP, DEFAULT_METRIC_REPEATS, Request
+from autoaccel.records.workload import Workload
+from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
+from autoaccel.session.workloads import find_workload, pickle_workload
+from autoaccel.units import parse_duration, parse_max_drop
+
+if TYPE_CHECKING:
+    from autoaccel.runtime.applied import Applied
+    from autoaccel.runtime.training import Training
+
+
+def autotune(
+    build: Callable[[], Training] | str | Path,
+    *,
+    budget: str | float = DEFAULT_BUDGET_SECONDS,
+    max_drop: str | float = DEFAULT_MAX_DROP,
+    trials: int | None = None,
+    metric_repeats: int = DEFAULT_METRIC_REPEATS,
+    space: str | Path = "cpu",
+    fixed: Sequence[str] = (),
+    excluded: Sequence[str] = (),
+    output: str | Path | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    listener: Listener | None = None,
+) -> Recipe:
+    """Return the recipe that was proven fastest for a training on this machine, or the user's own settings.
+
+    Args:
+        build: A function without arguments that returns a Training, also one defined in a notebook; or a file,
+            "model.py" or "model.py:entry".
+        budget: The most time that the run may take: seconds, or text such as "10m".
+        max_drop: The most that the metric may get worse: "0.5%" of the baseline's, or an amount such as 0.005.
+        trials: The most trials; as many as the budget allows if None.
+        metric_repeats: Paired training runs that judge the metric of settings which may change it, at least 2.
+        space: The name of a search space, or a .toml file.
+        fixed: Wishes such as "precision.autocast=bfloat16" that every trial has.
+        excluded: Names of knobs that keep your own value.
+        output: The folder of the run; a new one in ./autoaccel-runs if None.
+        resume: Go on with the run in that folder, or with the latest of this workload.
+        seed: Of the search.
+        listener: Told what happens; None prints progress.
+
+    Raises:
+        BadRequestError: If the request cannot be met.
+        WorkloadFailedError: If the training fails under the user's own settings.
+        BudgetSpentError: If the budget does not suffice to measure the baseline.
+    """
+    from autoaccel.launch.runner import WORKER_MARK
+
+    if WORKER_MARK in os.environ:
+        raise BadRequestError(
+            "autotune() was called by the very code that is being tuned. Put the call under "
+            "`if __name__ == '__main__':`."
+        )
+
+    def request_for(workload: Workload) -> Request:
+        return make_request(
+            workload, budget, max_drop, trials, metric_repeats, space, tuple(fixed), tuple(excluded), seed
+        )
+
+    if isinstance(build, (str, Path)):
+        request = request_for(find_workload(str(build)))
+        return run_request(request, open_folder(request.workload, output, resume), listener)
+    name = getattr(build, "__name__", "build")
+    folder = RunFolder.resume(Path(output)) if resume and output else RunFolder.create(
+        Path(output) if output else next_run_path(name)
+    )  # fmt: skip
+    return run_request(request_for(pickle_workload(build, folder.path)), folder, listener)
+
+
+def make_request(
+    workload: Workload,
+    budget: str | float,
+    max_drop: str | float,
+    trials: int | None,
+    metric_repeats: int,
+    space: str | Path,
+    fixed: tuple[str, ...],
+    excluded: tuple[str, ...],
+    seed: int,
+) -> Request:
+    """Return the request, checked as far as it can be without running anything; see autotune().
+
+    Raises:
+        BadRequestError: Naming the argument, what must hold and what was found.
+    """
+    amount, relative = parse_max_drop(str(max_drop))
+    if trials is not None and trials < 1:
+        raise BadRequestError(f"--trials must be at least 1, got {trials}.")
+    if metric_repeats < 2:
+        raise BadRequestError(
+            f"--metric-repeats must be at least 2, because one run says nothing of the spread, got {metric_repeats}."
+        )
+    return Request(
+        workload=workload,
+        budget_seconds=parse_duration(str(budget)),
+        constraint=Constraint(amount, relative),
+        most_trials=trials,
+        metric_repeats=metric_repeats,
+        space=str(space),
+        fixed=fixed,
+        excluded=excluded,
+        seed=seed,
+    )
+
+
+def open_folder(workload: Workload, output: str | Path | None, resume: bool) -> RunFolder:
+    """Return the folder to work in: that of the run to go on with, or a new one.
+
+    Raises:
+        BadRequestError: If there is nothing to go on with, or something is there already.
+    """
+    stem = Path(workload.path).stem
+    if resume:
+        return RunFolder.resume(Path(output) if output else latest_run_path(stem))
+    return RunFolder.create(Path(output) if output else next_run_path(stem, RUNS))
+
+
+def run_request(request: Request, folder: RunFolder, listener: Listener | None) -> Recipe:
+    """Return the recipe that a request comes to, leaving everything in the folder."""
+    from autoaccel.session.tuning import tune
+
+    with folder:
+        if listener is not None:
+            return tune(request, folder, listener)
+        from rich.console import Console
+
+        from autoaccel.report.terminal import print_recipe, watch
+
+        console = Console()
+        with watch(console) as shown:
+            recipe = tune(request, folder, shown)
+        print_recipe(console, recipe, folder.recipe)
+        return recipe
+
+
+def apply(recipe: Recipe | str | Path, device: str = "cpu") -> Applied:
+    """Bring a recipe to bear in your own training loop; see Applied for how.
+
+    Args:
+        recipe: A recipe, or the path of recipe.json.
+        device: Where you train.
+
+    Raises:
+        BadRequestError: If the file is no recipe.
+    """
+    from autoaccel.runtime.applied import Applied
+
+    found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    return Applied(found.settings, device)

@@ -1,0 +1,303 @@
+"""Commands and exit codes; the only place that prints errors. Handlers import what they need when they are called."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from autoaccel import __version__
+from autoaccel.errors import AutoaccelError, BadRequestError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from autoaccel.records.machine import Machine
+    from autoaccel.records.workload import Workload
+
+EXIT_FASTER = 0  # tune: a recipe was proven; verify: the claim holds; else: done
+EXIT_NOT_FASTER = 1  # tune: nothing faster was found; verify: the claim does not hold
+EXIT_INTERRUPTED = 130
+
+_EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: it does
+not hold), 2 bad request, 3 the training fails under your own settings, 130 interrupted"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code."""
+    parsed = _parser().parse_args(arguments)
+    if parsed.command is None:
+        _parser().print_help()
+        return BadRequestError.exit_code
+    # Killed politely, clean up as after Ctrl-C: no worker may outlive its tuner.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    handler: Callable[[argparse.Namespace], int] = parsed.handler
+    try:
+        return handler(parsed)
+    except AutoaccelError as error:
+        print(f"autoaccel: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("autoaccel: interrupted.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader, such as head, is gone; Python would complain once more at exit
+        return EXIT_FASTER
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="autoaccel",
+        description="Finds out by measuring which settings make your PyTorch training faster on this machine.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"autoaccel {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+
+    tune = commands.add_parser("tune", help="search for faster settings, prove them, write recipe.json")
+    _add_model(tune)
+    tune.add_argument(
+        "--budget", default="10m", help="the most time this may take, such as 90s, 10m, 1h (default: 10m)"
+    )
+    tune.add_argument("--trials", type=int, metavar="N", help="the most trials (default: as many as the budget allows)")
+    tune.add_argument("--max-drop", default="1%", metavar="DROP", help="the most that the metric may get worse: "
+                      "0.5%% of the baseline's, or an amount such as 0.005 (default: 1%%)")  # fmt: skip
+    tune.add_argument("--metric-repeats", type=int, default=3, metavar="K", help="paired training runs that judge the "
+                      "metric of settings which may change it (default: 3)")  # fmt: skip
+    tune.add_argument("--space", default="cpu", help="search space: cpu, quick, or a .toml file (default: cpu)")
+    tune.add_argument("--set", action="append", default=[], dest="fixed", metavar="KNOB=VALUE",
+                      help="every trial has this value; may be given several times")  # fmt: skip
+    tune.add_argument("--exclude", action="append", default=[], metavar="KNOB", help="keep your own value of this knob")
+    tune.add_argument("--output", metavar="DIR", help="folder of the run (default: autoaccel-runs/MODEL-N)")
+    tune.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+    tune.add_argument("--json", action="store_true", help="print the recipe as JSON; progress goes to stderr")
+    tune.set_defaults(handler=_tune)
+
+    run = commands.add_parser("run", help="train to the end with a recipe")
+    _add_recipe(run)
+    _add_model(run)
+    run.add_argument("--seed", type=int, default=0, help="of the training (default: 0)")
+    run.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to this file")
+    run.set_defaults(handler=_run)
+
+    verify = commands.add_parser("verify", help="measure a recipe's claim again")
+    _add_recipe(verify)
+    _add_model(verify)
+    verify.add_argument("--rounds", type=int, default=5, help="fresh pairs of processes, at least 3 (default: 5)")
+    verify.add_argument("--json", action="store_true", help="print the result as JSON")
+    verify.set_defaults(handler=_verify)
+
+    show = commands.add_parser("show", help="show a recipe, or the trials of a run")
+    show.add_argument("path", metavar="RECIPE|RUN", help="recipe.json, or the folder of a run")
+    show.set_defaults(handler=_show)
+
+    hardware = commands.add_parser("hardware", help="show what this machine has")
+    hardware.add_argument("--json", action="store_true", help="print JSON")
+    hardware.set_defaults(handler=_hardware)
+
+    profile = commands.add_parser("profile", help="show where the time of a training step goes")
+    _add_model(profile)
+    profile.add_argument("--json", action="store_true", help="print JSON")
+    profile.set_defaults(handler=_profile)
+
+    knobs = commands.add_parser("knobs", help="list what can be changed on this machine, and what cannot and why")
+    knobs.add_argument("--json", action="store_true", help="print JSON")
+    knobs.set_defaults(handler=_knobs)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help="file that defines build(), or another function")
+    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="what the file sees in sys.argv[1:]")
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", help="recipe.json of a run")
+    parser.add_argument("--accept-other-machine", action="store_true", help="use it although it was made elsewhere")
+
+
+def _workload(parsed: argparse.Namespace) -> Workload:
+    from autoaccel.session.workloads import find_workload
+
+    return find_workload(parsed.model, parsed.arguments)
+
+
+def _console(to_stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=to_stderr, highlight=False)
+
+
+def _print_json(record: object) -> None:
+    import msgspec
+
+    print(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+
+
+def _tune(parsed: argparse.Namespace) -> int:
+    from autoaccel.api import make_request, open_folder, run_request
+    from autoaccel.report.terminal import print_recipe, watch
+
+    workload = _workload(parsed)
+    request = make_request(
+        workload,
+        parsed.budget,
+        parsed.max_drop,
+        parsed.trials,
+        parsed.metric_repeats,
+        parsed.space,
+        tuple(parsed.fixed),
+        tuple(parsed.exclude),
+        parsed.seed,
+    )
+    folder = open_folder(workload, parsed.output, parsed.resume)
+    console = _console(to_stderr=parsed.json)
+    try:
+        with watch(console) as listener:
+            recipe = run_request(request, folder, listener)
+    except KeyboardInterrupt:
+        if trials := len(folder.load_trials()):
+            console.print(
+                f"{trials} finished trials are kept in {folder.path}. Go on with: "
+                f"autoaccel tune {parsed.model} --resume --output {folder.path}"
+            )
+        raise
+    if parsed.json:
+        _print_json(recipe)
+    else:
+        print_recipe(console, recipe, folder.recipe)
+    return EXIT_NOT_FASTER if recipe.is_baseline else EXIT_FASTER
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from autoaccel.records.recipe import read_recipe
+    from autoaccel.session.replaying import train_with_recipe
+    from autoaccel.units import format_duration
+
+    path, workload = Path(parsed.recipe), _workload(parsed)
+    recipe = read_recipe(path)
+    _warn_if_changed(recipe.workload.sha256, workload)
+    save = Path(parsed.save) if parsed.save else None
+    if save is not None and not save.absolute().parent.is_dir():
+        raise BadRequestError(f"--save {save}: there is no such folder.")
+    result = train_with_recipe(recipe, path, workload, parsed.seed, save, parsed.accept_other_machine)
+    seconds = result.train_seconds[0]
+    print(
+        f"trained {result.steps} steps in {format_duration(seconds)}: {result.samples / seconds:,.0f} samples/s, "
+        f"{format_duration(result.step_seconds)} per step (median)"
+    )
+    metric = recipe.accuracy.metric if recipe.accuracy else "metric"
+    print(f"{metric}: {result.metrics[0]:.6g}", end="")
+    if recipe.accuracy is not None:
+        runs = recipe.accuracy.recipe_runs
+        partly = "" if recipe.accuracy.share == 1 else f", after {recipe.accuracy.share:.0%} of the planned run"
+        print(
+            f" (recorded: {recipe.accuracy.recipe:.6g}, {min(runs):.6g} to {max(runs):.6g} over seeds{partly})", end=""
+        )
+    print()
+    return EXIT_FASTER
+
+
+def _warn_if_changed(sha256: str, workload: Workload) -> None:
+    if sha256 != workload.sha256:
+        name = Path(workload.path).name
+        print(f"autoaccel: {name} is not the file that the recipe was made for; what it claims may not hold.",
+              file=sys.stderr)  # fmt: skip
+
+
+def _verify(parsed: argparse.Namespace) -> int:
+    from autoaccel.records.recipe import read_recipe
+    from autoaccel.report.terminal import print_verification, watch
+    from autoaccel.session.replaying import verify_recipe
+
+    path, workload = Path(parsed.recipe), _workload(parsed)
+    recipe = read_recipe(path)
+    if parsed.rounds < 3:
+        raise BadRequestError(f"--rounds must be at least 3: fewer prove nothing, got {parsed.rounds}.")
+    _warn_if_changed(recipe.workload.sha256, workload)
+    if recipe.is_baseline:
+        print("The recipe is your own settings: it claims nothing, so there is nothing to verify.")
+        return EXIT_FASTER
+    console = _console()
+    with watch(_console(to_stderr=True)) as listener:
+        result = verify_recipe(recipe, path, workload, parsed.rounds, parsed.accept_other_machine, listener)
+    if parsed.json:
+        _print_json(result._asdict())
+    else:
+        print_verification(console, result.claimed, result.measured, result.holds)
+    return EXIT_FASTER if result.holds else EXIT_NOT_FASTER
+
+
+def _show(parsed: argparse.Namespace) -> int:
+    from autoaccel.records.recipe import read_recipe
+    from autoaccel.report.terminal import print_recipe, print_trials
+    from autoaccel.session.run_folder import RunFolder
+
+    path, console = Path(parsed.path), _console()
+    if not path.is_dir():
+        print_recipe(console, read_recipe(path), path)
+        return EXIT_FASTER
+    folder = RunFolder(path)
+    state = folder.load_state()
+    if folder.recipe.exists():
+        print_recipe(console, folder.load_recipe(), folder.recipe)
+    elif state is None:
+        raise BadRequestError(f"{path}: there is no run in this folder. Name recipe.json, or the folder of a run.")
+    if state is not None:
+        print_trials(console, folder.load_trials(), state.baseline_settings)
+    return EXIT_FASTER
+
+
+def _probe() -> Machine:
+    import tempfile
+
+    from autoaccel.launch.runner import Runner
+    from autoaccel.session.workers import probe_machine
+
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder)) as runner:
+        return probe_machine(runner)
+
+
+def _hardware(parsed: argparse.Namespace) -> int:
+    from autoaccel.report.terminal import print_machine
+
+    machine = _probe()
+    if parsed.json:
+        _print_json(machine)
+    else:
+        print_machine(_console(), machine)
+    return EXIT_FASTER
+
+
+def _profile(parsed: argparse.Namespace) -> int:
+    from autoaccel.report.terminal import print_profile
+    from autoaccel.session.replaying import profile_workload
+
+    profile, findings = profile_workload(_workload(parsed), seconds=3.0)
+    if parsed.json:
+        _print_json({"profile": profile, "findings": findings})
+    else:
+        print_profile(_console(), profile, findings)
+    return EXIT_FASTER
+
+
+def _knobs(parsed: argparse.Namespace) -> int:
+    from autoaccel.report.terminal import print_knobs
+    from autoaccel.space.knobs import Place, knob_rows
+
+    rows = knob_rows(Place(_probe()))
+    if parsed.json:
+        _print_json(rows)
+    else:
+        print_knobs(_console(), rows)
+    return EXIT_FASTER

@@ -1,0 +1,153 @@
+"""Runner: starts workers with the right environment and log, and knows what is still running."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from autoaccel.launch.worker import Worker
+from autoaccel.records.base import Record
+from autoaccel.records.settings import Settings, Value, settings_key
+from autoaccel.records.trial import Failure, GiveTurn, Measure, Measurement, Ready, Task, TrialSpec, Turn
+from autoaccel.records.workload import Workload
+from autoaccel.space.knobs import environment_of
+
+AnswerType = TypeVar("AnswerType", bound=Record)
+
+
+class Measuring:
+    """A worker that has warmed up and takes turns; it is paused in between."""
+
+    def __init__(self, worker: Worker, settings: Settings, ready: Ready, startup_seconds: float) -> None:
+        self.settings = settings
+        self.turns: list[Turn] = []
+        self._worker = worker
+        self._ready = ready
+        self._startup_seconds = startup_seconds
+        worker.pause()
+
+    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
+        """Let it make steps for about this long, alone."""
+        self._worker.resume()
+        self._worker.tell(GiveTurn(seconds=seconds))
+        answer = self._worker.receive(timeout_seconds)
+        self._worker.pause()
+        if isinstance(answer, Turn):
+            self.turns.append(answer)
+            return answer
+        return _failure(answer)
+
+    @property
+    def measurement(self) -> Measurement:
+        """What it has shown so far; at least one turn must have been taken."""
+        return Measurement(
+            startup_seconds=self._startup_seconds,
+            warmup_step_seconds=self._ready.warmup_step_seconds,
+            turns=tuple(self.turns),
+            learned=self._ready.learned,
+        )
+
+    @property
+    def warm_step_seconds(self) -> float:
+        """Median of the last warm-up steps: a first idea of the step time."""
+        return statistics.median(self._ready.warmup_step_seconds[-5:])
+
+    def close(self) -> None:
+        """Kill it; what it has shown stays."""
+        self._worker.close()
+
+
+class Runner:
+    """Starts workers. Leaving the `with` block kills those that still run."""
+
+    def __init__(self, folder: Path, workload: Workload | None = None, measures: bool = True) -> None:
+        """Work in a folder that exists: logs go to `logs/`, compiled code to `compiled/`.
+
+        Args:
+            folder: The folder.
+            workload: What every task but a probe is about.
+            measures: Whether the tasks are measured: their output goes to logs, and each settings starts with no
+                compiled code, as a user's first run would. If not, both are the user's own.
+        """
+        self.workload = workload
+        self._measures = measures
+        self._logs = folder / "logs"
+        self._compiled = folder / "compiled"
+        self._logs.mkdir(exist_ok=True)
+        self._started: list[Worker] = []
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for worker in self._started:
+            worker.close()
+
+    def start(self, task: Task, settings: Mapping[str, Value], name: str) -> Worker:
+        """Start a worker in the user's environment, in which exactly the tuned variables are set."""
+        spec = TrialSpec(task=task, workload=self.workload, settings=dict(settings))
+        log_path = self._logs / f"{name}.log" if self._measures else None
+        worker = Worker(spec, log_path, self._environment(settings))
+        self._started.append(worker)
+        return worker
+
+    def ask(
+        self,
+        task: Task,
+        settings: Mapping[str, Value],
+        name: str,
+        kind: type[AnswerType],
+        timeout_seconds: float,
+    ) -> AnswerType | Failure:
+        """Return the answer of a task that has one, or the Failure that came instead."""
+        worker = self.start(task, settings, name)
+        try:
+            answer = worker.receive(timeout_seconds)
+        finally:
+            worker.close()
+        return answer if isinstance(answer, kind) else _failure(answer)
+
+    def start_measuring(self, settings: Settings, name: str, timeout_seconds: float) -> Measuring | Failure:
+        """Start a worker, wait until it has warmed up, and pause it."""
+        return self.await_measuring(self.start(Measure(), settings, name), settings, timeout_seconds)
+
+    def await_measuring(self, worker: Worker, settings: Settings, timeout_seconds: float) -> Measuring | Failure:
+        """Wait until a worker that was told to measure has warmed up, and pause it."""
+        answer = worker.receive(timeout_seconds)
+        if not isinstance(answer, Ready):
+            worker.close()
+            return _failure(answer)
+        since_start = time.perf_counter() - worker.started_at
+        return Measuring(worker, settings, answer, max(0.0, since_start - sum(answer.warmup_step_seconds)))
+
+    def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        environment = {**os.environ, **environment_of(settings), WORKER_MARK: "1"}
+        if self._measures:
+            # A cache for each settings: their first process pays for compilation, later ones start warm.
+            key = hashlib.sha256(settings_key(settings).encode()).hexdigest()[:16]
+            environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled / key)
+        return environment
+
+
+WORKER_MARK = "AUTOACCEL_WORKER"
+"""Set in every worker, so that a program that calls autotune() while it is being tuned can be told so."""
+
+
+def _failure(answer: Record) -> Failure:
+    if isinstance(answer, Failure):
+        return answer
+    return Failure(kind="crashed", message=f"the process answered with {type(answer).__name__}, out of turn")
+
+
+def take_turns(workers: Sequence[Measuring], seconds: float, timeout_seconds: float) -> Failure | None:
+    """Give each worker one turn, one after the other; return the first Failure."""
+    for worker in workers:
+        turn = worker.take_turn(seconds, timeout_seconds)
+        if isinstance(turn, Failure):
+            return turn
+    return None

@@ -1,0 +1,189 @@
+"""Worker: one process that serves one spec, seen from the tuner. It may crash, hang or be killed at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+import psutil
+
+from autoaccel.records.base import decode, encode
+from autoaccel.records.trial import Answer, Failure, TrialSpec
+
+# Not `-m`: before Python 3.11 that cannot be told to leave the working folder off sys.path, where a user's json.py
+# would shadow the library's.
+_START = "import sys; sys.path[:] = [p for p in sys.path if p]; from autoaccel.runtime.worker import main; main()"
+_OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+_MOST_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
+_TAIL_LINES = 20
+_LAST_WORDS_SECONDS = 0.5  # for a hung process to say where it is
+
+
+class Worker:
+    """A process, its channel and its log. Leaving the `with` block kills the whole process group."""
+
+    def __init__(self, spec: TrialSpec, log_path: Path | None, environment: Mapping[str, str]) -> None:
+        """Start the process; it shares nothing with this one but the channel.
+
+        Args:
+            spec: What it is to do.
+            log_path: Where its stdout and stderr go; None for this process's own.
+            environment: All variables it gets.
+        """
+        self.started_at = time.perf_counter()
+        self._log_path = log_path
+        self._paused = False
+        self._closed = False
+        self._received = b""
+        self._socket, child_end = socket.socketpair()
+        log = log_path.open("wb") if log_path else None
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-c", _START, str(child_end.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT if log else None,
+                env=dict(environment),
+                pass_fds=[child_end.fileno()],
+                **_OWN_GROUP,
+            )
+        finally:
+            child_end.close()
+            if log:
+                log.close()
+        self._send(encode(spec))
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def tell(self, message: msgspec.Struct) -> None:
+        """Send a message to a worker that waits for one."""
+        self._send(encode(message))
+
+    def receive(self, timeout_seconds: float) -> Answer:
+        """Return the next answer, or the Failure that came instead: a crash, or silence for this long (inf: wait for ever)."""
+        deadline = time.perf_counter() + timeout_seconds
+        while b"\n" not in self._received:
+            remaining = deadline - time.perf_counter()
+            if remaining <= 0:
+                return self._hung(timeout_seconds)
+            self._socket.settimeout(None if math.isinf(remaining) else remaining)
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                return self._hung(timeout_seconds)
+            except ConnectionError:
+                data = b""
+            if not data:
+                return self._died()
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        try:
+            answer: Answer = decode(line, Answer)  # type: ignore[arg-type]
+        except msgspec.MsgspecError as error:
+            return self._with_log(Failure(kind="crashed", message=f"the process gave no valid answer: {error}"))
+        return self._with_log(answer) if isinstance(answer, Failure) else answer
+
+    def pause(self) -> None:
+        """Stop the whole process group where it is: neither it nor its loader workers use a core or get ahead."""
+        if not self._paused:
+            self._signal_group(signal.SIGSTOP)
+            self._paused = True
+
+    def resume(self) -> None:
+        """Let the process group go on."""
+        if self._paused:
+            self._signal_group(signal.SIGCONT)
+            self._paused = False
+
+    def close(self) -> None:
+        """Kill the process, its group and whatever else descends from it; keep the end of the log. Once is enough."""
+        if self._closed:
+            return
+        self._closed = True
+        descendants = self._descendants()
+        self._signal_group(signal.SIGKILL)
+        self._process.wait()
+        for process in descendants:
+            if process.is_running():
+                process.kill()
+        psutil.wait_procs(descendants, timeout=5)
+        self._socket.close()
+        self._trim_log()
+
+    def _descendants(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            # Gone; macOS says "not permitted" of a group whose only process is a zombie.
+            return
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._socket.settimeout(None)
+            self._socket.sendall(data + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return  # it died; receive() tells how
+
+    def _hung(self, timeout_seconds: float) -> Failure:
+        self.resume()
+        self._signal_group(signal.SIGUSR1)  # its faulthandler writes where it is
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_WORDS_SECONDS)
+        return self._with_log(Failure(kind="hung", message=f"no answer within {timeout_seconds:.0f} s"))
+
+    def _died(self) -> Failure:
+        try:
+            status = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return self._with_log(Failure(kind="crashed", message="the process closed its channel and went on"))
+        if status >= 0:
+            return self._with_log(Failure(kind="exited", message=f"the process ended itself with status {status}"))
+        name = signal.Signals(-status).name
+        if name == "SIGKILL":
+            message = "the process was killed (SIGKILL); most often the system ran out of memory"
+            return self._with_log(Failure(kind="memory", message=message))
+        return self._with_log(Failure(kind="crashed", message=f"the process crashed ({name})"))
+
+    def _with_log(self, failure: Failure) -> Failure:
+        return msgspec.structs.replace(failure, log_tail=self._log_tail())
+
+    def _log_tail(self) -> str:
+        if self._log_path is None:
+            return ""
+        with self._log_path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - 16 * 1024))
+            text = log.read().decode(errors="replace")
+        return "\n".join(text.splitlines()[-_TAIL_LINES:])
+
+    def _trim_log(self) -> None:
+        if self._log_path is None or not self._log_path.exists():
+            return
+        size = self._log_path.stat().st_size
+        if size > _MOST_LOG_BYTES:
+            with self._log_path.open("rb") as log:
+                log.seek(size - _MOST_LOG_BYTES)
+                end = log.read()
+            self._log_path.write_bytes(f"[{size - _MOST_LOG_BYTES:,} bytes left out]\n".encode() + end)

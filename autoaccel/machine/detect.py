@@ -1,0 +1,46 @@
+"""Put together what is known of this computer without torch. Takes milliseconds (tens on hundreds of CPUs)."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import psutil
+
+from autoaccel.machine.compiler import find_compiler
+from autoaccel.machine.cpu import read_cpu
+from autoaccel.machine.gpus import read_gpus
+from autoaccel.machine.kernel_files import read_fields, read_text
+from autoaccel.machine.libraries import ALLOCATOR_STEMS, OPENMP_STEMS, find_libraries, library_folders
+from autoaccel.machine.limits import read_limits
+from autoaccel.machine.topology import read_logical_cpus
+from autoaccel.records.machine import Machine
+
+
+def detect_machine(root: Path = Path("/")) -> Machine:
+    """Return what this computer can do; `torch` is left open.
+
+    With another `root` the processors, limits, memory and system libraries are those of the computer whose files were
+    recorded there; system, architecture, GPUs, compiler and the Python environment remain this one's.
+    """
+    cpus = read_logical_cpus(root)
+    folders = library_folders(root)
+    return Machine(
+        system=platform.system(),
+        architecture=platform.machine(),
+        python=platform.python_version(),
+        cpu=read_cpu(root, cpus),
+        limits=read_limits(root, cpus),
+        memory_bytes=_read_memory_bytes(root),
+        gpus=read_gpus(),
+        compiler=find_compiler(),
+        openmp=find_libraries(OPENMP_STEMS, folders),
+        allocators=find_libraries(ALLOCATOR_STEMS, folders),
+    )
+
+
+def _read_memory_bytes(root: Path) -> int:
+    """Return the memory of the whole computer; without /proc (macOS) as psutil tells it."""
+    total = read_fields(read_text(root / "proc/meminfo") or "").get("MemTotal")
+    # "24684096 kB", where kB means KiB.
+    return int(total.split()[0]) * 1024 if total else int(psutil.virtual_memory().total)

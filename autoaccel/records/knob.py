@@ -1,0 +1,30 @@
+"""KnobRow: what `autoaccel knobs` tells about one knob on this machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from autoaccel.records.base import Record
+from autoaccel.records.settings import Value
+
+Stage = Literal["launch", "environment", "process", "data", "model", "optimizer", "step"]
+"""When a knob takes effect, earliest first."""
+
+Risk = Literal["exact", "rounding", "changes_training"]
+"""exact: the same numbers. rounding: the same algorithm, other rounding. changes_training: another model,
+batch or number of steps. Whatever is not exact must keep the metric."""
+
+
+class KnobRow(Record, frozen=True):
+    """One knob, its values here, and why it is unavailable where it is."""
+
+    name: str
+    group: str
+    values: tuple[Value, ...]
+    default: Value
+    stage: Stage
+    risk: Risk
+    available: bool
+    reason: str  # why it is unavailable; empty if available
+    help: str
+    helps_when: str

@@ -1,0 +1,25 @@
+"""Request: what a person asks of a tuning run."""
+
+from __future__ import annotations
+
+from autoaccel.records.base import Record
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.workload import Workload
+
+DEFAULT_BUDGET_SECONDS = 600.0
+DEFAULT_MAX_DROP = "1%"
+DEFAULT_METRIC_REPEATS = 3
+
+
+class Request(Record, frozen=True):
+    """What a person asks of a tuning run."""
+
+    workload: Workload
+    budget_seconds: float  # ceiling for the whole run
+    constraint: Constraint
+    most_trials: int | None = None  # None: as many as the budget allows
+    metric_repeats: int = DEFAULT_METRIC_REPEATS  # paired training runs per settings, at least 2
+    space: str = "cpu"  # name of a search space, or path of one
+    fixed: tuple[str, ...] = ()  # knob=value, as typed
+    excluded: tuple[str, ...] = ()
+    seed: int = 0

@@ -1,0 +1,112 @@
+"""Loaders for a Training, with the arguments that the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler
+
+from autoaccel.errors import BadRequestError
+from autoaccel.runtime.training import Training, is_dataset
+
+
+def train_loader(training: Training, arguments: Mapping[str, Any], seed: int) -> Iterable[Any]:
+    """Return the loader of training batches. For one seed the order is the same whatever the arguments."""
+    data = training.train_data
+    # A generator of its own: settings that draw other random numbers must not change the order of the data.
+    generator = torch.Generator().manual_seed(seed)
+    if is_dataset(data):
+        dataset: Any = data
+        shuffle = training.shuffle and not isinstance(dataset, IterableDataset)
+        return DataLoader(
+            dataset,
+            batch_size=training.batch_size,
+            shuffle=shuffle,
+            drop_last=training.drop_last,
+            collate_fn=training.collate_fn,
+            generator=generator,
+            **arguments,
+        )
+    loader = data()  # type: ignore[operator]
+    if not isinstance(loader, DataLoader):
+        return loader
+    if isinstance(loader.sampler, RandomSampler) and loader.sampler.generator is None:
+        loader.sampler.generator = generator
+    return with_arguments(loader, arguments)
+
+
+def eval_loader(training: Training) -> Iterable[Any]:
+    """Return the loader of evaluation batches, in order; the settings do not touch it."""
+    data = training.eval_data
+    if is_dataset(data):
+        dataset: Any = data
+        return DataLoader(dataset, batch_size=training.batch_size, collate_fn=training.collate_fn)
+    return data()  # type: ignore[operator]
+
+
+def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any]) -> DataLoader[Any]:
+    """Return the loader itself if it has these arguments already, else one like it that has them."""
+    if all(getattr(loader, name) == value for name, value in arguments.items() if name != "persistent_workers"):
+        return loader
+    same = {
+        name: getattr(loader, name)
+        for name in ("dataset", "collate_fn", "timeout", "worker_init_fn", "generator", "pin_memory")
+    }
+    if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None:
+        same |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+        if not isinstance(loader.dataset, IterableDataset):
+            same["sampler"] = loader.sampler
+    else:
+        same["batch_sampler"] = loader.batch_sampler
+    if arguments.get("num_workers", loader.num_workers) > 0:
+        same |= {"prefetch_factor": loader.prefetch_factor, "multiprocessing_context": loader.multiprocessing_context}
+    return DataLoader(**{**same, **arguments})
+
+
+def count_steps(training: Training, loader: Iterable[Any]) -> int:
+    """Return the optimizer steps of one epoch.
+
+    Raises:
+        BadRequestError: If the data has no length and `steps_per_epoch` was not given, or it is empty.
+    """
+    if training.steps_per_epoch is not None:
+        return training.steps_per_epoch
+    try:
+        steps = len(loader)  # type: ignore[arg-type]
+    except TypeError:
+        raise BadRequestError(
+            "Training: steps_per_epoch must be given, because train_data has no length. "
+            "Give Training(steps_per_epoch=...)."
+        ) from None
+    if steps == 0:
+        raise BadRequestError("Training: train_data must hold at least one batch, got none.")
+    return steps
+
+
+def epochs_of(loader: Iterable[Any], steps_per_epoch: int) -> Iterator[tuple[bool, Any]]:
+    """Yield batches without end, each with whether it begins an epoch; an epoch has at most `steps_per_epoch`.
+
+    Raises:
+        BadRequestError: If the loader gives no batch.
+    """
+    while True:
+        count = 0
+        for batch in loader:
+            yield count == 0, batch
+            count += 1
+            if count == steps_per_epoch:
+                break
+        if count == 0:
+            raise BadRequestError("Training: train_data must hold at least one batch, got none.")
+
+
+def last_batch(loader: Iterable[Any]) -> Any | None:
+    """Return an incomplete batch such as the one that ends each epoch, or None if all batches are alike."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return None
+    if loader.drop_last or loader.batch_size is None or loader.batch_sampler is None:
+        return None
+    rest = len(loader.sampler) % loader.batch_size  # type: ignore[arg-type]
+    return loader.collate_fn([loader.dataset[index] for index in range(rest)]) if rest else None

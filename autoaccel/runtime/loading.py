@@ -1,0 +1,111 @@
+"""Find the user's build() and call it; tell their code's failures from ours."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import pickle
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.runtime.data import count_steps, train_loader
+from autoaccel.runtime.knobs.optimizers import has_fused
+from autoaccel.runtime.loop import device_of
+from autoaccel.runtime.training import Training, check_training
+
+_HOME = str(Path(__file__).parents[1])
+
+
+def load_build(workload: Workload) -> Callable[[], Any]:
+    """Run the user's file and return its entry.
+
+    Raises:
+        BadRequestError: If the file has no such function.
+        BaseException: Whatever the file raises.
+    """
+    path = Path(workload.path)
+    sys.argv = [workload.path, *workload.arguments]
+    # First, as Python itself puts a script's folder; torch and autoaccel are loaded already, so a json.py of the
+    # user's shadows nothing of theirs.
+    sys.path.insert(0, str(path.parent))
+    if workload.pickled:
+        return pickle.loads(path.read_bytes())  # type: ignore[no-any-return]  # written by this user's own program
+    # Under its own name, so that loader workers started by spawning can import its classes again.
+    name = (
+        path.stem if path.stem not in sys.modules else f"_workload_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    )
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadRequestError(f"{path}: must be a Python file (.py).")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    build = getattr(module, workload.entry, None)
+    if not callable(build):
+        functions = [found for found, value in vars(module).items() if callable(value) and not found.startswith("_")]
+        offered = f"It has {', '.join(functions[:8])}; name one as {path.name}:NAME." if functions else ""
+        raise BadRequestError(f"{path.name}: must define a function {workload.entry}(). {offered}".rstrip())
+    return build  # type: ignore[no-any-return]
+
+
+def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> Training:
+    """Call build() with torch seeded, and seed it again for what follows.
+
+    Raises:
+        BadRequestError: If it returns anything but a Training.
+        BaseException: Whatever it raises.
+    """
+    torch.manual_seed(seed)
+    training = check_training(build(), f"{Path(workload.path).name}: {workload.entry}()")
+    torch.manual_seed(seed)
+    return training
+
+
+def describe(training: Training) -> TrainingFacts:
+    """Return what a Training is, as data."""
+    loader = train_loader(training, {}, seed=0)
+    adjustable = isinstance(loader, torch.utils.data.DataLoader)
+    optimizer = training.optimizer(training.model.parameters())
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise BadRequestError(
+            "Training: optimizer must make a step from one gradient, got LBFGS. Choose another, such as Adam."
+        )
+    return TrainingFacts(
+        metric=training.metric.name,
+        direction=training.metric.direction,
+        epochs=training.epochs,
+        steps_per_epoch=count_steps(training, loader),
+        batch_size=training.batch_size or (loader.batch_size if adjustable else None),  # type: ignore[attr-defined]
+        parameters=sum(parameter.numel() for parameter in training.model.parameters()),
+        device=str(device_of(training)),
+        settings=dict(training.settings),
+        optimizer=type(optimizer).__name__,
+        optimizer_has_fused=has_fused(optimizer),
+        has_image_convolutions=any(
+            isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in training.model.modules()
+        ),
+        loader_adjustable=adjustable,
+        loader_workers=loader.num_workers if adjustable else 0,  # type: ignore[attr-defined]
+        loader_pins_memory=loader.pin_memory if adjustable else False,  # type: ignore[attr-defined]
+    )
+
+
+def user_traceback(error: BaseException) -> str:
+    """Return the traceback without autoaccel's own frames above the user's code."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
+def _is_ours(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return file.startswith((_HOME, "<frozen importlib", "<string>"))

@@ -1,0 +1,155 @@
+"""The built-in training loop: one step at a time, so that whoever measures decides when."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from autoaccel.errors import BadRequestError
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader
+from autoaccel.runtime.training import Training
+
+
+class Step(NamedTuple):
+    """One optimizer step: how long it took, loader wait included, and whether it began an epoch."""
+
+    seconds: float
+    begins_epoch: bool
+
+
+def _ignore_phase(phase: str) -> None:
+    """Note nothing: outside profiling, nobody asks when a phase ends."""
+
+
+def device_of(training: Training) -> torch.device:
+    """Return where the training runs: where it says, else on the accelerator if there is one, else on the CPU."""
+    return torch.device(training.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+class Loop:
+    """A Training under settings, ready to make steps. Epoch follows epoch without end."""
+
+    def __init__(self, training: Training, applied: Applied, seed: int) -> None:
+        self.training = training
+        self.applied = applied
+        self.device = applied.device
+        self.plain_model = training.model.to(self.device).train()
+        self.model = applied.model(self.plain_model)
+        self.optimizer = applied.optimizer(training.optimizer(self.plain_model.parameters()))
+        self.scheduler = training.scheduler(self.optimizer) if training.scheduler else None
+        self.loader = train_loader(training, applied.loader_arguments(), seed)
+        self.steps_per_epoch = count_steps(training, self.loader)
+        self.planned_steps = training.epochs * self.steps_per_epoch
+        self.steps_done = 0
+        self.samples_done = 0
+        self.last_loss = math.nan
+        self.phase_ended: Callable[[str], None] = _ignore_phase
+        self._batches: Iterator[tuple[bool, Any]] = epochs_of(self.loader, self.steps_per_epoch)
+
+    def step(self) -> Step:
+        """Make one optimizer step on the next batch."""
+        start = time.perf_counter()
+        begins_epoch, batch = next(self._batches)
+        self.phase_ended("data wait")
+        if begins_epoch and self.steps_done:
+            self._advance_schedule("epoch")
+        self.step_on(batch)
+        if self.device.type != "cpu":
+            torch.cuda.synchronize(self.device)
+        return Step(time.perf_counter() - start, begins_epoch)
+
+    def step_on(self, batch: Any) -> None:
+        """Make one optimizer step on this batch."""
+        self.samples_done += _count_samples(batch)
+        batch = self.applied.batch(batch)
+        self.phase_ended("host to device")
+        with self.applied.forward():
+            loss = self._loss(batch)
+        self.phase_ended("forward")
+        self.applied.backward(loss)
+        self.phase_ended("backward")
+        self.applied.step(self.optimizer)
+        self.phase_ended("optimizer")
+        self.last_loss = float(loss.detach())
+        self.steps_done += 1
+        self._advance_schedule("step")
+        self.phase_ended("other")
+
+    def last_batch(self) -> Any | None:
+        """Return an incomplete batch such as the one that ends each epoch, or None if all batches are alike."""
+        return last_batch(self.loader)
+
+    def evaluate(self) -> float:
+        """Return the metric of the model as it is, in evaluation mode, without gradients, under plain settings."""
+        return evaluate(self.training, self.plain_model, self.device)
+
+    def _loss(self, batch: Any) -> torch.Tensor:
+        if self.training.step is not None:
+            return self.training.step(self.model, batch)
+        assert self.training.loss is not None  # Training holds exactly one of the two
+        if not (isinstance(batch, (tuple, list)) and len(batch) >= 2):
+            raise BadRequestError(
+                f"Training: with loss=, a batch must be (inputs, target), got {type(batch).__name__}. "
+                "Give step=callable(model, batch) -> loss instead."
+            )
+        *inputs, target = batch
+        return self.training.loss(self.model(*inputs), target)
+
+    def _advance_schedule(self, interval: str) -> None:
+        # Measuring may go on past the planned run, where schedules such as OneCycleLR refuse to go.
+        if self.scheduler and self.training.scheduler_interval == interval and self.steps_done < self.planned_steps:
+            self.scheduler.step()
+
+
+def _count_samples(batch: Any) -> int:
+    """Return the length of the first tensor in the batch, 1 if there is none."""
+    if isinstance(batch, torch.Tensor):
+        return len(batch) if batch.dim() else 1
+    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else ()
+    return next((_count_samples(part) for part in parts), 1)
+
+
+class _OnDevice:
+    """A loader whose batches arrive on a device."""
+
+    def __init__(self, loader: Iterable[Any], device: torch.device) -> None:
+        self.loader = loader
+        self.place = Applied({}, device).batch
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.place(batch) for batch in self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]
+
+
+def evaluate(training: Training, model: nn.Module, device: torch.device) -> float:
+    """Return the metric of a model that is on the device.
+
+    It leaves the model in training mode and the random numbers as they were: how often one looks at the metric
+    must not change the training.
+    """
+    model.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            return float(training.metric.compute(model, _OnDevice(eval_loader(training), device)))
+    finally:
+        model.train()
+
+
+def peak_bytes(device: torch.device) -> int:
+    """Return the most memory held so far: on the accelerator, or by this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux reports ru_maxrss in KiB, macOS in bytes.
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,157 @@
+"""What a worker does for each kind of task."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from autoaccel.errors import AutoaccelError
+from autoaccel.records.base import Record, decode
+from autoaccel.records.trial import (
+    Describe,
+    Described,
+    Failure,
+    GiveTurn,
+    Probe,
+    Probed,
+    Profiled,
+    Ready,
+    TakeProfile,
+    Train,
+    TrainResult,
+    TrialSpec,
+    Turn,
+)
+from autoaccel.records.workload import Workload
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.loading import build_training, describe, load_build, user_traceback
+from autoaccel.runtime.loop import Loop, Step, device_of, peak_bytes
+from autoaccel.runtime.probing import probe_torch
+from autoaccel.runtime.profiling import take_profile
+from autoaccel.runtime.warmup import warm_up
+from autoaccel.units import format_duration
+
+
+class Line(Protocol):
+    """The way to the tuner: turns come in, answers go out."""
+
+    def read(self) -> bytes: ...
+
+    def write(self, message: Record) -> None: ...
+
+
+def serve(spec: TrialSpec, line: Line) -> Record | None:
+    """Do the task; return its answer, the Failure that it met, or None if it was answered turn by turn."""
+    try:
+        return _serve(spec, line)
+    except AutoaccelError as error:
+        return Failure(kind="invalid", message=str(error))
+    except SystemExit as error:
+        message = f"the code ended its own process with exit({error.code!r})"
+        return Failure(kind="exited", message=message, traceback=user_traceback(error))
+    except BaseException as error:
+        message = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+        trace = user_traceback(error)
+        return Failure(kind="memory" if _is_out_of_memory(error) else "raised", message=message, traceback=trace)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    # On a CPU torch raises a plain RuntimeError that names its allocator.
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
+
+
+def _serve(spec: TrialSpec, line: Line) -> Record | None:
+    task, workload = spec.task, spec.workload
+    if isinstance(task, Probe):
+        return Probed(facts=probe_torch())
+    assert workload is not None  # only a probe has none
+    build = load_build(workload)
+    if isinstance(task, Describe):
+        return Described(facts=describe(build_training(build, workload, seed=0)))
+    if isinstance(task, Train):
+        return _train(spec, task, workload, build)
+    loop = _start_loop(spec, workload, build, seed=0)
+    warmup_step_seconds = warm_up(loop, spec.warmup_seconds)
+    learned, ineffective = loop.applied.check()
+    if ineffective:
+        said = "; ".join(f"{name} did nothing: {reason}" for name, reason in ineffective.items())
+        return Failure(kind="ineffective", message=said)
+    if isinstance(task, TakeProfile):
+        return Profiled(profile=take_profile(loop, task.seconds))
+    line.write(Ready(warmup_step_seconds=tuple(warmup_step_seconds), learned=learned))
+    while text := line.read():
+        line.write(_take_turn(loop, decode(text, GiveTurn)))
+    return None
+
+
+def _start_loop(spec: TrialSpec, workload: Workload, build: Callable[[], Any], seed: int) -> Loop:
+    training = build_training(build, workload, seed)
+    return Loop(training, Applied(spec.settings, device_of(training)), seed)
+
+
+def _take_turn(loop: Loop, turn: GiveTurn) -> Turn:
+    """Make steps for one turn. The first is not counted: the caches are those that another process left."""
+    loop.step()
+    steps: list[Step] = []
+    start = time.perf_counter()
+    while time.perf_counter() - start < turn.seconds or len(steps) < turn.least_steps:
+        steps.append(loop.step())
+    return Turn(
+        step_seconds=tuple(step.seconds for step in steps),
+        epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
+        peak_bytes=peak_bytes(loop.device),
+    )
+
+
+def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[], Any]) -> TrainResult:
+    """Train from each seed; a seed decides on the model's first weights and on the order of the data."""
+    metrics, losses, train_seconds, step_seconds = [], [], [], []
+    steps = samples = 0
+    for seed in task.seeds:
+        loop = _start_loop(spec, workload, build, seed)
+        steps = loop.planned_steps if task.steps is None else min(task.steps, loop.planned_steps)
+        seconds = _run_steps(loop, steps, announce=task.announce)
+        metrics.append(loop.evaluate())
+        losses.append(loop.last_loss)
+        train_seconds.append(math.fsum(seconds))
+        step_seconds.extend(seconds)
+        samples = loop.samples_done
+        if task.save_path is not None:
+            aside = Path(f"{task.save_path}.partial")
+            torch.save(loop.plain_model.state_dict(), aside)
+            aside.replace(task.save_path)
+    return TrainResult(
+        metrics=tuple(metrics),
+        losses=tuple(losses),
+        steps=steps,
+        samples=samples,
+        train_seconds=tuple(train_seconds),
+        step_seconds=statistics.median(step_seconds),
+    )
+
+
+def _run_steps(loop: Loop, steps: int, announce: bool) -> list[float]:
+    """Make this many steps, with a line per epoch if announced; return how long each took."""
+    seconds: list[float] = []
+    samples_before = 0
+    for number in range(1, steps + 1):
+        seconds.append(loop.step().seconds)
+        epoch, into_epoch = divmod(number, loop.steps_per_epoch)
+        if announce and (into_epoch == 0 or number == steps):
+            epoch_seconds = math.fsum(seconds[(epoch - 1) * loop.steps_per_epoch :])
+            metric = loop.evaluate()
+            print(
+                f"epoch {epoch}/{loop.training.epochs}  loss {loop.last_loss:.4g}  "
+                f"{loop.training.metric.name} {metric:.4g}  "
+                f"{(loop.samples_done - samples_before) / epoch_seconds:,.0f} samples/s  "
+                f"{format_duration(epoch_seconds)}",
+                flush=True,
+            )
+            samples_before = loop.samples_done
+    return seconds

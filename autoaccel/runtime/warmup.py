@@ -1,0 +1,44 @@
+"""Warm-up that is found, not assumed: steps are made until their time has settled."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+
+from autoaccel.runtime.loop import Loop
+
+_WINDOW = 3  # steps compared with as many before them; a stall of one step does not move their median
+_CHANGE = 0.15  # of the step time; below the noise between two windows on a shared machine nothing can be told
+
+
+def has_settled(step_seconds: Sequence[float]) -> bool:
+    """Whether the last steps took as long as those before them, within 15 %."""
+    if len(step_seconds) < 2 * _WINDOW:
+        return False
+    late = statistics.median(step_seconds[-_WINDOW:])
+    early = statistics.median(step_seconds[-2 * _WINDOW : -_WINDOW])
+    return abs(late - early) <= _CHANGE * early
+
+
+def warm_up(loop: Loop, most_seconds: float) -> list[float]:
+    """Make steps until their time has settled; return how long each took, in order.
+
+    The first step and, where the model is compiled, a step on the incomplete batch that ends an epoch come
+    first, however long they take: the compilations that a whole run would pay for. After them, at most
+    `most_seconds` are spent.
+    """
+    seconds = [loop.step().seconds]
+    if loop.applied.compiles and (rest := loop.last_batch()) is not None:
+        start = time.perf_counter()
+        loop.step_on(rest)
+        seconds.append(time.perf_counter() - start)
+    settled_from = len(seconds)
+    # What loader workers prepared during the first step says nothing about how fast they are.
+    prepared = 2 * int(loop.applied.settings.get("loader.workers", 0))
+    start = time.perf_counter()
+    while time.perf_counter() - start < most_seconds:
+        seconds.append(loop.step().seconds)
+        if len(seconds) >= settled_from + prepared and has_settled(seconds[settled_from:]):
+            break
+    return seconds

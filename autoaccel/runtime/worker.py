@@ -1,0 +1,63 @@
+"""The worker: a process with a short life. It reads a spec, does one task, answers, and is gone.
+
+It is started with one end of a socket as its only argument. Specs and turns arrive there, answers leave there, as
+lines of JSON; stdout and stderr are the user's. It imports nothing that schedules, searches or decides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import socket
+import sys
+from typing import BinaryIO
+
+from autoaccel.records.base import Record, decode, encode
+from autoaccel.records.trial import TrialSpec
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class Channel:
+    """The worker's end of the socket to the tuner."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._lines: BinaryIO = self._socket.makefile("rb")
+        # A forked loader worker must not hold the channel open: its end tells the tuner that this process died.
+        os.register_at_fork(after_in_child=lambda: os.close(self._socket.fileno()))
+
+    def read(self) -> bytes:
+        """Return the next line, empty if the tuner is gone."""
+        return self._lines.readline()
+
+    def write(self, message: Record) -> None:
+        """Send one message."""
+        self._socket.sendall(encode(message) + b"\n")
+
+
+def _die_with_parent() -> None:
+    """Make the kernel kill this process when the tuner dies, even by SIGKILL."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    """Serve one spec; see the module's docstring."""
+    faulthandler.enable()  # a crash in native code prints the Python line it came from
+    faulthandler.register(signal.SIGUSR1)  # the tuner asks where a hung process is
+    _die_with_parent()
+    channel = Channel(int(sys.argv[1]))
+    spec = decode(channel.read(), TrialSpec)
+    # After the handlers above: importing torch is the first thing that can crash or hang.
+    from autoaccel.runtime.tasks import serve
+
+    answer = serve(spec, channel)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if answer is not None:
+        channel.write(answer)
+    # Not a normal exit: libraries' exit handlers may hang or abort after the work is done and told.
+    os._exit(0)

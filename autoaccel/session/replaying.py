@@ -1,0 +1,118 @@
+"""Use a recipe again: train with it, or measure its claim once more."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from autoaccel.advise.findings import advise
+from autoaccel.errors import BadRequestError
+from autoaccel.launch.runner import Runner
+from autoaccel.records.machine import fingerprint_difference
+from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.progress import Listener, StageStarted, ignore
+from autoaccel.records.recipe import Constraint, Recipe
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import (
+    Comparison,
+    Failure,
+    Profiled,
+    TakeProfile,
+    Train,
+    TrainResult,
+)
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.session.clock import Clock
+from autoaccel.session.proof import Proof
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for, workload_error
+from autoaccel.space.knobs import Place, baseline_settings
+
+START_SECONDS = 600.0  # for a build() outside any budget
+
+
+def check_machine(recipe: Recipe, runner: Runner, where: Path, accept_other: bool) -> None:
+    """Refuse a recipe that was made elsewhere.
+
+    Raises:
+        BadRequestError: Unless the machine is the same, or another is accepted.
+    """
+    difference = fingerprint_difference(recipe.machine, probe_machine(runner))
+    if difference and not accept_other:
+        raise BadRequestError(
+            f"{where}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."
+        )
+
+
+def train_with_recipe(
+    recipe: Recipe, where: Path, workload: Workload, seed: int, save_path: Path | None, accept_other: bool
+) -> TrainResult:
+    """Train the planned run to its end with the recipe; the training's own output and a line per epoch are shown.
+
+    Raises:
+        BadRequestError: If the recipe was made on another machine.
+        WorkloadFailedError: If the training fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
+        with Runner(Path(folder), workload) as prober:
+            check_machine(recipe, prober, where, accept_other)
+        task = Train(seeds=(seed,), save_path=str(save_path.absolute()) if save_path else None, announce=True)
+        with Runner(Path(folder), workload, measures=False) as runner:
+            answer = runner.ask(task, recipe.settings, "run", TrainResult, math.inf)
+    if isinstance(answer, Failure):
+        raise workload_error(answer, workload, "while it was trained")
+    return answer
+
+
+class Verification(NamedTuple):
+    """A claim measured again."""
+
+    claimed: Comparison
+    measured: Comparison
+    holds: bool  # the measured interval does not lie wholly below the claimed one
+
+
+def verify_recipe(
+    recipe: Recipe, where: Path, workload: Workload, rounds: int, accept_other: bool, listener: Listener = ignore
+) -> Verification:
+    """Measure baseline and recipe again, in this many fresh pairs of processes.
+
+    Raises:
+        BadRequestError: If the recipe was made on another machine, or there is nothing to verify.
+        WorkloadFailedError: If the training fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
+        check_machine(recipe, runner, where, accept_other)
+        facts = describe_workload(runner, workload, START_SECONDS)
+        request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
+        run = Run(request, RunFolder(Path(folder)), runner, Clock(math.inf), listener)
+        run.tell(StageStarted("confirm", f"{rounds} fresh pairs of processes"))
+        turn_seconds = turn_seconds_for(recipe.baseline.step_seconds)
+        proof = Proof(run, recipe.baseline.settings, facts.steps_per_epoch, turn_seconds)
+        proven = proof.prove(recipe.settings, rounds)
+    if isinstance(proven, Failure):
+        raise workload_error(proven, workload, "while it was measured")
+    measured, _ = proven
+    return Verification(recipe.comparison, measured, measured.high >= recipe.comparison.low)
+
+
+def profile_workload(workload: Workload, seconds: float) -> tuple[Profile, Sequence[Finding]]:
+    """Return where the time of a step goes under the user's own settings, and what that says.
+
+    Raises:
+        BadRequestError: If build() returns the wrong thing.
+        WorkloadFailedError: If it fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
+        machine = probe_machine(runner)
+        facts: TrainingFacts = describe_workload(runner, workload, START_SECONDS)
+        own: Settings = baseline_settings(Place(machine, facts))
+        answer = runner.ask(TakeProfile(seconds=seconds), own, "profile", Profiled, START_SECONDS)
+        if isinstance(answer, Failure):
+            raise workload_error(answer, workload, "while it was profiled")
+        return answer.profile, advise(answer.profile, machine)

@@ -1,0 +1,178 @@
+"""RunFolder: the one class that owns every file name of a run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import msgspec
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.base import Record, decode, encode, read_json, write_json, write_text
+from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.recipe import Recipe, read_recipe
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Measurement, Trial
+from autoaccel.records.workload import TrainingFacts
+
+RUNS = Path("autoaccel-runs")
+"""Where runs go unless told otherwise, in the working folder."""
+
+
+class RunState(Record, frozen=True):
+    """What a run knows before its search begins: enough to go on with it later."""
+
+    schema: Literal["autoaccel/run/1"]
+    request: Request
+    machine: Machine
+    facts: TrainingFacts
+    baseline_settings: Settings
+    baseline: Measurement
+    profile: Profile
+    findings: tuple[Finding, ...]
+    space: SearchSpace
+    accuracy_steps: int  # optimizer steps of each training run that judges the metric
+
+
+class RunFolder:
+    """The folder of one run.
+
+    `run.json` appears when the search begins, `trials.jsonl` grows with every trial, `recipe.json` is written last:
+    its presence means that the run is complete.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._state = path / "run.json"
+        self._trials = path / "trials.jsonl"
+        self.recipe = path / "recipe.json"
+        self.report = path / "report.html"
+        self._made: Path | None = None
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """Make the folder of a new run. Used in a `with` block, it is gone again if nothing was worth keeping.
+
+        Raises:
+            BadRequestError: If there is something in it already.
+        """
+        folder = cls(path)
+        if folder._state.exists() or folder.recipe.exists():
+            complete = "is complete" if folder.recipe.exists() else "can go on with --resume"
+            raise BadRequestError(
+                f"{path}: there is a run already, which {complete}. Name another folder with --output."
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise BadRequestError(f"{path}: must be a new or empty folder for the run. Name another with --output.")
+        existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        folder._made = None if existing == path else path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadRequestError(f"{path}: cannot be made ({error.strerror}). Name another with --output.") from error
+        return folder
+
+    @classmethod
+    def resume(cls, path: Path) -> RunFolder:
+        """Open the folder of a run that was interrupted.
+
+        Raises:
+            BadRequestError: If there is none, or it is complete.
+        """
+        folder = cls(path)
+        if folder.recipe.exists():
+            raise BadRequestError(f"{path}: this run is complete. See it with: autoaccel show {path}")
+        if not folder._state.exists():
+            raise BadRequestError(
+                f"{path}: there is no run to resume; its search had not begun. Start without --resume."
+            )
+        return folder
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state.exists() or self.recipe.exists():
+            shutil.rmtree(self.path / "compiled", ignore_errors=True)
+        else:
+            shutil.rmtree(self.path / "logs", ignore_errors=True)
+            shutil.rmtree(self.path / "compiled", ignore_errors=True)
+            self._remove_if_empty()
+
+    def _remove_if_empty(self) -> None:
+        if self._made is None:
+            return
+        for folder in (self._made, self._made.parent):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+    def save_state(self, state: RunState) -> None:
+        """Write what the search starts from."""
+        write_json(self._state, state)
+
+    def load_state(self) -> RunState | None:
+        """Return what the search started from; None if it has not begun."""
+        if not self._state.exists():
+            return None
+        return read_json(self._state, RunState, "the state of a run")
+
+    def add_trial(self, trial: Trial) -> None:
+        """Append a finished trial."""
+        with self._trials.open("ab") as file:
+            file.write(encode(trial) + b"\n")
+
+    def load_trials(self) -> list[Trial]:
+        """Return the finished trials; a last line that was cut off by a crash is left out."""
+        if not self._trials.exists():
+            return []
+        trials = []
+        lines = self._trials.read_bytes().splitlines()
+        for number, line in enumerate(lines, start=1):
+            try:
+                trials.append(decode(line, Trial))
+            except msgspec.MsgspecError as error:
+                if number < len(lines):
+                    raise BadRequestError(f"{self._trials}:{number}: this is not a trial: {error}.") from error
+        return trials
+
+    def load_recipe(self) -> Recipe:
+        """Return the recipe of a complete run."""
+        return read_recipe(self.recipe)
+
+    def save_report(self, html: str) -> None:
+        """Write the report."""
+        write_text(self.report, html)
+
+    def save_recipe(self, recipe: Recipe) -> None:
+        """Write the recipe: the last file of a run."""
+        write_json(self.recipe, recipe)
+
+
+def next_run_path(stem: str, runs: Path = RUNS) -> Path:
+    """Return a new folder for a run of this workload: `autoaccel-runs/model-1`, `-2`, ..."""
+    taken = [int(path.name.rpartition("-")[2]) for path in _runs_of(stem, runs)]
+    return runs / f"{stem}-{max(taken, default=0) + 1}"
+
+
+def latest_run_path(stem: str, runs: Path = RUNS) -> Path:
+    """Return the newest folder of a run of this workload.
+
+    Raises:
+        BadRequestError: If there is none.
+    """
+    found = _runs_of(stem, runs)
+    if not found:
+        raise BadRequestError(f"{runs}: there is no run of {stem} to resume. Name its folder with --output.")
+    return max(found, key=lambda path: int(path.name.rpartition("-")[2]))
+
+
+def _runs_of(stem: str, runs: Path) -> list[Path]:
+    numbered = (path for path in runs.glob("*-*") if path.name.rpartition("-")[2].isdecimal())
+    return [path for path in numbered if path.name.rpartition("-")[0] == stem]

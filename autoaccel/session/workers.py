@@ -1,0 +1,94 @@
+"""What a session asks of workers before and beside the search: the machine, the workload, the baseline, the metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
+from autoaccel.launch.runner import Measuring, Runner, take_turns
+from autoaccel.machine.detect import detect_machine
+from autoaccel.records.machine import Machine
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Describe, Described, Failure, Measure, Probe, Probed, Train, TrainResult
+from autoaccel.records.workload import TrainingFacts, Workload
+
+PROBE_SECONDS = 120.0
+_TURN_STEPS = 6  # a turn should hold about this many of the baseline's steps,
+_SHORTEST_TURN, _LONGEST_TURN = 0.2, 2.0  # within these limits in seconds: short turns share the same disturbances
+
+
+def probe_machine(runner: Runner) -> Machine:
+    """Return this machine, what torch can do here included.
+
+    Raises:
+        AutoaccelError: If torch cannot be imported.
+    """
+    probed = runner.ask(Probe(), {}, "probe", Probed, PROBE_SECONDS)
+    if isinstance(probed, Failure):
+        detail = probed.log_tail or probed.message
+        raise AutoaccelError(f"torch does not work in this environment; `python -c 'import torch'` shows it:\n{detail}")
+    return msgspec.structs.replace(detect_machine(), torch=probed.facts)
+
+
+def describe_workload(runner: Runner, workload: Workload, timeout_seconds: float) -> TrainingFacts:
+    """Return what the user's build() returns, as data.
+
+    Raises:
+        BadRequestError: If it returns the wrong thing.
+        WorkloadFailedError: If it fails, with the user's own traceback.
+    """
+    described = runner.ask(Describe(), {}, "describe", Described, timeout_seconds)
+    if isinstance(described, Failure):
+        raise workload_error(described, workload, f"while {workload.entry}() was called")
+    return described.facts
+
+
+def workload_error(failure: Failure, workload: Workload, when: str) -> AutoaccelError:
+    """Return the error that tells a person how their own code failed."""
+    name = Path(workload.path).name
+    if failure.kind == "invalid":
+        return BadRequestError(failure.message if failure.message.startswith(name) else f"{name}: {failure.message}")
+    hint = " Give it more time with --budget." if failure.kind == "hung" else ""
+    shown = failure.traceback or failure.log_tail
+    return WorkloadFailedError(f"{name} failed {when}: {failure.message}.{hint}" + (f"\n\n{shown}" if shown else ""))
+
+
+def turn_seconds_for(step_seconds: float) -> float:
+    """Return how long a turn should be for steps of about this length."""
+    return min(max(_TURN_STEPS * step_seconds, _SHORTEST_TURN), _LONGEST_TURN)
+
+
+def start_together(
+    runner: Runner, settings: Sequence[Settings], names: Sequence[str], timeout_seconds: float
+) -> list[Measuring | Failure]:
+    """Start a worker for each settings at once; all are warmed up and paused, or have failed.
+
+    Starting side by side costs less time; the turns that are compared come later, one at a time.
+    """
+    workers = [runner.start(Measure(), chosen, name) for chosen, name in zip(settings, names, strict=True)]
+    return [
+        runner.await_measuring(worker, chosen, timeout_seconds)
+        for worker, chosen in zip(workers, settings, strict=True)
+    ]
+
+
+def alternate_turns(
+    pair: tuple[Measuring, Measuring], rounds: int, seconds: float, timeout_seconds: float
+) -> Failure | None:
+    """Give both workers this many turns, who begins changing each time so that a drift favours neither."""
+    for number in range(rounds):
+        order = pair if number % 2 == 0 else pair[::-1]
+        if failure := take_turns(order, seconds, timeout_seconds):
+            return failure
+    return None
+
+
+def train(
+    runner: Runner, settings: Settings, name: str, repeats: int, steps: int, timeout_seconds: float
+) -> TrainResult | Failure:
+    """Train from seeds 0, 1, ... for some steps each; return the metrics."""
+    task = Train(seeds=tuple(range(repeats)), steps=steps)
+    return runner.ask(task, settings, name, TrainResult, timeout_seconds)

@@ -1,0 +1,63 @@
+"""Find the user's file, or pickle a function that has none; no line of the user's code runs here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.workload import Workload
+
+DEFAULT_ENTRY = "build"
+
+
+def find_workload(target: str, arguments: Sequence[str] = ()) -> Workload:
+    """Return the workload for `model.py` or `model.py:entry`; its build() sees the arguments in sys.argv[1:].
+
+    Raises:
+        BadRequestError: If there is no such file, or the entry is no name.
+    """
+    file, colon, entry = target.rpartition(":")
+    if not colon or not entry.isidentifier():
+        file, entry = target, DEFAULT_ENTRY
+    path = Path(file)
+    if not path.is_file():
+        raise BadRequestError(f"{file}: there is no such file. Name a Python file that defines build().")
+    if path.suffix not in (".py", ".pkl"):
+        raise BadRequestError(f"{file}: must be a Python file (.py) that defines build().")
+    path = path.resolve()
+    return Workload(
+        path=str(path),
+        entry=entry,
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        arguments=tuple(arguments),
+        pickled=path.suffix == ".pkl",
+    )
+
+
+def pickle_workload(build: Callable[[], Any], folder: Path) -> Workload:
+    """Return the workload for a function, written into the folder by value.
+
+    A function of the main module, of a notebook above all, can be imported by nobody else.
+
+    Raises:
+        BadRequestError: If it is no function, or holds on to something that cannot be pickled.
+    """
+    import cloudpickle
+
+    if not callable(build):
+        raise BadRequestError(
+            f"build must be a function that returns a Training, or a file, got {type(build).__name__}."
+        )
+    name = getattr(build, "__name__", DEFAULT_ENTRY)
+    path = folder / f"{name if name.isidentifier() else DEFAULT_ENTRY}.pkl"
+    try:
+        path.write_bytes(cloudpickle.dumps(build))
+    except Exception as error:  # whatever the user's objects raise
+        raise BadRequestError(
+            f"{name}() holds on to something that cannot be sent to another process: {error}. "
+            "Create it inside the function."
+        ) from error
+    return find_workload(f"{path}:{name if name.isidentifier() else DEFAULT_ENTRY}")

@@ -1,0 +1,34 @@
+"""Close the knobs that cannot win on this training, so that no trial is spent on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from autoaccel.records.profile import Finding
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+
+
+def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], least_speedup: float) -> SearchSpace:
+    """Return the space without knobs whose every finding promises less than `least_speedup` at most.
+
+    A knob that no finding speaks of stays open: absence of evidence closes nothing.
+    """
+    bounds: dict[str, Finding] = {}
+    for finding in findings:
+        for name in finding.knobs:
+            if name not in bounds or finding.bound_speedup > bounds[name].bound_speedup:
+                bounds[name] = finding
+    hopeless = {
+        name: f"{finding.title}: at most {finding.bound_speedup:.3f}x to win"
+        for name, finding in bounds.items()
+        if name in space.open and finding.bound_speedup < least_speedup
+    }
+    return msgspec.structs.replace(
+        space,
+        open={name: values for name, values in space.open.items() if name not in hopeless},
+        fixed={**space.fixed, **{name: baseline[name] for name in hopeless}},
+        closed={**space.closed, **hopeless},
+    )

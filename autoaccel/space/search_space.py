@@ -1,0 +1,146 @@
+"""Load a search space from a TOML file and check it against the machine, the training and the person's wishes.
+
+title = "one line"
+
+[knobs]
+"precision.autocast" = "all"            # every value that works here
+"threads.intra_op" = [1, 2, 4]          # those of them that work here
+
+[[forbidden]]
+settings = { "precision.autocast" = "float16", "compile.mode" = "default" }
+reason = "why"
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.settings import Settings, Value, format_value
+from autoaccel.records.space import Forbidden, SearchSpace
+from autoaccel.space.knobs import KNOBS, Knob, Place, check_value, find_knob, parse_value
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class _SpaceFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The shape of a search space file."""
+
+    title: str
+    knobs: dict[str, Any]
+    forbidden: list[Forbidden] = []
+
+
+def space_names() -> list[str]:
+    """Return the names of the search spaces that come with autoaccel."""
+    folder = importlib.resources.files("autoaccel") / "search_spaces"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def _read(name: str) -> _SpaceFile:
+    if name in space_names():
+        text = (importlib.resources.files("autoaccel") / "search_spaces" / f"{name}.toml").read_text("utf-8")
+    else:
+        path = Path(name)
+        if path.suffix != ".toml" or not path.is_file():
+            raise BadRequestError(
+                f"--space {name}: must be one of {', '.join(space_names())} or a .toml file, and there is no such file."
+            )
+        text = path.read_text(encoding="utf-8")
+    try:
+        return msgspec.convert(tomllib.loads(text), _SpaceFile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise BadRequestError(f"{name}: this is not a search space: {error}.") from error
+
+
+def load_space(
+    name: str,
+    place: Place,
+    baseline: Settings,
+    fixed: Sequence[str] = (),
+    excluded: Sequence[str] = (),
+) -> SearchSpace:
+    """Return the search space of this name, with only values that work at this place.
+
+    Args:
+        name: A space that comes with autoaccel, or the path of a .toml file.
+        place: The machine and the training.
+        baseline: The user's own settings; a knob that is not searched keeps its value.
+        fixed: Wishes such as `precision.autocast=bfloat16`: every trial has this value.
+        excluded: Names of knobs that keep the baseline's value.
+
+    Raises:
+        BadRequestError: If the file or a wish names something that does not exist or cannot be had here.
+    """
+    file = _read(name)
+    for rule in file.forbidden:
+        for knob_name in rule.settings:
+            find_knob(knob_name, f"{name}: forbidden")
+    listed = {find_knob(knob_name, name).name: wish for knob_name, wish in file.knobs.items()}
+    wishes = dict(_parse_wish(text, place) for text in fixed)
+    excluded_names = {find_knob(knob_name, "--exclude").name for knob_name in excluded}
+    if both := sorted(excluded_names & wishes.keys()):
+        raise BadRequestError(f"{both[0]} is both set and excluded; choose one of --set and --exclude.")
+
+    opened: dict[str, tuple[Value, ...]] = {}
+    closed: dict[str, str] = {}
+    for knob in KNOBS.values():
+        if knob.name in wishes:
+            closed[knob.name] = f"set to {format_value(wishes[knob.name])} as you asked"
+        elif knob.name in excluded_names:
+            closed[knob.name] = "excluded as you asked"
+        elif knob.name not in listed:
+            closed[knob.name] = f"not in the search space {file.title!r}"
+        elif reason := knob.why_unavailable(place):
+            closed[knob.name] = reason
+        else:
+            values = _values_of(knob, listed[knob.name], place, baseline, name)
+            if len(values) > 1:
+                opened[knob.name] = values
+            else:
+                closed[knob.name] = "no listed value but your own works here"
+    held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
+    return SearchSpace(name=name, open=opened, fixed=held, closed=closed, forbidden=tuple(file.forbidden))
+
+
+def _parse_wish(text: str, place: Place) -> tuple[str, Value]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadRequestError(f"--set {text}: must be knob=value, such as precision.autocast=bfloat16.")
+    knob = find_knob(name.strip(), "--set")
+    return knob.name, parse_value(knob, value.strip(), place, "--set")
+
+
+def _values_of(knob: Knob, wish: Any, place: Place, baseline: Mapping[str, Value], where: str) -> tuple[Value, ...]:
+    """Return the baseline's value, then the listed ones that work here.
+
+    A listed value that this machine lacks (a dtype, more cores) is left out: one file serves many machines.
+    """
+    if wish == "all":
+        listed = list(knob.values(place))
+    elif isinstance(wish, list) and wish:
+        listed = [value for value in wish if _works(knob, value, place, where)]
+    else:
+        raise BadRequestError(f'{where}: {knob.name} must be "all" or a list of values, got {wish!r}.')
+    own = baseline[knob.name]
+    return (own, *(value for value in listed if value != own))
+
+
+def _works(knob: Knob, value: object, place: Place, where: str) -> bool:
+    kind = type(knob.default(place))
+    if type(value) is not kind:
+        raise BadRequestError(f"{where}: values of {knob.name} must be of type {kind.__name__}, got {value!r}.")
+    try:
+        check_value(knob, value, place, where)
+    except BadRequestError:
+        return False
+    return True

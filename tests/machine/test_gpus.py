@@ -1,0 +1,119 @@
+"""NVML itself is played by a stand-in: most computers that run the tests have no GPU."""
+
+# ruff: noqa: N802, N818  (the names are NVML's)
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from autoaccel.machine.gpus import read_gpus
+from autoaccel.records.machine import Gpu
+
+GIB = 1024**3
+
+
+class NVMLError(Exception):
+    pass
+
+
+class NVMLErrorNotSupported(NVMLError):
+    pass
+
+
+class FakeNvml:
+    """A driver with these GPUs, by name and memory; an exception in place of either is raised."""
+
+    NVMLError = NVMLError
+    NVMLError_NotSupported = NVMLErrorNotSupported
+
+    def __init__(self, *gpus, start=None, driver="570.86.15"):
+        self.gpus = gpus
+        self.start = start
+        self.driver = driver
+        self.open = 0
+
+    def nvmlInit(self):
+        if self.start is not None:
+            raise self.start
+        self.open += 1
+
+    def nvmlShutdown(self):
+        assert self.open, "NVML was shut down before it was started"
+        self.open -= 1
+
+    def nvmlSystemGetDriverVersion(self):
+        return answer(self.driver)
+
+    def nvmlDeviceGetCount(self):
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return self.gpus[index]
+
+    def nvmlDeviceGetName(self, handle):
+        return answer(handle[0])
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        return SimpleNamespace(total=answer(handle[1]), free=1, used=2)
+
+
+def answer(value):
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+@pytest.fixture
+def play(monkeypatch):
+    def install(nvml):
+        monkeypatch.setitem(sys.modules, "pynvml", nvml)
+        return nvml
+
+    return install
+
+
+def test_gpus_are_told_in_order_and_nvml_is_shut_down(play):
+    nvml = play(FakeNvml(("NVIDIA H200", 141 * GIB), ("NVIDIA A10", 24 * GIB)))
+    assert read_gpus() == (
+        Gpu("NVIDIA H200", 141 * GIB, "570.86.15"),
+        Gpu("NVIDIA A10", 24 * GIB, "570.86.15"),
+    )
+    assert nvml.open == 0
+
+
+def test_without_the_module_there_is_no_gpu(play):
+    play(None)
+    assert read_gpus() == ()
+
+
+def test_without_a_driver_there_is_no_gpu(play):
+    play(FakeNvml(("NVIDIA A10", 24 * GIB), start=NVMLError("library not found")))
+    assert read_gpus() == ()
+
+
+def test_a_driver_that_fails_later_is_shut_down_too(play):
+    nvml = play(FakeNvml(("NVIDIA A10", 24 * GIB), driver=NVMLError("unknown")))
+    assert read_gpus() == ()
+    assert nvml.open == 0
+
+
+def test_a_lost_gpu_does_not_hide_the_others(play):
+    nvml = play(FakeNvml((NVMLError("GPU is lost"), 0), ("NVIDIA A10", 24 * GIB)))
+    assert read_gpus() == (Gpu("NVIDIA A10", 24 * GIB, "570.86.15"),)
+    assert nvml.open == 0
+
+
+def test_a_gpu_that_shares_the_computers_memory_has_none_of_its_own(play):
+    play(FakeNvml(("NVIDIA GB10", NVMLErrorNotSupported("not supported"))))
+    assert read_gpus() == (Gpu("NVIDIA GB10", 0, "570.86.15"),)
+
+
+def test_the_real_module_has_what_is_used_and_answers_here():
+    pynvml = pytest.importorskip("pynvml")
+    for name in vars(FakeNvml):
+        if name.startswith(("nvml", "NVML")):
+            assert hasattr(pynvml, name), name
+    assert all(gpu.name and gpu.driver for gpu in read_gpus())
