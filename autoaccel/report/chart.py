@@ -1,0 +1,135 @@
+"""Where the marks of the search history lie: geometry only, the template draws it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoaccel.records.trial import Failure, Trial
+from autoaccel.report.wording import comparison_words, outcome_words
+
+WIDTH = 720.0
+HEIGHT = 260.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 14.0, 12.0, 46.0
+_FAILURES_Y = HEIGHT - 30.0  # under the scale: what failed has no speed-up
+_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0)
+_TICK_DISTANCE = 18.0
+_MOST_NUMBERS = 20
+_ROOM = 1.06  # a factor above and below the marks
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One trial: its speed-up and interval, or a cross where it failed."""
+
+    number: int
+    kind: str  # "feasible", "best", "infeasible" or "failed"
+    x: float
+    y: float
+    low_y: float
+    high_y: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A labelled place on an axis."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The speed-up of each trial, in pixels from the top left corner."""
+
+    marks: tuple[Mark, ...]
+    best_path: str  # SVG path of the best so far
+    baseline_y: float
+    left: float
+    right: float
+    bottom: float
+    speedups: tuple[Tick, ...]
+    numbers: tuple[Tick, ...]
+
+
+def search_history(trials: Sequence[Trial], baseline_total_seconds: float) -> Chart | None:
+    """Return the chart of the trials in their order, or None if none has a speed-up.
+
+    The scale is logarithmic: twice as fast and half as fast are equally far from 1. The best is the feasible trial
+    with the shortest whole run, which a long compilation can deny to the fastest step.
+    """
+    speedups = [trial.comparison.speedup for trial in trials if trial.comparison]
+    if not speedups:
+        return None
+    low, high = _range(trials, speedups)
+    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
+
+    def y_of(speedup: float) -> float:
+        share = math.log(min(max(speedup, low), high) / low) / math.log(high / low)
+        return round(bottom - share * (bottom - _TOP), 1)
+
+    def x_of(index: int) -> float:
+        return round(_LEFT + (right - _LEFT) * (index + 0.5) / len(trials), 1)
+
+    leaders = _leaders(trials, baseline_total_seconds)
+    best = leaders[-1]
+    marks = []
+    path, last_y = f"M{_LEFT:.1f} {y_of(1.0)}", y_of(1.0)
+    for index, (trial, leader) in enumerate(zip(trials, leaders, strict=True)):
+        x, comparison = x_of(index), trial.comparison
+        if isinstance(trial.outcome, Failure) or comparison is None:
+            y = low_y = high_y = _FAILURES_Y
+            kind, label = "failed", outcome_words(trial)
+        else:
+            y, low_y, high_y = y_of(comparison.speedup), y_of(comparison.low), y_of(comparison.high)
+            kind = "best" if trial is best else "feasible" if trial.feasible else "infeasible"
+            label = f"{comparison_words(comparison)} {outcome_words(trial, best)}"
+        marks.append(Mark(trial.number, kind, x, y, low_y, high_y, f"trial {trial.number}: {label}"))
+        leader_y = y_of(leader.comparison.speedup) if leader and leader.comparison else y_of(1.0)
+        if leader_y != last_y:
+            path += f"H{x}V{leader_y}"
+            last_y = leader_y
+    every = math.ceil(len(trials) / _MOST_NUMBERS)
+    return Chart(
+        marks=tuple(marks),
+        best_path=f"{path}H{right}",
+        baseline_y=y_of(1.0),
+        left=_LEFT,
+        right=right,
+        bottom=bottom,
+        speedups=_ticks(low, high, y_of(1.0), [(tick, y_of(tick)) for tick in _TICKS]),
+        numbers=tuple(Tick(x_of(index), str(trial.number)) for index, trial in enumerate(trials) if index % every == 0),
+    )
+
+
+def _range(trials: Sequence[Trial], speedups: Sequence[float]) -> tuple[float, float]:
+    """Return the scale's ends: all speed-ups and 1, and of the intervals as much as does not squeeze them."""
+    low, high = min(1.0, *speedups), max(1.0, *speedups)
+    room = max(high / low, 1.2) ** 0.5
+    intervals = [trial.comparison for trial in trials if trial.comparison]
+    lowest = max(min(comparison.low for comparison in intervals), low / room)
+    highest = min(max(comparison.high for comparison in intervals), high * room)
+    return min(low, lowest) / _ROOM, max(high, highest) * _ROOM
+
+
+def _leaders(trials: Sequence[Trial], baseline_total_seconds: float) -> list[Trial | None]:
+    """Return the best feasible trial so far after each trial; None while the baseline leads."""
+    leader: Trial | None = None
+    shortest = baseline_total_seconds
+    leaders = []
+    for trial in trials:
+        if trial.feasible and trial.total_seconds is not None and trial.total_seconds < shortest:
+            leader, shortest = trial, trial.total_seconds
+        leaders.append(leader)
+    return leaders
+
+
+def _ticks(low: float, high: float, baseline_y: float, candidates: Sequence[tuple[float, float]]) -> tuple[Tick, ...]:
+    """Return labelled speed-ups that do not crowd one another; 1 is always among them."""
+    ticks = [Tick(baseline_y, "1x")]
+    for speedup, y in candidates:
+        if low <= speedup <= high and all(abs(y - tick.at) >= _TICK_DISTANCE for tick in ticks):
+            ticks.append(Tick(y, f"{speedup:g}x"))
+    return tuple(ticks)

@@ -1,0 +1,187 @@
+"""One HTML file that tells what a run found, for those who were not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.recipe import Recipe
+from autoaccel.records.settings import changed, format_value
+from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
+from autoaccel.report.chart import HEIGHT, WIDTH, search_history
+from autoaccel.report.tables import machine_facts
+from autoaccel.report.wording import (
+    accuracy_words,
+    before,
+    comparison_words,
+    interval_words,
+    metric_change_words,
+    metric_words,
+    next_commands,
+    outcome_words,
+    printable,
+    proof_words,
+    repeats_words,
+    run_parts,
+    saving_words,
+    search_words,
+    speedup_words,
+    step_words,
+)
+from autoaccel.units import format_bytes, format_duration, format_share
+
+_MOST_OPERATORS = 15
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial as the table shows it; None where there is nothing to sort by."""
+
+    trial: Trial
+    changes: tuple[str, ...]
+    outcome: str
+    kind: str
+    failure: Failure | None
+    speedup: float | None
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class RunBar:
+    """The planned run as one stacked bar: parts as shares of the longer of the two runs."""
+
+    title: str
+    short: str
+    total: str
+    parts: tuple[tuple[str, str, float], ...]  # name, duration, share
+
+
+@dataclass(frozen=True)
+class IntervalStrip:
+    """Where a speed-up, its interval and 1 lie between the ends of a strip, as shares of its length."""
+
+    one: float
+    low: float
+    high: float
+    speedup: float
+
+
+def render_report(
+    recipe: Recipe,
+    profile: Profile | None,
+    findings: Sequence[Finding],
+    trials: Sequence[Trial],
+    not_searched: Mapping[str, str],
+) -> str:
+    """Return one self-contained HTML page that asks nothing of the network.
+
+    Args:
+        profile: None if it could not be taken.
+        not_searched: Knob -> why it was not searched.
+    """
+    # Everything but the template comes from the user, or from whoever sent the recipe.
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.finalize = lambda value: printable(value) if type(value) is str else value
+    for filter_ in _FILTERS:
+        environment.filters[filter_.__name__] = filter_
+    template = environment.from_string((files(__package__) / "report.html.j2").read_text(encoding="utf-8"))
+    own = recipe.baseline.settings
+    rows = _trial_rows(recipe, trials)
+    return template.render(
+        recipe=recipe,
+        title=Path(recipe.workload.path).name,
+        changes=[(name, own.get(name, ""), value) for name, value in changed(recipe.settings, own).items()],
+        accuracy_runs=_accuracy_runs(recipe),
+        bars=_run_bars(recipe),
+        strip=_strip(recipe.comparison),
+        profile=profile,
+        operators=profile.operators[:_MOST_OPERATORS] if profile else (),
+        findings=findings,
+        chart=search_history(trials, recipe.projection.baseline_total_seconds),
+        chart_width=WIDTH,
+        chart_height=HEIGHT,
+        rows=rows,
+        failures=[row for row in rows if row.failure],
+        not_searched=not_searched,
+        machine=machine_facts(recipe.machine),
+        commands=next_commands(recipe, Path("recipe.json")),
+    )
+
+
+_FILTERS = (
+    accuracy_words,
+    comparison_words,
+    format_bytes,
+    format_duration,
+    format_share,
+    format_value,
+    interval_words,
+    metric_change_words,
+    metric_words,
+    proof_words,
+    repeats_words,
+    saving_words,
+    search_words,
+    speedup_words,
+    step_words,
+)
+
+
+def _trial_rows(recipe: Recipe, trials: Sequence[Trial]) -> list[TrialRow]:
+    rows = []
+    for trial in trials:
+        failure = trial.outcome if isinstance(trial.outcome, Failure) else None
+        difference = changed(trial.settings, recipe.baseline.settings)
+        won = not recipe.is_baseline and trial.settings == recipe.settings and failure is None
+        rows.append(
+            TrialRow(
+                trial=trial,
+                changes=tuple(f"{name}={format_value(value)}" for name, value in difference.items()),
+                outcome="proven" if won else outcome_words(trial),
+                kind="failed" if failure else "best" if won else "feasible" if trial.feasible else "infeasible",
+                failure=failure,
+                speedup=trial.comparison.speedup if trial.comparison else None,
+                peak_bytes=trial.outcome.peak_bytes if isinstance(trial.outcome, Measurement) else None,
+            )
+        )
+    return rows
+
+
+def _accuracy_runs(recipe: Recipe) -> list[tuple[float, float]]:
+    """Return the metric of each pair of runs from the same seed: your own settings, recipe."""
+    accuracy = recipe.accuracy
+    return list(zip(accuracy.baseline_runs, accuracy.recipe_runs, strict=True)) if accuracy else []
+
+
+def _run_bars(recipe: Recipe) -> list[RunBar]:
+    now = recipe.projection
+    then = before(recipe.baseline, now)
+    own, new = ("Your own settings", "your own", then), ("Recipe", "recipe", now)
+    runs = [own] if recipe.is_baseline else [own, new]
+    longest = max(sum(run_parts(run).values()) for _, _, run in runs) or 1.0
+    return [
+        RunBar(
+            title=title,
+            short=short,
+            total=format_duration(run.total_seconds),
+            parts=tuple((name, format_duration(part), part / longest) for name, part in run_parts(run).items()),
+        )
+        for title, short, run in runs
+    ]
+
+
+def _strip(comparison: Comparison) -> IntervalStrip:
+    low, high = min(1.0, comparison.low), max(1.0, comparison.high)
+    room = 0.12 * (high - low) or 0.1
+    start, length = low - room, high - low + 2 * room
+    return IntervalStrip(
+        one=(1.0 - start) / length,
+        low=(comparison.low - start) / length,
+        high=(comparison.high - start) / length,
+        speedup=(comparison.speedup - start) / length,
+    )

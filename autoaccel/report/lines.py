@@ -1,0 +1,88 @@
+"""One plain line per event, for logs and pipes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from autoaccel.records.progress import (
+    AccuracyChecked,
+    BaselineMeasured,
+    Event,
+    RoundFinished,
+    RunStarted,
+    StageStarted,
+    TrialFinished,
+    TrialStarted,
+)
+from autoaccel.records.settings import describe_change
+from autoaccel.records.trial import Failure
+from autoaccel.report.run_state import RunState, after
+from autoaccel.report.wording import comparison_words, metric_change_words, one_line, outcome_words, step_words
+from autoaccel.units import format_duration
+
+
+class LineWriter:
+    """Writes one line per event as it happens, with the seconds since the first."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._start = clock()
+        self._state = RunState()
+
+    def hear(self, event: Event) -> None:
+        """Write the event's line."""
+        self._state = after(self._state, event)
+        elapsed = self._clock() - self._start
+        # Soft-wrapped, so that a line stays one line however narrow the pipe claims to be; rich flushes each print.
+        self._console.print(Text(f"[{elapsed:7.1f} s] {line_of(event, self._state)}"), soft_wrap=True, highlight=False)
+
+
+def line_of(event: Event, state: RunState) -> str:
+    """Return an event as one line; its first word says which kind it is. `state` includes the event."""
+    return "  ".join(one_line(part) for part in _parts_of(event, state) if part)
+
+
+def _parts_of(event: Event, state: RunState) -> list[str]:
+    if isinstance(event, RunStarted):
+        return [f"run {event.workload}", f"budget {format_duration(event.budget_seconds)}", f"output {event.output}"]
+    if isinstance(event, StageStarted):
+        return [f"stage {event.stage}", event.detail]
+    if isinstance(event, BaselineMeasured):
+        return ["baseline", step_words(event.step_seconds), f"whole run {format_duration(event.total_seconds)}"]
+    if isinstance(event, TrialStarted):
+        return [f"start trial {event.number}", _change(event, state)]
+    if isinstance(event, TrialFinished):
+        trial = event.trial
+        compared = comparison_words(trial.comparison) if trial.comparison else ""
+        message = trial.outcome.message if isinstance(trial.outcome, Failure) else ""
+        return [
+            f"trial {trial.number}",
+            describe_change(trial.settings, state.baseline_settings(trial.settings)),
+            step_words(trial.step_seconds),
+            compared,
+            outcome_words(trial, event.best),
+            message,
+        ]
+    if isinstance(event, AccuracyChecked):
+        accuracy = event.accuracy
+        return [
+            "accuracy",
+            _change(event, state),
+            metric_change_words(accuracy),
+            f"drop at most {accuracy.drop_high:.2g}",
+            "feasible" if event.feasible else "infeasible",
+        ]
+    if isinstance(event, RoundFinished):
+        comparison = event.comparison
+        said = [comparison_words(comparison), comparison.verdict] if comparison else ["too few pairs to compare yet"]
+        return [f"round {event.number} of {event.of}", _change(event, state), *said]
+    return ["note", event.text]
+
+
+def _change(event: TrialStarted | AccuracyChecked | RoundFinished, state: RunState) -> str:
+    return describe_change(event.settings, state.baseline_settings(event.settings))

@@ -1,0 +1,211 @@
+"""Print a machine, a profile, the knobs and the trials of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from autoaccel.records.knob import KnobRow
+from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.settings import Settings, Value, format_value
+from autoaccel.records.trial import Failure, Trial
+from autoaccel.report.wording import comparison_words, one_line, outcome_words, short_change, speedup_words, step_words
+from autoaccel.units import format_bytes, format_duration, format_share
+
+_BAR_COLUMNS = 24
+_TOP_OPERATORS = 10
+_COLUMNS_FOR_STEPS = 100
+_NUMBERS = ("trial", "step", "whole run", "share", "calls/step")
+
+
+def machine_facts(machine: Machine) -> dict[str, str]:
+    """Return what there is to know of a machine, by the name people know it by."""
+    cpu, limits = machine.cpu, machine.limits
+    memory = format_bytes(machine.memory_bytes)
+    if limits.memory_bytes is not None:
+        memory += f", of which this process may use {format_bytes(limits.memory_bytes)}"
+    usable = f"{machine.usable_cores} of {cpu.logical_cores} logical ({cpu.physical_cores} physical)"
+    if limits.cpu_quota is not None:
+        usable += f", quota {limits.cpu_quota:g}"
+    facts = {
+        "System": f"{machine.system} {machine.architecture}, Python {machine.python}",
+        "CPU": cpu.model,
+        "Sockets": f"{cpu.sockets}, NUMA nodes {len(cpu.numa_nodes)}",
+        "Usable cores": usable,
+        "Instructions": " ".join(cpu.features),
+        "Caches": ", ".join(
+            f"L{cache.level} {cache.kind} {cache.count} x {format_bytes(cache.size_bytes)}" for cache in cpu.caches
+        ),
+        "Memory": memory,
+        "GPUs": ", ".join(f"{gpu.name} {format_bytes(gpu.memory_bytes)}, driver {gpu.driver}" for gpu in machine.gpus)
+        or "none",
+        "C++ compiler": machine.compiler or "none, so torch.compile cannot run on the CPU",
+        "OpenMP": ", ".join(library.name for library in machine.openmp) or "none found",
+        "Allocators": ", ".join(library.name for library in machine.allocators) or "the system's only",
+    }
+    torch = machine.torch
+    if torch is None:
+        facts["torch"] = "not probed"
+    else:
+        facts["torch"] = (
+            f"{torch.version} on {torch.device_name or torch.device}, {torch.cpu_capability}, "
+            f"{torch.intra_op_threads} intra-op and {torch.inter_op_threads} inter-op threads"
+        )
+        facts["Autocast"] = ", ".join(torch.autocast) or "no dtype trained under autocast"
+        facts["Fused optimizer"] = "yes" if torch.fused_optimizer else "no"
+    return {name: one_line(text) for name, text in facts.items() if text}
+
+
+def print_machine(console: Console, machine: Machine) -> None:
+    """Print what decides on training speed here."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in machine_facts(machine).items():
+        grid.add_row(name, Text(text))
+    console.print(grid)
+
+
+def print_profile(console: Console, profile: Profile, findings: Sequence[Finding]) -> None:
+    """Print where the time of a step goes, and what could be won by that."""
+    rate = f", {profile.samples_per_second:,.0f} samples/s" if profile.samples_per_second is not None else ""
+    console.print(
+        Text(
+            f"{step_words(profile.step_seconds)}{rate}, peak memory {format_bytes(profile.peak_bytes)}, "
+            f"{profile.parameters:,} parameters, median of {profile.steps} steps",
+            style="bold",
+        )
+    )
+    _print_bars(console, "Phases of a step", profile.phases)
+    _print_bars(console, "Operators by group", profile.groups)
+    top = profile.operators[:_TOP_OPERATORS]
+    if top:
+        table = _table("operator", "group", "share", "calls/step")
+        for operator in top:
+            table.add_row(
+                Text(one_line(operator.name)),
+                Text(one_line(operator.group)),
+                Text(format_share(operator.share)),
+                Text(f"{operator.calls_per_step:g}"),
+            )
+        console.print()
+        console.print(table)
+    if findings:
+        console.print()
+    for finding in findings:
+        console.print(
+            Text.assemble(
+                (one_line(finding.title), "bold"),
+                f": at most {speedup_words(finding.bound_speedup)} to win",
+                f" ({', '.join(finding.knobs)})" if finding.knobs else "",
+            )
+        )
+        if finding.advice:
+            _print_indented(console, one_line(finding.advice), style="dim")
+
+
+def _print_bars(console: Console, title: str, shares: dict[str, float]) -> None:
+    if not shares:
+        return
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, min_width=16)
+    grid.add_column()
+    grid.add_column(justify="right", no_wrap=True)
+    for name, share in shares.items():
+        bar = ProgressBar(
+            total=1.0,
+            completed=min(1.0, max(0.0, share)),
+            width=_BAR_COLUMNS,
+            complete_style="cyan",
+            finished_style="cyan",
+        )
+        grid.add_row(Text(one_line(name)), bar, Text(format_share(share)))
+    console.print()
+    console.print(Text(title, style="dim"))
+    console.print(grid)
+
+
+def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
+    """Print each knob: its values here with the default marked, when it takes effect, its risk, when it helps."""
+    for row in rows:
+        head = Text.assemble((one_line(row.name), "bold cyan" if row.available else "bold dim"), "  ")
+        if row.available:
+            head.append_text(_values(row.values, row.default))
+        else:
+            head.append(f"not here: {one_line(row.reason)}", style="yellow")
+        console.print(head)
+        _print_indented(console, f"{one_line(row.help)}; {row.stage} stage, {row.risk.replace('_', ' ')}")
+        if row.helps_when:
+            _print_indented(console, f"helps when: {one_line(row.helps_when)}", style="dim")
+    console.print()
+    console.print(
+        Text(
+            "* is what happens if nobody changes anything. Risk: exact gives the same numbers; rounding the same "
+            "algorithm with other rounding; changes training another model, batch or number of steps. Whatever is not "
+            "exact must keep the metric.",
+            style="dim",
+        )
+    )
+
+
+def _print_indented(console: Console, text: str, style: str = "") -> None:
+    console.print(Padding(Text(text, style=style), (0, 0, 0, 4)))
+
+
+def _values(values: Sequence[Value], default: Value) -> Text:
+    text = Text()
+    for value in values:
+        is_default = type(value) is type(default) and value == default
+        text.append(one_line(format_value(value)) + ("*  " if is_default else "  "), style="bold" if is_default else "")
+    text.rstrip()
+    return text
+
+
+def print_trials(console: Console, trials: Sequence[Trial], baseline_settings: Settings) -> None:
+    """Print every trial in the order it was made; what failed says why."""
+    if not trials:
+        console.print(Text("No trial was made."))
+        return
+    # The whole run's time follows from the step's: where space is short, the settings need it more.
+    with_steps = console.width >= _COLUMNS_FOR_STEPS
+    table = _table("trial", "settings", *(["step"] if with_steps else []), "speed-up", "outcome", "whole run")
+    feasible = [trial for trial in trials if trial.feasible and trial.total_seconds is not None]
+    best = min(feasible, key=lambda trial: trial.total_seconds or 0.0, default=None)
+    if best is not None and (best.comparison is None or best.comparison.verdict != "faster"):
+        best = None
+    for trial in trials:
+        table.add_row(
+            Text(str(trial.number)),
+            Text(short_change(trial.settings, baseline_settings)),
+            *([Text(_duration(trial.step_seconds))] if with_steps else []),
+            Text(comparison_words(trial.comparison) if trial.comparison else ""),
+            Text(outcome_words(trial, best)),
+            Text(_duration(trial.total_seconds)),
+        )
+    console.print(table)
+    for trial in trials:
+        if isinstance(trial.outcome, Failure):
+            console.print(Text(f"trial {trial.number} failed: {one_line(trial.outcome.message)}", style="red"))
+
+
+def _duration(seconds: float | None) -> str:
+    return "" if seconds is None else format_duration(seconds)
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in headings:
+        # Numbers must not be broken over lines.
+        table.add_column(
+            heading,
+            justify="right" if heading in _NUMBERS else "left",
+            no_wrap=heading in (*_NUMBERS, "speed-up", "outcome"),
+            overflow="fold",
+        )
+    return table

@@ -1,0 +1,164 @@
+"""Watch a run on a terminal or in a log, and print how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from autoaccel.records.progress import Listener
+from autoaccel.records.recipe import Projection, Recipe
+from autoaccel.records.settings import changed, format_value
+from autoaccel.records.trial import Comparison
+from autoaccel.report.lines import LineWriter
+from autoaccel.report.live import LiveView
+from autoaccel.report.wording import (
+    accuracy_words,
+    before,
+    comparison_words,
+    interval_words,
+    metric_change_words,
+    next_commands,
+    one_line,
+    proof_words,
+    repeats_words,
+    run_parts,
+    saving_words,
+    search_words,
+    speedup_words,
+    step_words,
+)
+from autoaccel.units import format_duration
+
+# Drawing competes with the measurement for cores, and the clock it draws moves in seconds.
+_DRAWINGS_PER_SECOND = 1
+
+
+@contextmanager
+def watch(console: Console) -> Iterator[Listener]:
+    """Yield what shows the events of a run: a live picture on a terminal, else one plain line per event.
+
+    However the block ends, the last picture stays on the screen.
+    """
+    if not (console.is_terminal and console.is_interactive):
+        yield LineWriter(console).hear
+        return
+    view = LiveView()
+    with Live(view, console=console, refresh_per_second=_DRAWINGS_PER_SECOND):
+        try:
+            yield view.hear
+        finally:
+            view.end()
+
+
+def print_recipe(console: Console, recipe: Recipe, path: Path) -> None:
+    """Print how a run ended: the verdict first, then the evidence, then what to type next."""
+    console.print()
+    console.print(Text(one_line(recipe.summary), style="bold" if recipe.is_baseline else "bold green"))
+    console.print()
+    if recipe.is_baseline:
+        _print_nothing_faster(console, recipe)
+    else:
+        _print_changes(console, recipe)
+        console.print()
+        _print_evidence(console, recipe)
+    for command, purpose in next_commands(recipe, path).items():
+        console.print(Text(f"\n{purpose[0].upper()}{purpose[1:]}:", style="dim"))
+        # Soft-wrapped: a command must come out whole when it is copied from a narrow terminal.
+        console.print(Text.assemble(("  ", ""), (command, "bold cyan")), soft_wrap=True)
+
+
+def _print_nothing_faster(console: Console, recipe: Recipe) -> None:
+    grid = _fact_grid()
+    grid.add_row("Settings", Text("your own settings stay; there is nothing to change"))
+    baseline = recipe.baseline
+    grid.add_row("Step", Text(step_words(baseline.step_seconds)))
+    grid.add_row("Whole run", _run_words(recipe, recipe.projection.baseline_total_seconds))
+    grid.add_row("Search", Text(search_words(recipe)))
+    grid.add_row("", Text("a larger budget or another search space may still find something", style="dim"))
+    console.print(grid)
+
+
+def _print_changes(console: Console, recipe: Recipe) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("Change", overflow="fold")
+    table.add_column("from", overflow="fold")
+    table.add_column("to", style="bold", overflow="fold")
+    own = recipe.baseline.settings
+    for name, value in changed(recipe.settings, own).items():
+        table.add_row(
+            Text(one_line(name)),
+            Text(one_line(format_value(own[name])) if name in own else ""),
+            Text(one_line(format_value(value))),
+        )
+    console.print(table)
+
+
+def _print_evidence(console: Console, recipe: Recipe) -> None:
+    comparison, accuracy, now = recipe.comparison, recipe.accuracy, recipe.projection
+    then = before(recipe.baseline, now)
+    grid = _fact_grid()
+    grid.add_row(
+        "Speed-up",
+        Text.assemble((speedup_words(comparison.speedup), "bold green"), f" ({interval_words(comparison)})"),
+    )
+    grid.add_row("", Text(proof_words(comparison), style="dim"))
+    if accuracy is None:
+        grid.add_row("Accuracy", Text("the same numbers as before: nothing that changed can alter the metric"))
+    else:
+        grid.add_row(
+            "Accuracy",
+            Text(f"{metric_change_words(accuracy)}: {accuracy_words(accuracy, recipe.constraint)}"),
+        )
+        grid.add_row("", Text(repeats_words(accuracy), style="dim"))
+    grid.add_row(
+        "Whole run",
+        Text.assemble(
+            f"{format_duration(then.total_seconds)} -> ",
+            (format_duration(now.total_seconds), "bold"),
+            f", {saving_words(now)}",
+        ),
+    )
+    grid.add_row("", _run_parts(then, now))
+    grid.add_row("Search", Text(search_words(recipe)))
+    console.print(grid)
+
+
+def _run_parts(then: Projection, now: Projection) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "left", "right"):
+        table.add_column(justify=justify, style="dim", no_wrap=True)
+    for name, was, becomes in zip(run_parts(then), run_parts(then).values(), run_parts(now).values(), strict=True):
+        table.add_row(name, format_duration(was), "->", format_duration(becomes))
+    return table
+
+
+def _run_words(recipe: Recipe, seconds: float) -> Text:
+    return Text(f"{format_duration(seconds)} for {recipe.projection.planned_steps:,} steps")
+
+
+def _fact_grid() -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def print_verification(console: Console, claimed: Comparison, measured: Comparison, holds: bool) -> None:
+    """Print a recipe's claim beside what was measured now, and whether it holds."""
+    if holds:
+        console.print(Text("The recipe holds on this machine.", style="bold green"))
+    else:
+        console.print(Text("The recipe does not hold on this machine.", style="bold red"))
+    grid = _fact_grid()
+    for name, comparison in (("Claimed", claimed), ("Measured", measured)):
+        grid.add_row(name, Text(f"{comparison_words(comparison)}, {comparison.verdict}"))
+        grid.add_row("", Text(proof_words(comparison), style="dim"))
+    console.print(grid)
+    if not holds:
+        console.print(Text("Tune again on this machine to find settings that do."))

@@ -1,0 +1,161 @@
+"""How numbers and outcomes are worded, once for the terminal and the HTML file."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoaccel.records.recipe import Baseline, Constraint, Projection, Recipe
+from autoaccel.records.settings import Value, changed, format_value
+from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
+from autoaccel.units import format_duration
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters but line ends and tabs.
+
+    Recipes and logs are data from strangers: an escape sequence in them could rewrite the reader's terminal.
+    """
+    return "".join(char if char in "\n\t" or char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def one_line(text: str) -> str:
+    """Return the text as one printable line."""
+    return printable(" ".join(text.split()))
+
+
+def step_words(seconds: float | None) -> str:
+    """Return a step time as `17.9 ms/step`, or nothing if there is none."""
+    return "" if seconds is None else f"{format_duration(seconds)}/step"
+
+
+def speedup_words(speedup: float) -> str:
+    """Return a speed-up as `1.52x`."""
+    return f"{speedup:.2f}x"
+
+
+def interval_words(comparison: Comparison) -> str:
+    """Return the interval of a speed-up as `1.47 to 1.57`."""
+    return f"{comparison.low:.2f} to {comparison.high:.2f}"
+
+
+def comparison_words(comparison: Comparison) -> str:
+    """Return a speed-up with its interval as `1.52x (1.47 to 1.57)`."""
+    return f"{speedup_words(comparison.speedup)} ({interval_words(comparison)})"
+
+
+def proof_words(comparison: Comparison) -> str:
+    """Return what a comparison rests on: processes, turns, confidence."""
+    pairs = "1 pair" if comparison.process_pairs == 1 else f"{comparison.process_pairs} pairs"
+    return f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval"
+
+
+def outcome_words(trial: Trial, best: Trial | None = None) -> str:
+    """Return what came of a trial in a word or three: `best`, `faster`, `infeasible`, `failed: hung`."""
+    if isinstance(trial.outcome, Failure):
+        return f"failed: {trial.outcome.kind}"
+    if not trial.feasible:
+        return "infeasible"
+    if best is not None and best.number == trial.number:
+        return "best"
+    return trial.comparison.verdict if trial.comparison else "not compared"
+
+
+# A run has one knob of most names, so that the part after the dot is enough where space is short.
+_SHORT_NAMES = {"compile.mode": "compile"}
+
+
+def short_change(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> str:
+    """Return what differs from the baseline without the groups of the knobs: `autocast=bfloat16 workers=2`."""
+    difference = changed(settings, baseline)
+    if not difference:
+        return "your own settings"
+    short = {name: _SHORT_NAMES.get(name, name.rpartition(".")[2]) for name in difference}
+    return one_line(" ".join(f"{short[name]}={format_value(value)}" for name, value in difference.items()))
+
+
+def metric_words(value: float) -> str:
+    """Return a metric with as many digits as people compare: `0.9741`."""
+    return f"{value:.4g}"
+
+
+def drop_words(drop: float, constraint: Constraint) -> str:
+    """Return a drop of the metric in the constraint's unit: percent of the baseline's, or the metric's own."""
+    if not math.isfinite(drop):
+        return "without bound"
+    return f"{drop * 100:.2g} %" if constraint.relative else f"{drop:.2g}"
+
+
+def metric_change_words(accuracy: Accuracy) -> str:
+    """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`."""
+    return f"{one_line(accuracy.metric)} {metric_words(accuracy.baseline)} -> {metric_words(accuracy.recipe)}"
+
+
+def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
+    """Return the drop of the metric with its upper bound, and what was allowed."""
+    drop = drop_words(abs(accuracy.drop), constraint)
+    mean = f"{drop} {'better' if accuracy.drop < 0 else 'worse'}" if accuracy.drop else "no change"
+    bound = drop_words(max(0.0, accuracy.drop_high), constraint)
+    return f"{mean} on average, at most {bound} worse; {drop_words(constraint.max_drop, constraint)} allowed"
+
+
+def repeats_words(accuracy: Accuracy) -> str:
+    """Return what an accuracy rests on: `3 paired runs of 25 % of the planned training`."""
+    runs = "1 paired run" if accuracy.repeats == 1 else f"{accuracy.repeats} paired runs"
+    part = "the whole" if accuracy.share >= 1 else f"{accuracy.share * 100:.2g} % of the"
+    return f"{runs} of {part} planned training"
+
+
+def before(baseline: Baseline, projection: Projection) -> Projection:
+    """Return the projection of the planned run under the user's own settings."""
+    return Projection(
+        planned_steps=projection.planned_steps,
+        startup_seconds=baseline.startup_seconds,
+        compile_seconds=baseline.compile_seconds,
+        step_seconds=baseline.step_seconds,
+        total_seconds=projection.baseline_total_seconds,
+        baseline_total_seconds=projection.baseline_total_seconds,
+    )
+
+
+def run_parts(projection: Projection) -> dict[str, float]:
+    """Return the seconds of each part of the planned run."""
+    return {
+        "start-up": projection.startup_seconds,
+        "compile": projection.compile_seconds,
+        f"{projection.planned_steps:,} steps": projection.planned_steps * projection.step_seconds,
+    }
+
+
+def saving_words(projection: Projection) -> str:
+    """Return what the whole planned run gains: `saves 44 min 10 s`, or takes longer."""
+    saved = projection.baseline_total_seconds - projection.total_seconds
+    return f"saves {format_duration(saved)}" if saved >= 0 else f"takes {format_duration(-saved)} longer"
+
+
+def search_words(recipe: Recipe) -> str:
+    """Return what the search cost and why it ended."""
+    search = recipe.search
+    trials = "1 trial" if search.trials == 1 else f"{search.trials} trials"
+    return (
+        f"{trials} ({search.failed} failed, {search.infeasible} infeasible) "
+        f"in {format_duration(search.spent_seconds)} of {format_duration(search.budget_seconds)}; "
+        f"{one_line(search.ended)}"
+    )
+
+
+def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
+    """Return the commands that use a recipe -> what they do, ready for a shell; none if it changes nothing."""
+    workload = recipe.workload
+    commands: dict[str, str] = {}
+    if recipe.is_baseline:
+        return commands
+    # What was pickled from a notebook or a program is no file that a person would run.
+    if not workload.pickled:
+        commands[shlex.join(["autoaccel", "run", str(path), workload.path, *workload.arguments])] = (
+            "train with these settings"
+        )
+    commands[shlex.join(["autoaccel", "verify", str(path)])] = "measure again whether it holds on this machine"
+    return {one_line(command): purpose for command, purpose in commands.items()}

@@ -1,0 +1,73 @@
+"""What several rooms' tests need: a machine and a training that are only data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from autoaccel.records.machine import Cpu, Limits, Machine, TorchFacts
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.space.knobs import Place
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """Four cores with hyper-threads off, a compiler, bfloat16 and float16."""
+    return Machine(
+        system="Linux",
+        architecture="x86_64",
+        python="3.11.7",
+        cpu=Cpu("Test CPU", 1, 4, 4, (), (), ("avx2",)),
+        limits=Limits(affinity=(0, 1, 2, 3), physical_cores=4),
+        memory_bytes=16 << 30,
+        gpus=(),
+        compiler="/usr/bin/g++",
+        openmp=(),
+        allocators=(),
+        torch=TorchFacts("2.13.0", 4, 4, "AVX512", "cpu", "CPU", ("bfloat16", "float16"), True),
+    )
+
+
+@pytest.fixture
+def facts() -> TrainingFacts:
+    """A small image classifier from a dataset in memory."""
+    return TrainingFacts(
+        metric="accuracy",
+        direction="maximize",
+        epochs=10,
+        steps_per_epoch=20,
+        batch_size=64,
+        parameters=1000,
+        device="cpu",
+        settings={},
+        optimizer="Adam",
+        optimizer_has_fused=True,
+        has_image_convolutions=True,
+        loader_adjustable=True,
+        loader_workers=0,
+        loader_pins_memory=False,
+    )
+
+
+@pytest.fixture
+def place(machine: Machine, facts: TrainingFacts) -> Place:
+    """The training on the machine."""
+    return Place(machine, facts)
+
+
+@pytest.fixture
+def vary() -> Callable[..., Place]:
+    """Return a place in which some facts of the machine or the training are others."""
+
+    def varied(place: Place, **changes: object) -> Place:
+        assert place.training is not None
+        for_machine = {name: value for name, value in changes.items() if hasattr(place.machine, name)}
+        for_training = {name: value for name, value in changes.items() if name not in for_machine}
+        return Place(
+            msgspec.structs.replace(place.machine, **for_machine),
+            msgspec.structs.replace(place.training, **for_training),
+        )
+
+    return varied

@@ -1,0 +1,121 @@
+"""Knobs: their values on a machine, and why they are unavailable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.machine import Limits
+from autoaccel.runtime.knobs import effects_of
+from autoaccel.space.knobs import (
+    KNOBS,
+    Place,
+    baseline_settings,
+    check_value,
+    default_settings,
+    environment_of,
+    find_knob,
+    is_exact,
+    knob_rows,
+    parse_value,
+    risky_part,
+)
+
+Vary = Callable[..., Place]
+
+
+def test_every_knob_has_an_effect_and_every_effect_a_knob(place: Place) -> None:
+    assert effects_of(default_settings(place), "cpu").keys() == KNOBS.keys()
+
+
+def test_every_default_is_among_the_values(place: Place) -> None:
+    assert all(row.default in row.values for row in knob_rows(place))
+
+
+def test_thread_values_respect_what_this_process_may_use(place: Place, vary: Vary) -> None:
+    assert KNOBS["threads.intra_op"].values(place) == (4, 2, 1)
+    torch = msgspec.structs.replace(place.machine.torch, intra_op_threads=2)
+    quota = vary(place, limits=Limits((0, 1, 2, 3), 4, cpu_quota=1.5), torch=torch)
+    assert KNOBS["threads.intra_op"].values(quota) == (2, 1)
+    alone = vary(place, limits=Limits((3,), 1), torch=msgspec.structs.replace(torch, intra_op_threads=1))
+    assert "one core" in KNOBS["threads.intra_op"].why_unavailable(alone)
+
+
+@pytest.mark.parametrize(
+    ("knob", "changes", "reason"),
+    [
+        ("compile.mode", {"compiler": None}, "no C++ compiler: apt install g++"),
+        ("layout.channels_last", {"has_image_convolutions": False}, "no convolution over images"),
+        ("optimizer.fused", {"optimizer_has_fused": False, "optimizer": "Rprop"}, "Rprop has no fused form"),
+        ("loader.workers", {"loader_adjustable": False}, "do not come from a torch DataLoader"),
+        ("loader.pin_memory", {}, "no accelerator"),
+    ],
+)
+def test_an_unavailable_knob_says_why(
+    place: Place, vary: Vary, knob: str, changes: dict[str, object], reason: str
+) -> None:
+    rows = {row.name: row for row in knob_rows(vary(place, **changes))}
+    assert not rows[knob].available
+    assert reason in rows[knob].reason
+
+
+def test_dtypes_that_do_not_train_here_are_not_offered(place: Place, vary: Vary) -> None:
+    without = vary(place, torch=msgspec.structs.replace(place.machine.torch, autocast=("bfloat16",)))
+    assert KNOBS["precision.autocast"].values(without) == ("off", "bfloat16")
+
+
+def test_the_baseline_is_what_the_user_declares_and_defaults_elsewhere(place: Place, vary: Vary) -> None:
+    settings = baseline_settings(vary(place, settings={"loader.workers": 3}, loader_pins_memory=True))
+    assert settings["loader.workers"] == 3  # not among the values worth trying, but the user's own
+    assert settings["loader.pin_memory"] is True  # what the user's own loader does already
+    assert settings["threads.intra_op"] == 4
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"loader.worker": 2}, "Did you mean loader.workers?"),
+        ({"loader.workers": "two"}, "whole number from 0 to 16, got two"),
+        ({"loader.workers": True}, "whole number from 0 to 16, got on"),
+        ({"loader.workers": 17}, "whole number from 0 to 16, got 17"),
+        ({"precision.autocast": "bf16"}, "one of off, bfloat16, float16, got bf16"),
+        ({"layout.channels_last": 1}, "one of off, on, got 1"),
+    ],
+)
+def test_a_wrong_declaration_is_one_clear_error(
+    place: Place, vary: Vary, declared: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadRequestError, match="Training") as error:
+        baseline_settings(vary(place, settings=declared))
+    assert message in str(error.value)
+
+
+def test_values_are_read_as_typed(place: Place) -> None:
+    assert parse_value(KNOBS["layout.channels_last"], "on", place, "--set") is True
+    assert parse_value(KNOBS["layout.channels_last"], "False", place, "--set") is False
+    assert parse_value(KNOBS["threads.intra_op"], "3", place, "--set") == 3
+    with pytest.raises(BadRequestError, match="whole number from 1 to 4, got many"):
+        parse_value(KNOBS["threads.intra_op"], "many", place, "--set")
+
+
+def test_a_value_of_an_unavailable_knob_says_why(place: Place, vary: Vary) -> None:
+    with pytest.raises(BadRequestError, match=r"cannot be default here: no C\+\+ compiler"):
+        check_value(find_knob("compile.mode", "x"), "default", vary(place, compiler=None), "--set")
+
+
+def test_threads_hold_from_the_start_of_a_process(place: Place) -> None:
+    assert environment_of({**default_settings(place), "threads.intra_op": 3}) == {
+        "OMP_NUM_THREADS": "3",
+        "MKL_NUM_THREADS": "3",
+    }
+
+
+def test_only_exact_knobs_leave_the_numbers_alone(place: Place) -> None:
+    own = default_settings(place)
+    assert is_exact({**own, "loader.workers": 2}, own)
+    changed = {**own, "loader.workers": 2, "precision.autocast": "bfloat16"}
+    assert not is_exact(changed, own)
+    assert risky_part(changed, own) == {"precision.autocast": "bfloat16"}

@@ -1,0 +1,129 @@
+"""Search spaces: what a file may say, and what is left of it on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.profile import Finding
+from autoaccel.records.space import SearchSpace
+from autoaccel.space.knobs import KNOBS, Place, baseline_settings
+from autoaccel.space.narrow import narrow
+from autoaccel.space.search_space import load_space, space_names
+
+
+def load(place: Place, name: str = "cpu", **wishes: list[str]) -> SearchSpace:
+    return load_space(name, place, baseline_settings(place), **wishes)
+
+
+@pytest.mark.parametrize("name", space_names())
+def test_every_space_that_comes_along_loads_and_accounts_for_every_knob(place: Place, name: str) -> None:
+    space = load(place, name)
+    assert space.open
+    assert space.open.keys() | space.closed.keys() == KNOBS.keys()
+    assert space.fixed.keys() == space.closed.keys()
+
+
+def test_the_baseline_is_in_the_space_and_comes_first(place: Place, vary: Callable[..., Place]) -> None:
+    own = vary(place, settings={"loader.workers": 3})
+    assert load(own).open["loader.workers"] == (3, 0, 1, 2, 4)
+
+
+def test_unavailable_knobs_are_closed_with_their_reason(place: Place) -> None:
+    assert load(place).closed["loader.pin_memory"] == "there is no accelerator to copy to"
+
+
+def test_a_wish_fixes_and_an_exclusion_keeps(place: Place) -> None:
+    space = load(place, fixed=["precision.autocast=bfloat16"], excluded=["compile.mode"])
+    assert space.fixed["precision.autocast"] == "bfloat16"
+    assert space.fixed["compile.mode"] == "off"
+    assert not {"precision.autocast", "compile.mode"} & space.open.keys()
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        ({"fixed": ["precision.autocast"]}, "must be knob=value"),
+        ({"fixed": ["precision.autocst=off"]}, "Did you mean precision.autocast?"),
+        ({"excluded": ["compile"]}, "Did you mean compile.mode?"),
+        ({"fixed": ["compile.mode=off"], "excluded": ["compile.mode"]}, "both set and excluded"),
+    ],
+)
+def test_a_wrong_wish_is_one_clear_error(place: Place, wishes: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(BadRequestError) as error:
+        load(place, **wishes)
+    assert message in str(error.value)
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_of_ones_own_lists_values_and_forbids_pairs(place: Place, tmp_path: Path) -> None:
+    space = load(
+        place,
+        write(
+            tmp_path,
+            """
+            title = "mine"
+            [knobs]
+            "threads.intra_op" = [1, 3, 64]
+            "precision.autocast" = ["bfloat16", "float16"]
+            [[forbidden]]
+            settings = { "precision.autocast" = "float16", "threads.intra_op" = 1 }
+            reason = "slow"
+            """,
+        ),
+    )
+    assert space.open == {"threads.intra_op": (4, 1, 3), "precision.autocast": ("off", "bfloat16", "float16")}
+    assert space.size == 9
+    assert not space.allows({"precision.autocast": "float16", "threads.intra_op": 1})
+    assert space.allows({"precision.autocast": "float16", "threads.intra_op": 3})
+    assert "not in the search space" in space.closed["loader.workers"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "not a search space"),
+        ("[knobs]", "missing required field `title`"),
+        ('title = "x"\ncolour = 1\n[knobs]', "unknown field `colour`"),
+        ('title = "x"\n[knobs]\n"threads.intra" = "all"', "Did you mean threads.intra_op?"),
+        ('title = "x"\n[knobs]\n"threads.intra_op" = "some"', 'must be "all" or a list'),
+        ('title = "x"\n[knobs]\n"threads.intra_op" = ["two"]', "must be of type int, got 'two'"),
+        ('title = "x"\n[knobs]\n[[forbidden]]\nsettings = { "compile" = "off" }\nreason = ""', "Did you mean"),
+    ],
+)
+def test_a_wrong_file_is_one_clear_error(place: Place, tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadRequestError) as error:
+        load(place, write(tmp_path, text))
+    assert message in str(error.value)
+
+
+def test_a_missing_file_names_the_spaces_there_are(place: Place) -> None:
+    with pytest.raises(BadRequestError, match="one of cpu, quick or a .toml file"):
+        load(place, "gpus.toml")
+
+
+def finding(knob: str, bound: float) -> Finding:
+    return Finding(code="x", title="the step waits 0.5% of its time for data", share=0.0, bound_speedup=bound, knobs=(knob,))
+
+
+def test_a_knob_that_cannot_win_is_closed_and_says_why(place: Place) -> None:
+    space = load(place)
+    own = baseline_settings(place)
+    narrowed = narrow(space, own, [finding("loader.workers", 1.005), finding("optimizer.fused", 1.3)], 1.02)
+    assert "loader.workers" not in narrowed.open
+    assert narrowed.fixed["loader.workers"] == 0
+    assert narrowed.closed["loader.workers"].startswith("the step waits 0.5% of its time for data: at most 1.005x")
+    assert narrowed.open.keys() == space.open.keys() - {"loader.workers"}
+
+
+def test_the_best_of_several_findings_decides(place: Place) -> None:
+    findings = [finding("loader.workers", 1.0), finding("loader.workers", 1.5)]
+    assert "loader.workers" in narrow(load(place), baseline_settings(place), findings, 1.02).open

@@ -1,0 +1,54 @@
+"""The drop of a metric and its bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.trial import Accuracy
+from autoaccel.statistics.accuracy import compare_metric, violation
+
+ONE_PERCENT = Constraint(0.01, True)
+
+
+def judged(own: list[float], other: list[float], direction: str = "maximize", relative: bool = True) -> Accuracy:
+    return compare_metric("m", direction, own, other, 1.0, Constraint(0.01, relative))  # type: ignore[arg-type]
+
+
+def test_the_drop_is_paired_run_by_run() -> None:
+    # The runs differ by 0.2 from seed to seed, the settings by exactly 0.01: pairing sees only the latter.
+    accuracy = judged([0.7, 0.8, 0.9], [0.69, 0.79, 0.89], relative=False)
+    assert accuracy.drop == pytest.approx(0.01)
+    assert accuracy.drop_high == pytest.approx(0.01)
+
+
+def test_the_drop_of_a_minimized_metric_is_its_rise() -> None:
+    assert judged([2.0, 2.0], [2.2, 2.2], "minimize").drop == pytest.approx(0.1)
+    assert judged([2.0, 2.0], [1.8, 1.8], "minimize").drop == pytest.approx(-0.1)
+
+
+def test_a_relative_drop_is_a_share_of_the_baseline() -> None:
+    assert judged([0.5, 0.5], [0.49, 0.49]).drop == pytest.approx(0.02)
+    assert judged([0.5, 0.5], [0.49, 0.49], relative=False).drop == pytest.approx(0.01)
+
+
+def test_the_bound_holds_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(1)
+    held = 0
+    for _ in range(1000):
+        own = generator.normal(0.9, 0.02, 3)
+        other = own - generator.normal(0.005, 0.003, 3)
+        held += judged(list(own), list(other), relative=False).drop_high >= 0.005
+    assert 930 <= held <= 970
+
+
+def test_a_metric_that_is_no_number_is_never_feasible() -> None:
+    assert violation(judged([0.9, 0.9], [0.9, math.nan]), ONE_PERCENT) == math.inf
+
+
+def test_one_run_says_nothing() -> None:
+    with pytest.raises(ValueError, match="two or more paired runs"):
+        judged([0.9], [0.9])

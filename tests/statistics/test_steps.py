@@ -1,0 +1,29 @@
+"""From raw step times to what a run pays per step."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.records.trial import Turn
+from autoaccel.statistics.steps import settled_step_seconds, step_seconds_of_turns
+
+
+def test_a_disturbed_turn_does_not_move_the_settled_time() -> None:
+    turns = [Turn((0.02, 0.02, 0.02)), Turn((0.2, 0.3, 0.2)), Turn((0.02, 0.02, 0.02))]
+    assert settled_step_seconds(turns, 100) == pytest.approx(0.02)
+
+
+def test_bursts_of_loader_workers_are_averaged() -> None:
+    # Two workers: one step waits for both batches, the next for none. The median of all steps would be wrong.
+    turns = [Turn((0.07, 0.01, 0.07, 0.01)), Turn((0.01, 0.07, 0.01, 0.07))]
+    assert settled_step_seconds(turns, 100) == pytest.approx(0.04)
+
+
+def test_the_restart_of_an_epoch_is_spread_over_its_steps() -> None:
+    turns = [Turn((0.01,) * 4), Turn((0.11, 0.01, 0.01, 0.01), (0,)), Turn((0.01,) * 4)]
+    assert step_seconds_of_turns(turns, 20) == pytest.approx((0.015, 0.015, 0.015))
+    assert step_seconds_of_turns(turns[:1], 20) == pytest.approx((0.01,))
+
+
+def test_a_turn_of_first_steps_only_still_counts() -> None:
+    assert step_seconds_of_turns([Turn((0.03, 0.03), (0, 1))], 1) == pytest.approx((0.03,))

@@ -1,0 +1,46 @@
+"""Durations, sizes and drops, as people type and read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.errors import BadRequestError
+from autoaccel.units import format_bytes, format_duration, parse_duration, parse_max_drop
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5 min", 90), ("250ms", 0.25)]
+)
+def test_durations_are_read_as_typed(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "10x", "m", "-5s", "0", "nan", "inf", "5 s later"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(BadRequestError, match="must be a time above zero"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0123, "12.3 ms"), (0.9999, "1.0 s"), (12.34, "12.3 s"), (59.97, "1 min 00 s"), (245, "4 min 05 s"),
+     (7800, "2 h 10 min"), (259200, "3 d 0 h"), (-3.0, "-3.0 s")],
+)  # fmt: skip
+def test_durations_are_shown_in_units_that_matter(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+def test_sizes_are_shown_in_binary_units() -> None:
+    assert [format_bytes(size) for size in (512, 1536, 3 << 30, 5 << 40)] == ["512 B", "1.5 KiB", "3 GiB", "5 TiB"]
+
+
+def test_a_drop_is_a_share_or_an_amount() -> None:
+    assert parse_max_drop("0.5%") == (pytest.approx(0.005), True)
+    assert parse_max_drop("0.005") == (0.005, False)
+    assert parse_max_drop("0") == (0.0, False)
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1%", "half", "nan"])
+def test_what_is_no_drop_is_refused(text: str) -> None:
+    with pytest.raises(BadRequestError, match="--max-drop"):
+        parse_max_drop(text)
