@@ -73,12 +73,10 @@ def autotune(
 
     if isinstance(build, (str, Path)):
         request = request_for(find_workload(str(build)))
-        return run_request(request, open_folder(request.workload, output, resume), listener)
-    name = getattr(build, "__name__", "build")
-    folder = RunFolder.resume(Path(output)) if resume and output else RunFolder.create(
-        Path(output) if output else next_run_path(name)
-    )  # fmt: skip
-    return run_request(request_for(pickle_workload(build, folder.path)), folder, listener)
+        with open_folder(Path(request.workload.path).stem, output, resume) as folder:
+            return run_request(request, folder, listener)
+    with open_folder(getattr(build, "__name__", "build"), output, resume) as folder:
+        return run_request(request_for(pickle_workload(build, folder.pickled)), folder, listener)
 
 
 def make_request(
@@ -117,13 +115,17 @@ def make_request(
     )
 
 
-def open_folder(workload: Workload, output: str | Path | None, resume: bool) -> RunFolder:
-    """Return the folder to work in: that of the run to go on with, or a new one.
+def open_folder(stem: str, output: str | Path | None, resume: bool) -> RunFolder:
+    """Return the folder to work in: that of the run to go on with, or a new one. To be used in a `with` block.
+
+    Args:
+        stem: What the workload is called; it begins the name of the folder unless `output` names one.
+        output: The folder, if a person has chosen one.
+        resume: Whether to go on with a run in it, or with the latest of this workload.
 
     Raises:
         BadRequestError: If there is nothing to go on with, or something is there already.
     """
-    stem = Path(workload.path).stem
     if resume:
         return RunFolder.resume(Path(output) if output else latest_run_path(stem))
     return RunFolder.create(Path(output) if output else next_run_path(stem, RUNS))
@@ -133,18 +135,17 @@ def run_request(request: Request, folder: RunFolder, listener: Listener | None) 
     """Return the recipe that a request comes to, leaving everything in the folder."""
     from autoaccel.session.tuning import tune
 
-    with folder:
-        if listener is not None:
-            return tune(request, folder, listener)
-        from rich.console import Console
+    if listener is not None:
+        return tune(request, folder, listener)
+    from rich.console import Console
 
-        from autoaccel.report.terminal import print_recipe, watch
+    from autoaccel.report.terminal import print_recipe, watch
 
-        console = Console()
-        with watch(console) as shown:
-            recipe = tune(request, folder, shown)
-        print_recipe(console, recipe, folder.recipe)
-        return recipe
+    console = Console()
+    with watch(console) as shown:
+        recipe = tune(request, folder, shown)
+    print_recipe(console, recipe, folder.recipe)
+    return recipe
 
 
 def apply(recipe: Recipe | str | Path, device: str = "cpu") -> Applied:

@@ -160,10 +160,10 @@ def _tune(parsed: argparse.Namespace) -> int:
         tuple(parsed.exclude),
         parsed.seed,
     )
-    folder = open_folder(workload, parsed.output, parsed.resume)
+    folder = open_folder(Path(workload.path).stem, parsed.output, parsed.resume)
     console = _console(to_stderr=parsed.json)
     try:
-        with watch(console) as listener:
+        with folder, watch(console) as listener:
             recipe = run_request(request, folder, listener)
     except KeyboardInterrupt:
         if trials := len(folder.load_trials()):
@@ -240,7 +240,8 @@ def _verify(parsed: argparse.Namespace) -> int:
 
 def _show(parsed: argparse.Namespace) -> int:
     from autoaccel.records.recipe import read_recipe
-    from autoaccel.report.terminal import print_recipe, print_trials
+    from autoaccel.report.tables import print_trials
+    from autoaccel.report.terminal import print_recipe
     from autoaccel.session.run_folder import RunFolder
 
     path, console = Path(parsed.path), _console()
@@ -269,7 +270,7 @@ def _probe() -> Machine:
 
 
 def _hardware(parsed: argparse.Namespace) -> int:
-    from autoaccel.report.terminal import print_machine
+    from autoaccel.report.tables import print_machine
 
     machine = _probe()
     if parsed.json:
@@ -280,7 +281,7 @@ def _hardware(parsed: argparse.Namespace) -> int:
 
 
 def _profile(parsed: argparse.Namespace) -> int:
-    from autoaccel.report.terminal import print_profile
+    from autoaccel.report.tables import print_profile
     from autoaccel.session.replaying import profile_workload
 
     profile, findings = profile_workload(_workload(parsed), seconds=3.0)
@@ -292,7 +293,7 @@ def _profile(parsed: argparse.Namespace) -> int:
 
 
 def _knobs(parsed: argparse.Namespace) -> int:
-    from autoaccel.report.terminal import print_knobs
+    from autoaccel.report.tables import print_knobs
     from autoaccel.space.knobs import Place, knob_rows
 
     rows = knob_rows(Place(_probe()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -71,3 +73,47 @@ def vary() -> Callable[..., Place]:
         )
 
     return varied
+
+
+TINY_MODEL = """\
+import os
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import autoaccel
+
+torch.manual_seed(0)
+INPUTS = torch.randn(72, 8)
+TARGETS = (INPUTS.sum(dim=1) > 0).long()
+
+
+def build(**changes):
+    data = TensorDataset(INPUTS, TARGETS)
+    return autoaccel.Training(**{
+        "model": nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)),
+        "train_data": data,
+        "eval_data": data,
+        "batch_size": 16,
+        "epochs": 3,
+        "loss": nn.CrossEntropyLoss(),
+        "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=1e-2),
+        "evaluate": "accuracy",
+        **changes,
+    })
+"""
+"""A training that takes milliseconds: 72 samples, 5 steps an epoch, the last of 8 samples."""
+
+
+@pytest.fixture
+def write_model(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a model.py: the tiny training, then this code."""
+
+    def write(code: str = "", name: str = "model.py") -> Path:
+        path = tmp_path / name
+        path.write_text(TINY_MODEL + "\n\n" + textwrap.dedent(code))
+        return path
+
+    return write

@@ -76,7 +76,7 @@ class Worker:
         self._send(encode(message))
 
     def receive(self, timeout_seconds: float) -> Answer:
-        """Return the next answer, or the Failure that came instead: a crash, or silence for this long (inf: wait for ever)."""
+        """Return the next answer, or the Failure that came instead: a crash, or silence for so long (inf: for ever)."""
         deadline = time.perf_counter() + timeout_seconds
         while b"\n" not in self._received:
             remaining = deadline - time.perf_counter()
@@ -112,7 +112,7 @@ class Worker:
             self._paused = False
 
     def close(self) -> None:
-        """Kill the process, its group and whatever else descends from it; keep the end of the log. Once is enough."""
+        """Kill the process, its group and whatever else descends from it; keep the end of the log."""
         if self._closed:
             return
         self._closed = True

@@ -110,7 +110,7 @@ class TrainResult(Record, frozen=True, tag="trained"):
 class Failure(Record, frozen=True, tag="failure"):
     """Why there is no answer. A trial may crash, hang or run out of memory: a normal result."""
 
-    kind: Literal["raised", "exited", "crashed", "hung", "memory", "invalid", "ineffective"]
+    kind: Literal["raised", "exited", "crashed", "hung", "memory", "invalid", "ineffective", "diverged"]
     message: str  # one sentence for people
     traceback: str = ""  # the user's own frames
     log_tail: str = ""  # last lines that the process printed

@@ -7,6 +7,9 @@ from typing import Literal
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
 
+DEFAULT_ENTRY = "build"
+"""What the function that returns a Training is called unless the user names another."""
+
 Direction = Literal["maximize", "minimize"]
 
 

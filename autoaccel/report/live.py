@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderableType, RenderResult
 from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.table import Table
@@ -82,7 +82,7 @@ class LiveView:
 
 
 def _over_clock(state: RunState, ended: bool, console: Console, options: ConsoleOptions) -> Lines:
-    rows: list[RenderableType] = [_header(state), *_stages(state, ended, options)]
+    rows: list[RenderableType] = [_header(state, options), *_stages(state, ended, options)]
     if not ended and (now := _now(state)) is not None:
         rows.append(now)
     return console.render_lines(Group(*rows), options, pad=False)
@@ -98,18 +98,18 @@ def _under_clock(state: RunState, ended: bool, height: int, console: Console, op
     under = console.render_lines(notes, options, pad=False)
     if state.trials:
         spare = _MOST_TRIALS if ended else height - len(over) - len(under) - _TABLE_HEADER_LINES
-        trials = Group("", _trials(state, options.max_width, max(_LEAST_TRIALS, min(_MOST_TRIALS, spare))))
+        trials = Group("", _trials(state, options, max(_LEAST_TRIALS, min(_MOST_TRIALS, spare))))
     return [*over, *console.render_lines(trials, options, pad=False), *under]
 
 
-def _header(state: RunState) -> Text:
+def _header(state: RunState, options: ConsoleOptions) -> Text:
     workload, output = (state.run.workload, state.run.output) if state.run else ("", "")
     text = Text.assemble(
         ("autoaccel ", "bold cyan"),
         (one_line(Path(workload).name or workload), "bold"),
         (f"  {one_line(output)}", "dim"),
     )
-    text.no_wrap, text.overflow = True, "ellipsis"
+    text.no_wrap, text.overflow = True, _overflow(options)
     return text
 
 
@@ -119,8 +119,9 @@ def _stages(state: RunState, ended: bool, options: ConsoleOptions) -> list[Text]
     seen = {started.stage for started in state.stages}
     lines = [Text()]
     for name in STAGES:
-        if name == state.stage and not ended:
-            stage = Text(f"{now} {name}  ", style="bold cyan")
+        # A run that ended before its last stage was stopped in this one: it is not done.
+        if name == state.stage and not (ended and name == STAGES[-1]):
+            stage = Text(f"{now} {name}  ", style="bold yellow" if ended else "bold cyan")
         elif name in seen:
             stage = Text(f"{done} {name}  ", style="green")
         else:
@@ -208,6 +209,11 @@ def _change(settings: Settings, state: RunState) -> str:
     return one_line(describe_change(settings, state.baseline_settings(settings)))
 
 
+def _overflow(options: ConsoleOptions) -> OverflowMethod:
+    # Rich's ellipsis is one character, which a terminal without UTF-8 cannot show.
+    return "crop" if options.ascii_only else "ellipsis"
+
+
 def _facts(facts: dict[str, Text], style: str) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
@@ -217,30 +223,30 @@ def _facts(facts: dict[str, Text], style: str) -> Table:
     return grid
 
 
-def _trials(state: RunState, width: int, count: int) -> Table:
+def _trials(state: RunState, options: ConsoleOptions, count: int) -> Table:
     """The last trials, one row each however long their settings are, so that the picture does not jump."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("Trial", justify="right", no_wrap=True)
     # Rich takes width from wrapping columns first; the cells themselves do not wrap.
     table.add_column("Settings")
-    if width >= _COLUMNS_FOR_STEPS:
+    if options.max_width >= _COLUMNS_FOR_STEPS:
         table.add_column("Step", justify="right", no_wrap=True)
     table.add_column("Speed-up", no_wrap=True)
     table.add_column("", no_wrap=True)
     for trial in state.trials[-count:]:
-        table.add_row(*_trial_row(trial, state, width))
+        table.add_row(*_trial_row(trial, state, options))
     return table
 
 
-def _trial_row(trial: Trial, state: RunState, width: int) -> list[Text]:
+def _trial_row(trial: Trial, state: RunState, options: ConsoleOptions) -> list[Text]:
     outcome = outcome_words(trial, state.best)
     style = "red" if isinstance(trial.outcome, Failure) else _OUTCOME_STYLES.get(outcome, "")
     settings = short_change(trial.settings, state.baseline_settings(trial.settings))
-    row = [Text(str(trial.number)), Text(settings, no_wrap=True, overflow="ellipsis")]
-    if width >= _COLUMNS_FOR_STEPS:
+    row = [Text(str(trial.number)), Text(settings, no_wrap=True, overflow=_overflow(options))]
+    if options.max_width >= _COLUMNS_FOR_STEPS:
         row.append(Text("" if trial.step_seconds is None else format_duration(trial.step_seconds)))
     speedup = ""
     if trial.comparison:
-        wide = width >= _COLUMNS_FOR_INTERVALS
+        wide = options.max_width >= _COLUMNS_FOR_INTERVALS
         speedup = comparison_words(trial.comparison) if wide else speedup_words(trial.comparison.speedup)
     return [*row, Text(speedup, style=style), Text(outcome, style=style)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,15 +9,16 @@ from pathlib import Path
 from autoaccel.records.recipe import Baseline, Constraint, Projection, Recipe
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
+from autoaccel.records.workload import DEFAULT_ENTRY
 from autoaccel.units import format_duration
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters but line ends and tabs.
+    """Return the text with a question mark for each control character but line ends and tabs.
 
     Recipes and logs are data from strangers: an escape sequence in them could rewrite the reader's terminal.
     """
-    return "".join(char if char in "\n\t" or char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return "".join(char if char in "\n\t" or char.isprintable() else "?" for char in text)
 
 
 def one_line(text: str) -> str:
@@ -83,8 +83,6 @@ def metric_words(value: float) -> str:
 
 def drop_words(drop: float, constraint: Constraint) -> str:
     """Return a drop of the metric in the constraint's unit: percent of the baseline's, or the metric's own."""
-    if not math.isfinite(drop):
-        return "without bound"
     return f"{drop * 100:.2g} %" if constraint.relative else f"{drop:.2g}"
 
 
@@ -152,10 +150,8 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
     commands: dict[str, str] = {}
     if recipe.is_baseline:
         return commands
-    # What was pickled from a notebook or a program is no file that a person would run.
-    if not workload.pickled:
-        commands[shlex.join(["autoaccel", "run", str(path), workload.path, *workload.arguments])] = (
-            "train with these settings"
-        )
-    commands[shlex.join(["autoaccel", "verify", str(path)])] = "measure again whether it holds on this machine"
+    target = workload.path if workload.entry == DEFAULT_ENTRY else f"{workload.path}:{workload.entry}"
+    rest = [str(path), target, *(["--", *workload.arguments] if workload.arguments else [])]
+    commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
+    commands[shlex.join(["autoaccel", "verify", *rest])] = "measure again whether it holds on this machine"
     return {one_line(command): purpose for command, purpose in commands.items()}

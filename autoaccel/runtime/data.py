@@ -15,25 +15,28 @@ from autoaccel.runtime.training import Training, is_dataset
 def train_loader(training: Training, arguments: Mapping[str, Any], seed: int) -> Iterable[Any]:
     """Return the loader of training batches. For one seed the order is the same whatever the arguments."""
     data = training.train_data
-    # A generator of its own: settings that draw other random numbers must not change the order of the data.
-    generator = torch.Generator().manual_seed(seed)
+    # Generators of their own for the order of the data and for the seeds of workers: a loader whose workers stay
+    # draws fewer seeds, and settings that draw other random numbers must not change the order either.
+    order, seeds = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed)
     if is_dataset(data):
         dataset: Any = data
         shuffle = training.shuffle and not isinstance(dataset, IterableDataset)
         return DataLoader(
             dataset,
             batch_size=training.batch_size,
-            shuffle=shuffle,
+            sampler=RandomSampler(dataset, generator=order) if shuffle else None,
             drop_last=training.drop_last,
             collate_fn=training.collate_fn,
-            generator=generator,
+            generator=seeds,
             **arguments,
         )
     loader = data()  # type: ignore[operator]
     if not isinstance(loader, DataLoader):
         return loader
     if isinstance(loader.sampler, RandomSampler) and loader.sampler.generator is None:
-        loader.sampler.generator = generator
+        loader.sampler.generator = order
+    if loader.generator is None:
+        loader.generator = seeds
     return with_arguments(loader, arguments)
 
 

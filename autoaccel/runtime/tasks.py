@@ -109,7 +109,7 @@ def _take_turn(loop: Loop, turn: GiveTurn) -> Turn:
     )
 
 
-def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[], Any]) -> TrainResult:
+def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[], Any]) -> TrainResult | Failure:
     """Train from each seed; a seed decides on the model's first weights and on the order of the data."""
     metrics, losses, train_seconds, step_seconds = [], [], [], []
     steps = samples = 0
@@ -119,6 +119,9 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
         seconds = _run_steps(loop, steps, announce=task.announce)
         metrics.append(loop.evaluate())
         losses.append(loop.last_loss)
+        if not (math.isfinite(metrics[-1]) and math.isfinite(losses[-1])):
+            found = f"{loop.training.metric.name} is {metrics[-1]}, the loss {losses[-1]}"
+            return Failure(kind="diverged", message=f"after training from seed {seed}, {found}")
         train_seconds.append(math.fsum(seconds))
         step_seconds.extend(seconds)
         samples = loop.samples_done

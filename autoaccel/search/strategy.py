@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 import optuna
@@ -65,9 +64,11 @@ class Strategy:
                 self._study.tell(asked, state=TrialState.FAIL)
             return
         relative_total = trial.total_seconds / baseline_total_seconds
-        excess = 0.0 if trial.accuracy is None else violation(trial.accuracy, self._constraint)
-        # A metric that became no number is as infeasible as can be.
-        excess = excess if math.isfinite(excess) else 1e9
+        if trial.accuracy is not None:
+            excess = violation(trial.accuracy, self._constraint)
+        else:
+            # Not checked: too slow to matter, which is no fault, or the training did not even come to its end.
+            excess = 0.0 if trial.feasible else self._constraint.max_drop + 1.0
         if asked is None:
             self._add(trial.settings, relative_total, excess)
         else:

@@ -127,12 +127,17 @@ def _run_speedup(yardstick: Yardstick, step_seconds: float, compile_seconds: flo
 
 
 def _nothing_better(trials: Sequence[Trial]) -> str:
-    infeasible = sum(not trial.feasible for trial in trials)
+    infeasible = [trial for trial in trials if not trial.feasible]
     failed = sum(isinstance(trial.outcome, Failure) for trial in trials)
-    others = [f"{infeasible} of them would cost too much accuracy"] if infeasible else []
-    others += [f"{failed} of them failed"] if failed else []
-    rest = f" ({', '.join(others)})" if others else ""
-    return f"Your own settings stay: none of {len(trials)} trials shortens the run{rest}."
+    unchecked = sum(trial.accuracy is None for trial in infeasible)
+    others = {
+        "may cost more accuracy than --max-drop allows": len(infeasible) - unchecked,
+        "looked faster, but its metric could not be measured": unchecked,
+        "failed": failed,
+    }
+    rest = "; ".join(f"{count} {what}" for what, count in others.items() if count)
+    tried = f"none of {len(trials)} trials shortens the run" if trials else "the budget left no time for a trial"
+    return f"Your own settings stay: {tried}{f' ({rest})' if rest else ''}."
 
 
 def make_recipe(

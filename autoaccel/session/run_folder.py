@@ -52,6 +52,7 @@ class RunFolder:
         self._trials = path / "trials.jsonl"
         self.recipe = path / "recipe.json"
         self.report = path / "report.html"
+        self.pickled = path / "build.pkl"
         self._made: Path | None = None
 
     @classmethod
@@ -104,6 +105,7 @@ class RunFolder:
         else:
             shutil.rmtree(self.path / "logs", ignore_errors=True)
             shutil.rmtree(self.path / "compiled", ignore_errors=True)
+            self.pickled.unlink(missing_ok=True)
             self._remove_if_empty()
 
     def _remove_if_empty(self) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.workload import Workload
-
-DEFAULT_ENTRY = "build"
+from autoaccel.records.workload import DEFAULT_ENTRY, Workload
 
 
 def find_workload(target: str, arguments: Sequence[str] = ()) -> Workload:
@@ -37,8 +35,8 @@ def find_workload(target: str, arguments: Sequence[str] = ()) -> Workload:
     )
 
 
-def pickle_workload(build: Callable[[], Any], folder: Path) -> Workload:
-    """Return the workload for a function, written into the folder by value.
+def pickle_workload(build: Callable[[], Any], path: Path) -> Workload:
+    """Return the workload for a function, written to the path by value.
 
     A function of the main module, of a notebook above all, can be imported by nobody else.
 
@@ -52,7 +50,6 @@ def pickle_workload(build: Callable[[], Any], folder: Path) -> Workload:
             f"build must be a function that returns a Training, or a file, got {type(build).__name__}."
         )
     name = getattr(build, "__name__", DEFAULT_ENTRY)
-    path = folder / f"{name if name.isidentifier() else DEFAULT_ENTRY}.pkl"
     try:
         path.write_bytes(cloudpickle.dumps(build))
     except Exception as error:  # whatever the user's objects raise
@@ -60,4 +57,4 @@ def pickle_workload(build: Callable[[], Any], folder: Path) -> Workload:
             f"{name}() holds on to something that cannot be sent to another process: {error}. "
             "Create it inside the function."
         ) from error
-    return find_workload(f"{path}:{name if name.isidentifier() else DEFAULT_ENTRY}")
+    return find_workload(str(path))

@@ -24,8 +24,7 @@ def compare_metric(
 ) -> Accuracy:
     """Return how much worse the metric gets, run by run from the same seed, with a one-sided 95 % t bound.
 
-    The drop is in the constraint's unit: a share of the baseline's mean if it is relative. A metric that is no
-    number has dropped without bound.
+    The drop is in the constraint's unit: a share of the baseline's mean if it is relative.
 
     Raises:
         ValueError: Unless there are at least two runs of each, as many of one as of the other.
@@ -37,10 +36,8 @@ def compare_metric(
     sign = 1.0 if direction == "maximize" else -1.0
     unit = abs(baseline) if constraint.relative and baseline else 1.0
     drops = [sign * (own - other) / unit for own, other in zip(baseline_runs, recipe_runs, strict=True)]
-    drop = drop_high = math.inf
-    if all(math.isfinite(value) for value in drops):
-        drop = statistics.fmean(drops)
-        drop_high = drop + t_quantile(BOUND_CONFIDENCE, count - 1) * statistics.stdev(drops) / math.sqrt(count)
+    drop = statistics.fmean(drops)
+    drop_high = drop + t_quantile(BOUND_CONFIDENCE, count - 1) * statistics.stdev(drops) / math.sqrt(count)
     return Accuracy(
         metric=metric,
         direction=direction,

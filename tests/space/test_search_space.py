@@ -106,12 +106,14 @@ def test_a_wrong_file_is_one_clear_error(place: Place, tmp_path: Path, text: str
 
 
 def test_a_missing_file_names_the_spaces_there_are(place: Place) -> None:
-    with pytest.raises(BadRequestError, match="one of cpu, quick or a .toml file"):
+    with pytest.raises(BadRequestError, match=r"one of cpu, quick or a \.toml file"):
         load(place, "gpus.toml")
 
 
 def finding(knob: str, bound: float) -> Finding:
-    return Finding(code="x", title="the step waits 0.5% of its time for data", share=0.0, bound_speedup=bound, knobs=(knob,))
+    return Finding(
+        code="x", title="the step waits 0.5% of its time for data", share=0.0, bound_speedup=bound, knobs=(knob,)
+    )
 
 
 def test_a_knob_that_cannot_win_is_closed_and_says_why(place: Place) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -45,8 +43,9 @@ def test_the_bound_holds_as_often_as_it_says() -> None:
     assert 930 <= held <= 970
 
 
-def test_a_metric_that_is_no_number_is_never_feasible() -> None:
-    assert violation(judged([0.9, 0.9], [0.9, math.nan]), ONE_PERCENT) == math.inf
+def test_the_constraint_holds_up_to_its_bound() -> None:
+    assert violation(judged([1.0, 1.0], [0.995, 0.995]), Constraint(0.005, True)) == pytest.approx(0.0, abs=1e-12)
+    assert violation(judged([1.0, 1.0], [0.98, 0.98]), ONE_PERCENT) == pytest.approx(0.01)
 
 
 def test_one_run_says_nothing() -> None:

@@ -1,0 +1,42 @@
+# Two commands for everybody: `make demo` and `make test`. Both first make .venv if it is not there.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first Python among these that is 3.10 to 3.13; PYTHON=... chooses another.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.10; do \
+	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint tests setup picture clean
+
+demo: setup  ## tune the example on real digits, and show the recipe
+	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
+
+test: lint tests  ## everything that CI checks
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+tests: setup
+	$(BIN)/pytest
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "autoaccel needs Python 3.10 to 3.13: apt install python3 python3-venv"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "This Python cannot make environments: apt install python3-venv"; exit 2; }
+	@command -v "$${CXX:-g++}" >/dev/null 2>&1 || \
+		echo "Note: there is no C++ compiler, so torch.compile is not tried. To have it: apt install g++"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+picture: setup  ## draw docs/terminal.svg from a real run
+	$(BIN)/python docs/draw_terminal.py examples/digits_cnn.py docs/terminal.svg
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,80 @@
+"""Findings, their bounds, and where the search starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from autoaccel.advise.bounds import bound_of_run, bound_of_share
+from autoaccel.advise.candidates import first_candidates
+from autoaccel.advise.findings import advise
+from autoaccel.records.profile import PHASES, Profile
+from autoaccel.records.settings import Settings
+from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.search_space import load_space
+
+
+def profile_with(**shares: float) -> Profile:
+    """Return a profile with these shares of the step; the rest goes half to forward, half to backward."""
+    phases = dict.fromkeys(PHASES, 0.0) | {name.replace("_", " "): share for name, share in shares.items()}
+    rest = 1 - sum(phases.values())
+    phases |= {"forward": rest / 2, "backward": rest / 2}
+    return Profile(0.1, 640.0, phases, (), {"convolution": 0.8, "elementwise": 0.2}, 1 << 30, 1000, 20)
+
+
+def test_bounds_are_amdahls() -> None:
+    assert bound_of_share(0.5) == pytest.approx(2.0)
+    assert bound_of_share(0.0) == 1.0
+    assert bound_of_share(1.0) == pytest.approx(1000)
+    assert bound_of_run(4.0, 6.0) == 1.5
+
+
+def test_findings_come_most_valuable_first(place: Place) -> None:
+    findings = advise(profile_with(data_wait=0.9), place.machine)
+    assert findings[0].code == "data-wait"
+    assert findings[0].bound_speedup == pytest.approx(10.0)
+    assert findings[0].knobs == ("loader.workers",)
+    assert [finding.bound_speedup for finding in findings] == sorted(
+        (finding.bound_speedup for finding in findings), reverse=True
+    )
+
+
+def test_nothing_is_said_of_a_gpu_that_is_not_there(place: Place) -> None:
+    assert "host-to-device" not in [finding.code for finding in advise(profile_with(), place.machine)]
+
+
+def candidates(place: Place, profile: Profile) -> list[Settings]:
+    own = baseline_settings(place)
+    return first_candidates(load_space("cpu", place, own), own, advise(profile, place.machine))
+
+
+def test_the_first_guess_for_images_is_bfloat16_with_channels_last(place: Place) -> None:
+    own = baseline_settings(place)
+    assert candidates(place, profile_with())[0] == {
+        **own,
+        "precision.autocast": "bfloat16",
+        "layout.channels_last": True,
+    }
+
+
+def test_workers_are_tried_with_fewer_threads_where_data_is_late(place: Place) -> None:
+    joint = [
+        settings
+        for settings in candidates(place, profile_with(data_wait=0.6))
+        if settings["loader.workers"] and settings["threads.intra_op"] == 1
+    ]
+    assert joint
+    assert not any(settings["loader.workers"] for settings in candidates(place, profile_with()))
+
+
+def test_candidates_are_new_allowed_and_compile_last(place: Place, vary: Callable[..., Place]) -> None:
+    for where in (place, vary(place, has_image_convolutions=False), vary(place, compiler=None)):
+        own = baseline_settings(where)
+        space = load_space("cpu", where, own)
+        found = first_candidates(space, own, advise(profile_with(data_wait=0.3), where.machine))
+        assert own not in found
+        assert all(found.count(settings) == 1 for settings in found)
+        assert all(settings[name] in values for settings in found for name, values in space.open.items())
+        compiled = [settings["compile.mode"] != "off" for settings in found]
+        assert compiled == sorted(compiled)

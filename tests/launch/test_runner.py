@@ -1,0 +1,335 @@
+"""Workers as the tuner sees them: real processes that answer, fail, crash, hang, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import (
+    Describe,
+    Described,
+    Failure,
+    Probe,
+    Probed,
+    Profiled,
+    TakeProfile,
+    Train,
+    TrainResult,
+    Turn,
+)
+from autoaccel.session.workloads import find_workload
+
+WriteModel = Callable[..., Path]
+StartRunner = Callable[[Path], Runner]
+
+
+@pytest.fixture
+def runner_for(tmp_path: Path) -> Iterator[StartRunner]:
+    """Return a function that gives the runner for a model file; all its workers are killed in the end."""
+    runners = []
+
+    def start(model: Path) -> Runner:
+        folder = tmp_path / "run"
+        folder.mkdir()
+        runners.append(Runner(folder, find_workload(str(model))))
+        return runners[-1]
+
+    yield start
+    for runner in runners:
+        runner.__exit__()
+
+
+def described(runner: Runner, timeout_seconds: float = 60.0) -> Described | Failure:
+    return runner.ask(Describe(), {}, "describe", Described, timeout_seconds)
+
+
+def failure_of(answer: object) -> Failure:
+    assert isinstance(answer, Failure)
+    return answer
+
+
+def test_a_training_is_described(write_model: WriteModel, runner_for: StartRunner) -> None:
+    answer = described(runner_for(write_model()))
+    assert isinstance(answer, Described)
+    facts = answer.facts
+    assert (facts.metric, facts.direction, facts.epochs, facts.batch_size) == ("accuracy", "maximize", 3, 16)
+    assert (facts.steps_per_epoch, facts.planned_steps) == (5, 15)
+    assert facts.parameters == 8 * 16 + 16 + 16 * 2 + 2
+    assert facts.optimizer_has_fused
+    assert not facts.has_image_convolutions
+
+
+def test_a_raising_build_shows_the_users_own_traceback(write_model: WriteModel, runner_for: StartRunner) -> None:
+    failure = failure_of(described(runner_for(write_model("def build():\n    return missing_name\n"))))
+    assert failure.kind == "raised"
+    assert failure.message == "NameError: name 'missing_name' is not defined"
+    assert "model.py" in failure.traceback
+    assert "return missing_name" in failure.traceback
+    assert "loading.py" not in failure.traceback  # none of autoaccel's own frames
+
+
+def test_a_file_that_does_not_parse_shows_where(write_model: WriteModel, runner_for: StartRunner) -> None:
+    failure = failure_of(described(runner_for(write_model("def build(:\n"))))
+    assert failure.message.startswith("SyntaxError")
+    assert "def build(:" in failure.traceback
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        ("sys.exit(3)", "exited", "ended its own process with exit(3)"),
+        ("os._exit(0)", "exited", "ended itself with status 0"),
+        ("os.kill(os.getpid(), 9)", "memory", "SIGKILL"),
+        ("raise MemoryError('no')", "memory", "MemoryError: no"),
+        ("return 5", "invalid", "must return an autoaccel.Training, got int"),
+        ("return autoaccel.Training", "invalid", "got a class, not an instance"),
+    ],
+)
+def test_a_build_that_does_not_return_is_told_apart(
+    write_model: WriteModel, runner_for: StartRunner, code: str, kind: str, message: str
+) -> None:
+    failure = failure_of(described(runner_for(write_model(f"def build():\n    {code}\n"))))
+    assert failure.kind == kind
+    assert message in failure.message
+
+
+def test_a_crash_in_native_code_names_the_line(write_model: WriteModel, runner_for: StartRunner) -> None:
+    code = "import ctypes\n\n\ndef build():\n    ctypes.string_at(0)\n"
+    failure = failure_of(described(runner_for(write_model(code))))
+    assert failure.kind == "crashed"
+    assert "SIGSEGV" in failure.message
+    assert "in build" in failure.log_tail
+
+
+def test_a_hanging_build_is_stopped_and_says_where(write_model: WriteModel, runner_for: StartRunner) -> None:
+    runner = runner_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
+    start = time.perf_counter()
+    failure = failure_of(described(runner, timeout_seconds=8.0))
+    assert time.perf_counter() - start < 12
+    assert failure.kind == "hung"
+    assert "in build" in failure.log_tail
+
+
+def test_megabytes_of_output_harm_nothing(write_model: WriteModel, runner_for: StartRunner, tmp_path: Path) -> None:
+    code = """
+    plain = build
+
+    def build():
+        for number in range(100_000):
+            print('{"type": "described"}', number, "x" * 100)
+        return plain()
+    """
+    assert isinstance(described(runner_for(write_model(code))), Described)
+    log = (tmp_path / "run" / "logs" / "describe.log").read_text()
+    assert len(log) < 300_000
+    assert "bytes left out" in log
+    assert " 99999 x" in log
+
+
+def test_modules_of_the_users_folder_do_not_shadow_the_library(
+    write_model: WriteModel, runner_for: StartRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "random", "statistics", "autoaccel"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('shadowed')\n")
+    (tmp_path / "mine.py").write_text("NUMBER = 7\n")
+    monkeypatch.chdir(tmp_path)
+    runner = runner_for(write_model("import mine\n\nassert mine.NUMBER == 7\n"))
+    assert isinstance(described(runner), Described)
+
+
+def test_arguments_and_other_entries_reach_the_file(write_model: WriteModel, runner_for: StartRunner) -> None:
+    path = write_model("def other():\n    assert sys.argv[1:] == ['--width', '3']\n    return build(epochs=9)\n")
+    runner = runner_for(path)
+    runner.workload = find_workload(f"{path}:other", ["--width", "3"])
+    answer = described(runner)
+    assert isinstance(answer, Described)
+    assert answer.facts.epochs == 9
+
+
+def test_a_missing_entry_names_those_there_are(write_model: WriteModel, runner_for: StartRunner) -> None:
+    path = write_model("")
+    runner = runner_for(path)
+    runner.workload = find_workload(f"{path}:train")
+    failure = failure_of(described(runner))
+    assert failure.kind == "invalid"
+    assert "must define a function train()" in failure.message
+    assert "model.py:NAME" in failure.message
+    assert "build" in failure.message
+
+
+def test_torch_is_probed(runner_for: StartRunner, write_model: WriteModel) -> None:
+    answer = runner_for(write_model()).ask(Probe(), {}, "probe", Probed, 60.0)
+    assert isinstance(answer, Probed)
+    import torch
+
+    assert answer.facts.version == torch.__version__
+    assert "bfloat16" in answer.facts.autocast
+
+
+def test_a_profile_accounts_for_the_whole_step(runner_for: StartRunner, write_model: WriteModel) -> None:
+    answer = runner_for(write_model()).ask(TakeProfile(0.3), {}, "profile", Profiled, 60.0)
+    assert isinstance(answer, Profiled)
+    profile = answer.profile
+    assert sum(profile.phases.values()) == pytest.approx(1.0)
+    assert sum(profile.groups.values()) == pytest.approx(1.0)
+    assert profile.groups["matmul"] > 0
+    assert {operator.name for operator in profile.operators} >= {"aten::addmm"}
+    assert profile.samples_per_second is not None
+    assert profile.samples_per_second > 0
+
+
+def test_training_from_a_seed_is_repeatable_and_learns(runner_for: StartRunner, write_model: WriteModel) -> None:
+    runner = runner_for(write_model())
+    settings: Settings = {"threads.intra_op": 1}
+    first = runner.ask(Train(seeds=(0, 1, 0)), settings, "train", TrainResult, 60.0)
+    assert isinstance(first, TrainResult)
+    assert (first.steps, first.samples) == (15, 3 * 72)
+    assert first.metrics[0] == first.metrics[2]
+    assert first.losses[0] == first.losses[2] != first.losses[1]
+    assert min(first.metrics) > 0.6
+
+
+def test_exact_settings_train_to_the_same_numbers(runner_for: StartRunner, write_model: WriteModel) -> None:
+    """Loader workers change neither the order of the data nor the numbers that the model draws."""
+    code = "plain = build\n\n\ndef build():\n    return plain(model=nn.Sequential(nn.Dropout(0.3), nn.Linear(8, 2)))\n"
+    runner = runner_for(write_model(code))
+    losses = []
+    for workers in (0, 2):
+        settings: Settings = {"threads.intra_op": 1, "loader.workers": workers}
+        answer = runner.ask(Train(seeds=(5,)), settings, f"w{workers}", TrainResult, 60.0)
+        assert isinstance(answer, TrainResult)
+        losses.append(answer.losses)
+    assert losses[0] == losses[1]
+
+
+def measuring(runner: Runner, settings: Settings) -> Measuring:
+    worker = runner.start_measuring(settings, "measure", 60.0)
+    assert isinstance(worker, Measuring), worker
+    return worker
+
+
+def test_turns_are_measured_and_pauses_are_still(runner_for: StartRunner, write_model: WriteModel) -> None:
+    """Between its turns a paused training, its loader workers included, uses no processor time."""
+    runner = runner_for(write_model())
+    worker = measuring(runner, {"threads.intra_op": 1, "loader.workers": 2})
+    turn = worker.take_turn(0.2, 30.0)
+    assert isinstance(turn, Turn)
+    assert sum(turn.step_seconds) >= 0.15
+    assert turn.peak_bytes > 1 << 20
+    assert turn.epoch_starts  # 5 steps an epoch: some began within the turn
+    family = [psutil.Process(runner._started[0]._process.pid)]
+    family += family[0].children(recursive=True)
+    assert len(family) == 3
+    time.sleep(0.1)
+    assert {process.status() for process in family} == {psutil.STATUS_STOPPED}
+    assert isinstance(worker.take_turn(0.05, 30.0), Turn)
+    assert worker.measurement.startup_seconds > 0.1
+    assert worker.measurement.learned["threads.intra_op"] == "torch uses 1 threads"
+
+
+def test_nothing_survives_a_killed_worker(runner_for: StartRunner, write_model: WriteModel) -> None:
+    runner = runner_for(write_model())
+    worker = measuring(runner, {"loader.workers": 2})
+    pid = runner._started[0]._process.pid
+    family = psutil.Process(pid).children(recursive=True)
+    assert len(family) == 2
+    worker.close()
+    assert not psutil.pid_exists(pid)
+    assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family)
+
+
+def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: WriteModel) -> None:
+    code = """
+    count = 0
+
+    def step(model, batch):
+        global count
+        count += 1
+        if count > 400:
+            raise ValueError("enough")
+        return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+    plain = build
+
+    def build():
+        return plain(loss=None, step=step)
+    """
+    worker = measuring(runner_for(write_model(code)), {})
+    failure = failure_of(worker.take_turn(30.0, 60.0))
+    assert failure.message == "ValueError: enough"
+    assert "in step" in failure.traceback
+
+
+def test_workers_get_the_users_environment_and_the_tuned_variables(
+    runner_for: StartRunner, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_OWN", "kept")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    code = """
+    assert os.environ["MY_OWN"] == "kept"
+    assert os.environ["OMP_NUM_THREADS"] == "1", os.environ["OMP_NUM_THREADS"]
+    assert os.getpgid(0) == os.getpid()
+    """
+    runner = runner_for(write_model(code))
+    answer = runner.ask(Describe(), {"threads.intra_op": 1}, "describe", Described, 60.0)
+    assert isinstance(answer, Described), answer
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+
+
+def test_a_setting_that_does_nothing_is_a_failure(runner_for: StartRunner, write_model: WriteModel) -> None:
+    """The step never calls the model itself, so there is nothing that torch.compile could capture."""
+    code = """
+    class Stepper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(8, 2)
+
+        def loss(self, batch):
+            return nn.functional.cross_entropy(self.inner(batch[0]), batch[1])
+
+    plain = build
+
+    def build():
+        return plain(model=Stepper(), loss=None, step=lambda model, batch: model.loss(batch),
+                     evaluate=lambda model, loader: 0.0)
+    """
+    runner = runner_for(write_model(code))
+    failure = failure_of(runner.start_measuring({"compile.mode": "default"}, "measure", 120.0))
+    assert failure.kind == "ineffective"
+    assert "compile.mode did nothing" in failure.message
+
+
+def test_a_worker_dies_with_its_tuner(write_model: WriteModel, tmp_path: Path) -> None:
+    """Even a tuner killed by SIGKILL, with its workers paused, leaves none behind."""
+    import subprocess
+    import sys
+
+    model = write_model()
+    (tmp_path / "run").mkdir()
+    program = f"""
+import sys, time
+from pathlib import Path
+from autoaccel.launch.runner import Runner
+from autoaccel.session.workloads import find_workload
+runner = Runner(Path({str(tmp_path / "run")!r}), find_workload({str(model)!r}))
+runner.start_measuring({{"loader.workers": 1}}, "m", 60.0)
+print(runner._started[0]._process.pid, flush=True)
+time.sleep(600)
+"""
+    tuner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert tuner.stdout is not None
+    pid = int(tuner.stdout.readline())
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    assert len(family) == 2
+    tuner.kill()
+    tuner.wait()
+    tuner.stdout.close()
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]

@@ -1,0 +1,143 @@
+"""recipe.json: what it holds, its published schema, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.base import write_json, write_text
+from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.recipe import (
+    SCHEMA,
+    Baseline,
+    Constraint,
+    Projection,
+    Recipe,
+    SearchSummary,
+    read_recipe,
+    recipe_schema,
+)
+from autoaccel.records.settings import changed, describe_change, settings_key
+from autoaccel.records.trial import Accuracy, Comparison, Measurement, Turn
+from autoaccel.records.workload import Workload
+
+
+@pytest.fixture
+def recipe(machine: Machine) -> Recipe:
+    """A recipe with every part filled."""
+    return Recipe(
+        schema=SCHEMA,
+        created="2026-01-01T00:00:00+00:00",
+        summary="1.50x faster",
+        workload=Workload("/model.py", "build", "0" * 64),
+        machine=machine,
+        settings={"precision.autocast": "bfloat16", "threads.intra_op": 2, "layout.channels_last": True},
+        baseline=Baseline({"precision.autocast": "off"}, 0.03, 3.0, 0.1, 2000.0, 1 << 30),
+        comparison=Comparison(1.5, 1.4, 1.6, "faster", 0.95, 6, 48),
+        constraint=Constraint(0.01, True),
+        accuracy=Accuracy("accuracy", "maximize", 0.98, 0.979, 0.001, 0.004, 3, 1.0, (0.98,) * 3, (0.979,) * 3),
+        projection=Projection(1000, 3.0, 0.1, 0.02, 23.1, 33.1),
+        search=SearchSummary(10, 1, 2, 120.0, 300.0, 0, "cpu", "done"),
+        versions={"torch": "2.13.0"},
+    )
+
+
+def as_json(recipe: Recipe) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(msgspec.json.encode(recipe))
+    return found
+
+
+def test_the_published_schema_is_what_the_records_say() -> None:
+    published = importlib.resources.files("autoaccel.records") / "recipe.schema.json"
+    assert json.loads(published.read_text("utf-8")) == json.loads(json.dumps(recipe_schema()))
+
+
+def test_a_recipe_fits_its_schema_and_comes_back_the_same(recipe: Recipe, tmp_path: Path) -> None:
+    jsonschema.validate(as_json(recipe), recipe_schema())
+    write_json(tmp_path / "recipe.json", recipe)
+    assert read_recipe(tmp_path / "recipe.json") == recipe
+
+
+def test_the_schema_refuses_what_the_reader_refuses(recipe: Recipe) -> None:
+    for change in ({"colour": 1}, {"schema": "autoaccel/recipe/0"}, {"comparison": None}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(as_json(recipe) | change, recipe_schema())
+
+
+def test_the_documented_keys_are_there(recipe: Recipe) -> None:
+    found = as_json(recipe)
+    assert found.keys() >= {
+        "schema", "workload", "machine", "settings", "baseline", "comparison", "constraint", "accuracy", "projection",
+        "search", "versions",
+    }  # fmt: skip
+    assert found["comparison"].keys() >= {"speedup", "low", "high", "verdict"}
+    assert found["accuracy"].keys() >= {"metric", "baseline", "recipe", "drop", "drop_high", "repeats"}
+    assert found["projection"].keys() >= {
+        "planned_steps", "startup_seconds", "compile_seconds", "step_seconds", "total_seconds",
+        "baseline_total_seconds",
+    }  # fmt: skip
+    assert found["search"].keys() >= {"trials", "failed", "infeasible", "spent_seconds"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": "red"}, "unknown field `colour`"),
+        ({"schema": "autoaccel/recipe/9"}, "Invalid enum value"),
+        ({"settings": {"threads.intra_op": [1]}}, "settings"),
+        ({"comparison": {"speedup": "fast"}}, "comparison"),
+    ],
+)
+def test_a_wrong_recipe_is_one_clear_error(
+    recipe: Recipe, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_text(json.dumps(as_json(recipe) | change))
+    with pytest.raises(BadRequestError) as error:
+        read_recipe(path)
+    assert "this is not a recipe" in str(error.value)
+    assert message in str(error.value)
+
+
+def test_a_missing_recipe_says_what_to_name(tmp_path: Path) -> None:
+    with pytest.raises(BadRequestError, match="cannot be read"):
+        read_recipe(tmp_path / "none.json")
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_text(path, "first")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half \ud800")
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_recipe_tells_machines_apart(machine: Machine) -> None:
+    assert fingerprint_difference(machine, machine) is None
+    torch = msgspec.structs.replace(machine.torch, version="2.11.0")
+    other = msgspec.structs.replace(machine, torch=torch, gpus=())
+    assert fingerprint_difference(other, machine) == "torch 2.11.0, here 2.13.0"
+
+
+def test_settings_are_told_by_what_differs() -> None:
+    own = {"layout.channels_last": False, "loader.workers": 0, "precision.autocast": "off"}
+    other = {**own, "layout.channels_last": True, "loader.workers": 2}
+    assert changed(other, own) == {"layout.channels_last": True, "loader.workers": 2}
+    assert describe_change(other, own) == "layout.channels_last=on, loader.workers=2"
+    assert describe_change(own, own) == "your own settings"
+    # 0 and False are equal in Python, but they are not the same value of a knob.
+    assert changed({"loader.workers": False}, {"loader.workers": 0}) == {"loader.workers": False}
+    assert settings_key({"a": 0}) != settings_key({"a": False})
+
+
+def test_slower_first_steps_count_as_compilation() -> None:
+    measurement = Measurement(3.0, (2.0, 0.5, 0.1, 0.1), (Turn((0.1, 0.1)), Turn((0.1, 0.1, 9.0))))
+    assert measurement.compile_seconds == pytest.approx(1.9 + 0.4)

@@ -1,0 +1,194 @@
+"""The HTML report: well-formed, self-contained, complete, and deaf to what strangers put into a recipe."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from autoaccel.report.chart import HEIGHT, WIDTH, search_history
+from autoaccel.report.html import render_report
+
+from . import samples
+
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text, and fails on tags that do not nest."""
+
+    def __init__(self, source):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.text = [], [], []
+        self.feed(source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.text.append(data)
+
+    @property
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+
+def report(recipe=samples.RECIPE, profile=samples.PROFILE, trials=samples.TRIALS):
+    return render_report(recipe, profile, samples.FINDINGS, trials, samples.NOT_SEARCHED)
+
+
+@pytest.fixture(scope="module")
+def source():
+    return report()
+
+
+@pytest.fixture(scope="module")
+def page(source):
+    return Page(source)
+
+
+def test_says_what_a_manager_reads(page):
+    assert samples.RECIPE.summary in page.words
+    assert "1.50x 1.45 to 1.56 (95 % interval)" in page.words
+    assert "11 min 26 s → 7 min 39 s projected, saves 3 min 47 s" in page.words
+    assert "0.9741 → 0.9736" in page.words
+    assert "precision.autocast off bfloat16" in page.words
+    assert "5 pairs of fresh processes" in page.words
+
+
+def test_asks_nothing_of_the_network(source, page):
+    assert "http://" not in source and "https://" not in source and "@import" not in source
+    for tag, attributes in page.tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed"}
+        assert not {"src", "srcset", "data", "action", "poster"} & set(attributes)
+        assert attributes.get("href", "#").startswith("#")
+    assert not re.search(r"url\(", source)
+    policies = [attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes]
+    assert len(policies) == 1 and policies[0].startswith("default-src 'none'")
+
+
+def test_what_strangers_wrote_is_only_text(source, page):
+    assert "<script>alert" not in source and "<b>boom" not in source
+    assert "<script>alert('x')</script>" in page.words and "<b>boom</b>" in page.words
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
+    assert "\x1b" not in source
+
+
+def test_hostile_names_cannot_leave_their_attribute():
+    hostile = '"><img src=x onerror=alert(1)>'
+    profile = msgspec.structs.replace(samples.PROFILE, phases={hostile: 1.0})
+    workload = msgspec.structs.replace(samples.RECIPE.workload, path=f"/tmp/{hostile}.py")
+    recipe = msgspec.structs.replace(
+        samples.RECIPE, workload=workload, summary=hostile, versions={hostile: hostile}, settings={hostile: hostile}
+    )
+    page = Page(report(recipe, profile))
+    assert not any(tag == "img" for tag, _ in page.tags)
+    assert not any("onerror" in attributes for _, attributes in page.tags)
+
+
+def test_every_trial_is_in_the_table(source):
+    table = source[source.index('<table id="trials">') :]
+    body = table[table.index("<tbody>") : table.index("</tbody>")]
+    rows = [Page(row + "</tr>").words for row in body.split("</tr>")[:-1] for row in [row.replace("<tbody>", "")]]
+    assert len(rows) == len(samples.TRIALS)
+    for trial, row in zip(samples.TRIALS, rows, strict=True):
+        assert row.startswith(f"{trial.number} ")
+        if trial.comparison:
+            assert f"{trial.comparison.speedup:.2f}x" in row
+    assert "proven" in rows[2] and "proven" not in rows[0]
+    assert "failed: raised" in rows[3]
+    assert "infeasible" in rows[5]
+
+
+def test_failures_carry_traceback_and_log(page):
+    assert "line 31, in build" in page.words and "epoch 1 loss 2.30" in page.words
+    assert any(tag == "details" and attributes.get("id") == "failure-4" for tag, attributes in page.tags)
+
+
+def test_tells_where_the_time_went_and_what_was_left_out(page):
+    for name in (*samples.PROFILE.phases, *samples.PROFILE.groups, "aten::convolution_backward"):
+        assert name in page.words
+    assert samples.FINDINGS[0].title in page.words and "at most 1.05x" in page.words
+    assert samples.NOT_SEARCHED["loader.pin_memory"] in page.words
+
+
+def test_says_on_what_it_ran_and_how_to_use_it(page):
+    assert samples.MACHINE.cpu.model in page.words and "optuna 5.0.0" in page.words
+    assert "autoaccel run recipe.json /home/ada/digits.py -- --data '/data/my digits'" in page.words
+    assert "autoaccel verify recipe.json" in page.words
+
+
+def test_run_bars_have_the_lengths_of_the_runs(source):
+    tracks = re.findall(r'<div class="track">((?:<span class="part-.*?</span>)+)</div>', source)
+    own, new = (sum(float(width) for width in re.findall(r"width:([\d.]+)%", track)) for track in tracks)
+    assert own == pytest.approx(100.0, abs=0.1)
+    projection = samples.RECIPE.projection
+    assert new == pytest.approx(100 * projection.total_seconds / projection.baseline_total_seconds, abs=0.1)
+
+
+def test_nothing_faster_says_so():
+    own = samples.measured(10, samples.BASELINE, 1.0, 0.97, 1.03, "within noise")
+    page = Page(render_report(samples.NOTHING_FASTER, None, (), (*samples.TRIALS, own), {}))
+    assert samples.NOTHING_FASTER.summary in page.words
+    assert "your own settings stay" in page.words
+    assert "How sure the speed-up is" not in page.words and "autoaccel run" not in page.words
+    assert "proven" not in page.words.partition("All trials")[2]
+
+
+def test_a_run_without_trials_still_has_a_report():
+    page = Page(render_report(samples.NOTHING_FASTER, None, (), (), {}))
+    assert "No trial was made" in page.words
+    assert not any(tag == "svg" for tag, _ in page.tags)
+
+
+def test_settings_unknown_to_the_baseline_are_no_stumbling_block():
+    recipe = msgspec.structs.replace(samples.RECIPE, settings={**samples.WINNER, "new.knob": 3})
+    assert "new.knob" in Page(report(recipe)).words
+
+
+def test_history_has_a_mark_per_trial_inside_the_picture():
+    chart = search_history(samples.TRIALS, samples.RECIPE.projection.baseline_total_seconds)
+    assert [mark.number for mark in chart.marks] == [trial.number for trial in samples.TRIALS]
+    for mark in chart.marks:
+        assert 0 < mark.x < WIDTH
+        assert 0 < mark.high_y <= mark.y <= mark.low_y < HEIGHT
+    kinds = {mark.number: mark.kind for mark in chart.marks}
+    assert kinds == {
+        number: {3: "best", 4: "failed", 6: "infeasible"}.get(number, "feasible") for number in range(1, 10)
+    }
+    faster, slower = chart.marks[2], chart.marks[1]
+    assert faster.y < chart.baseline_y < slower.y
+    assert "1x" in {tick.label for tick in chart.speedups}
+
+
+def test_history_calls_nothing_best_that_makes_the_whole_run_longer():
+    # Fast steps after a compilation that the run is too short to repay.
+    trial = msgspec.structs.replace(samples.TRIALS[0], total_seconds=1000.0)
+    chart = search_history([trial], 900.0)
+    assert chart.marks[0].kind == "feasible"
+
+
+def test_history_survives_hundreds_of_trials_and_absurd_intervals():
+    wild = msgspec.structs.replace(samples.TRIALS[0], comparison=samples.comparison(1.3, 0.01, 90.0))
+    chart = search_history([*samples.TRIALS, wild] * 40, 700.0)
+    assert len(chart.numbers) <= 20
+    fastest, slowest = min(mark.y for mark in chart.marks), max(mark.y for mark in chart.marks if mark.kind != "failed")
+    # The trials still use most of the height.
+    assert slowest - fastest > HEIGHT / 3
+
+
+def test_no_speedups_no_history():
+    assert search_history([samples.TRIALS[3]], 700.0) is None

@@ -1,0 +1,142 @@
+"""What is printed at the end of a run and by the commands that show records."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from autoaccel.report.tables import print_knobs, print_machine, print_profile, print_trials
+from autoaccel.report.terminal import print_recipe, print_verification
+
+from . import samples
+
+PATH = Path("autoaccel-runs/digits 1/recipe.json")
+
+
+def printed(show, *arguments, width=100):
+    console = Console(file=io.StringIO(), width=width)
+    show(console, *arguments)
+    return console.file.getvalue()
+
+
+def rows_of(text):
+    """Return the lines with runs of blanks made one."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_the_summary_comes_first():
+    assert printed(print_recipe, samples.RECIPE, PATH).strip().startswith(samples.RECIPE.summary)
+
+
+def test_only_what_changed_is_listed():
+    rows = rows_of(printed(print_recipe, samples.RECIPE, PATH))
+    assert "precision.autocast off bfloat16" in rows
+    assert "layout.channels_last off on" in rows
+    assert not any(row.startswith("optimizer.fused") for row in rows)
+
+
+def test_the_evidence_is_complete():
+    text = " ".join(rows_of(printed(print_recipe, samples.RECIPE, PATH)))
+    assert "1.50x (1.45 to 1.56) 5 pairs of fresh processes, 100 turns, 95 % interval" in text
+    assert "test_accuracy 0.9741 -> 0.9736: 0.0005 worse on average, at most 0.0021 worse; 0.005 allowed" in text
+    assert "3 paired runs of 25 % of the planned training" in text
+    assert "Whole run 11 min 26 s -> 7 min 39 s, saves 3 min 47 s" in text
+    assert "start-up 3.1 s -> 3.3 s compile 100 ms -> 400 ms 23,450 steps 11 min 22 s -> 7 min 35 s" in text
+    assert "9 trials (1 failed, 1 infeasible) in 9 min 31 s of 10 min 00 s" in text
+
+
+def test_a_relative_constraint_is_told_in_percent():
+    recipe = msgspec.structs.replace(
+        samples.RECIPE, constraint=msgspec.structs.replace(samples.RECIPE.constraint, relative=True)
+    )
+    text = " ".join(rows_of(printed(print_recipe, recipe, PATH)))
+    assert "0.05 % worse on average, at most 0.21 % worse; 0.5 % allowed" in text
+
+
+def test_a_metric_that_got_better_is_not_called_worse():
+    accuracy = msgspec.structs.replace(samples.ACCURACY, drop=-0.002, drop_high=-0.001)
+    text = " ".join(rows_of(printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=accuracy), PATH)))
+    assert "0.002 better on average, at most 0 worse" in text
+
+
+def test_exact_settings_need_no_accuracy():
+    text = printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=None), PATH)
+    assert "the same numbers as before" in text
+
+
+@pytest.mark.parametrize("width", [50, 100])
+def test_commands_come_out_whole_and_quoted(width):
+    lines = [line.strip() for line in printed(print_recipe, samples.RECIPE, PATH, width=width).splitlines()]
+    assert (
+        "autoaccel run 'autoaccel-runs/digits 1/recipe.json' /home/ada/digits.py -- --data '/data/my digits'" in lines
+    )
+    assert any(line.startswith("autoaccel verify 'autoaccel-runs/digits 1/recipe.json' /home/ada") for line in lines)
+
+
+def test_another_entry_is_named_in_the_commands():
+    workload = msgspec.structs.replace(samples.RECIPE.workload, entry="other", arguments=())
+    text = printed(print_recipe, msgspec.structs.replace(samples.RECIPE, workload=workload), PATH, width=100)
+    assert "autoaccel verify 'autoaccel-runs/digits 1/recipe.json' /home/ada/digits.py:other\n" in text
+
+
+def test_nothing_faster_is_plain_and_positive():
+    text = printed(print_recipe, samples.NOTHING_FASTER, PATH)
+    assert text.strip().startswith(samples.NOTHING_FASTER.summary)
+    assert "your own settings stay" in text
+    # No claim of a speed-up, and no command that would use a recipe which changes nothing.
+    assert "Speed-up" not in text and "1.00x" not in text and "autoaccel run" not in text
+
+
+def test_verification_sets_the_claim_beside_what_was_measured():
+    measured = samples.comparison(1.02, 0.97, 1.06, "within noise", pairs=4, turns=80)
+    text = printed(print_verification, samples.PROOF, measured, False)
+    rows = rows_of(text)
+    assert "does not hold" in text
+    assert "Claimed 1.50x (1.45 to 1.56), faster" in rows and "Measured 1.02x (0.97 to 1.06), within noise" in rows
+    holds = printed(print_verification, samples.PROOF, samples.PROOF, True)
+    assert "The recipe holds" in holds and "not hold" not in holds and "Tune again" not in holds
+
+
+def test_machine_says_what_this_process_may_use():
+    text = " ".join(rows_of(printed(print_machine, samples.MACHINE)))
+    assert "Usable cores 2 of 8 logical (4 physical), quota 2" in text
+    assert "32 GiB, of which this process may use 8 GiB" in text
+    assert "GPUs none" in text and "bfloat16, float16" in text
+    unprobed = msgspec.structs.replace(samples.MACHINE, torch=None, compiler=None)
+    assert "torch not probed" in " ".join(rows_of(printed(print_machine, unprobed)))
+
+
+def test_profile_bars_grow_with_the_share():
+    lines = printed(print_profile, samples.PROFILE, samples.FINDINGS).splitlines()
+    bars = {line.split()[0]: line.count("━") for line in lines if line.rstrip().endswith("%")}
+    assert bars["backward"] > bars["forward"] > bars["optimizer"] > bars["data"] == 0
+    assert bars["backward"] == round(0.588 * 24)
+    text = " ".join(lines)
+    assert "58.8 %" in text and "aten::convolution_backward" in text
+    assert "at most 1.05x to win (optimizer.fused)" in text
+
+
+def test_knobs_mark_the_default_and_explain_what_is_unavailable():
+    text = printed(print_knobs, samples.KNOB_ROWS)
+    assert "precision.autocast  off*  bfloat16  float16" in text
+    assert "loader.pin_memory  not here: there is no accelerator to copy to" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_trials_are_all_listed_and_failures_explained(width):
+    text = printed(print_trials, samples.TRIALS, samples.BASELINE, width=width)
+    starts = [line.split()[0] for line in text.splitlines() if line.strip()]
+    for trial in samples.TRIALS:
+        assert str(trial.number) in starts
+    assert "1.52x (1.44 to 1.59)  best" in text
+    assert "1.55x (1.46 to 1.62)  infeasible" in text
+    assert "trial 4 failed: RuntimeError" in text
+    assert "\x1b" not in text
+
+
+def test_no_trials_is_said():
+    assert "No trial was made" in printed(print_trials, (), samples.BASELINE)

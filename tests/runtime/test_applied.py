@@ -1,0 +1,271 @@
+"""Settings brought to bear: defaults change nothing, what is applied can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.settings import Settings
+from autoaccel.runtime.applied import Applied, map_tensors
+from autoaccel.runtime.data import last_batch, train_loader, with_arguments
+from autoaccel.runtime.knobs.optimizers import has_fused
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.training import Training
+from autoaccel.space.knobs import Place, default_settings
+
+INPUTS = torch.randn(70, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+TARGETS = (INPUTS.mean(dim=(1, 2, 3)) > 0).long()
+
+
+def network() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 2)
+    )
+
+
+def training(**changes: object) -> Training:
+    data = TensorDataset(INPUTS, TARGETS)
+    return Training(
+        **{  # type: ignore[arg-type]
+            "model": network(),
+            "train_data": data,
+            "eval_data": data,
+            "batch_size": 16,
+            "epochs": 2,
+            "loss": nn.CrossEntropyLoss(),
+            "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=1e-2),
+            "evaluate": "accuracy",
+            **changes,
+        }
+    )
+
+
+def loop_with(settings: Settings, **changes: object) -> Loop:
+    made = training(**changes)
+    torch.manual_seed(3)
+    return Loop(made, Applied(settings), seed=3)
+
+
+def losses(loop: Loop, steps: int = 10) -> list[float]:
+    found = []
+    for _ in range(steps):
+        loop.step()
+        found.append(loop.last_loss)
+    return found
+
+
+def test_defaults_train_as_a_plain_loop_does(place: Place) -> None:
+    """Ten steps over two epochs, bit for bit."""
+    settings = default_settings(place) | {"threads.intra_op": torch.get_num_threads()}
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    torch.manual_seed(3)
+    data = TensorDataset(INPUTS, TARGETS)
+    order = RandomSampler(data, generator=torch.Generator().manual_seed(3))
+    loader = DataLoader(data, batch_size=16, sampler=order, generator=torch.Generator())
+    expected: list[float] = []
+    while len(expected) < 10:
+        for inputs, targets in loader:
+            loss = nn.functional.cross_entropy(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            expected.append(float(loss.detach()))
+    assert losses(loop_with(settings)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ({"precision.autocast": "bfloat16"}, "torch.bfloat16"),
+        ({"precision.autocast": "float16"}, "torch.float16"),
+        ({"layout.channels_last": True}, "weights are stored with channels last"),
+        ({"optimizer.fused": True}, "fused Adam"),
+    ],
+)
+def test_what_is_applied_shows_and_trains_alike(settings: Settings, shown: str) -> None:
+    """Other rounding, the same training: the losses stay close to the plain ones, and are not the very same."""
+    loop = loop_with(settings)
+    found, plain = losses(loop), losses(loop_with({}))
+    learned, ineffective = loop.applied.check()
+    assert shown in learned[next(iter(settings))]
+    assert not ineffective
+    assert found == pytest.approx(plain, abs=0.05)
+
+
+def test_autocast_reaches_the_model() -> None:
+    seen = []
+    model = network()
+    model[0].register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))  # type: ignore[index]
+    loop_with({"precision.autocast": "bfloat16"}, model=model).step()
+    assert seen == [torch.bfloat16]
+
+
+def test_channels_last_reaches_batches_and_weights() -> None:
+    applied = Applied({"layout.channels_last": True})
+    batch, labels = applied.batch((torch.ones(2, 3, 4, 5), torch.ones(2)))
+    assert batch.stride() == (60, 1, 15, 3)
+    assert labels.shape == (2,)
+    assert applied.model(nn.Conv2d(3, 4, 3)).weight.stride() == (27, 1, 9, 3)
+
+
+def test_a_fused_optimizer_keeps_groups_and_arguments() -> None:
+    model = network()
+    groups = [{"params": [*model[0].parameters()], "lr": 0.5}, {"params": [*model[2].parameters()]}]  # type: ignore[index]
+    optimizer = torch.optim.AdamW(groups, lr=0.1, weight_decay=0.3, betas=(0.8, 0.9))
+    fused = Applied({"optimizer.fused": True}).optimizer(optimizer)
+    assert [group["lr"] for group in fused.param_groups] == [0.5, 0.1]
+    assert all(group["fused"] and group["weight_decay"] == 0.3 for group in fused.param_groups)
+    assert fused.param_groups[0]["betas"] == (0.8, 0.9)
+    assert type(fused) is torch.optim.AdamW
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad])
+def test_every_optimizer_with_a_fused_form_makes_the_same_step(make: Callable[..., torch.optim.Optimizer]) -> None:
+    results = []
+    for fused in (False, True):
+        parameter = nn.Parameter(torch.linspace(-1, 1, 7))
+        optimizer = Applied({"optimizer.fused": fused}).optimizer(make([parameter], lr=0.1))
+        assert has_fused(optimizer)
+        for _ in range(3):
+            parameter.grad = parameter.detach() ** 2 + 0.1
+            optimizer.step()
+        results.append(parameter.detach())
+    torch.testing.assert_close(results[0], results[1])
+
+
+def test_an_optimizer_without_a_fused_form_is_told() -> None:
+    loop = loop_with(
+        {"optimizer.fused": True}, optimizer=lambda parameters: torch.optim.Rprop(parameters)
+    )  # fmt: skip
+    loop.step()
+    assert loop.applied.check()[1] == {"optimizer.fused": "the optimizer has no fused form"}
+
+
+def test_threads_are_set_in_this_process_and_somebody_elses_change_is_noticed() -> None:
+    before = torch.get_num_threads()
+    try:
+        applied = Applied({"threads.intra_op": 1})
+        assert torch.get_num_threads() == 1
+        torch.set_num_threads(2)
+        assert "torch uses 2 threads" in applied.check()[1]["threads.intra_op"]
+    finally:
+        torch.set_num_threads(before)
+
+
+class Stream(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(INPUTS)
+
+
+class Words(Dataset[dict[str, torch.Tensor]]):
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"x": INPUTS[index].flatten(), "y": TARGETS[index]}
+
+
+def plain_step(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+    return model(batch).square().mean()  # type: ignore[no-any-return]
+
+
+def test_iterable_data_and_a_step_of_ones_own() -> None:
+    loop = loop_with({}, train_data=Stream(), loss=None, step=plain_step, steps_per_epoch=3)
+    starts = [loop.step().begins_epoch for _ in range(7)]
+    assert starts == [True, False, False, True, False, False, True]
+
+
+def test_data_without_a_length_needs_the_steps_of_an_epoch() -> None:
+    with pytest.raises(BadRequestError, match="steps_per_epoch must be given"):
+        loop_with({}, train_data=Stream(), loss=None, step=plain_step)
+
+
+def test_batches_may_be_dicts() -> None:
+    model = nn.Linear(64, 2)
+    loop = loop_with(
+        {}, model=model, train_data=Words(), eval_data=Words(), batch_size=4, loss=None, evaluate=lambda m, loader: 0.5,
+        step=lambda m, batch: nn.functional.cross_entropy(m(batch["x"]), batch["y"]),
+    )  # fmt: skip
+    assert losses(loop, 8)[-1] != losses(loop, 1)[-1]
+    assert loop.samples_done == 36
+
+
+def test_a_batch_that_is_no_pair_needs_a_step() -> None:
+    with pytest.raises(BadRequestError, match="Give step=callable"):
+        loop_with({}, train_data=Words(), batch_size=4).step()
+
+
+def test_a_ready_loader_is_rebuilt_with_other_workers_in_the_same_order() -> None:
+    data = TensorDataset(INPUTS, TARGETS)
+    made = training(
+        train_data=lambda: DataLoader(data, batch_size=16, shuffle=True, drop_last=True),
+        eval_data=lambda: DataLoader(data, batch_size=16),
+        batch_size=None,
+    )
+    orders = []
+    for workers in (0, 1):
+        loader = train_loader(made, {"num_workers": workers, "persistent_workers": workers > 0}, seed=4)
+        assert isinstance(loader, DataLoader)
+        assert loader.num_workers == workers
+        orders.append([batch[1].tolist() for _ in range(2) for batch in loader])
+    assert orders[0] == orders[1]
+    assert len(orders[0]) == 8
+    assert orders[0][:4] != orders[0][4:]
+
+
+def test_a_loader_that_has_the_arguments_stays_itself() -> None:
+    loader = DataLoader(TensorDataset(INPUTS), batch_size=4)
+    assert with_arguments(loader, {"num_workers": 0, "persistent_workers": False, "pin_memory": False}) is loader
+    streamed = DataLoader(Stream(), batch_size=4, drop_last=True)
+    rebuilt = with_arguments(streamed, {"num_workers": 1, "persistent_workers": True})
+    assert (rebuilt.batch_size, rebuilt.drop_last, rebuilt.num_workers) == (4, True, 1)
+
+
+def test_the_last_batch_of_an_epoch_is_known() -> None:
+    data = TensorDataset(INPUTS, TARGETS)
+    rest = last_batch(DataLoader(data, batch_size=16))
+    assert rest is not None
+    assert len(rest[0]) == 70 % 16
+    assert last_batch(DataLoader(data, batch_size=16, drop_last=True)) is None
+    assert last_batch(DataLoader(data, batch_size=35)) is None
+    assert last_batch(DataLoader(Stream(), batch_size=16)) is None
+
+
+def test_schedules_advance_per_epoch_or_step_and_stop_with_the_plan() -> None:
+    def one_cycle(optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+
+    loop = loop_with({}, scheduler=one_cycle, scheduler_interval="step")
+    losses(loop, 14)  # OneCycleLR raises when it is asked for an eleventh step
+    loop = loop_with({}, scheduler=lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5))
+    losses(loop, 5)
+    assert loop.optimizer.param_groups[0]["lr"] == pytest.approx(1e-2)
+    losses(loop, 1)
+    assert loop.optimizer.param_groups[0]["lr"] == pytest.approx(5e-3)
+
+
+def test_evaluation_changes_nothing() -> None:
+    expected = losses(loop_with({}))
+    watched = loop_with({})
+    found = []
+    for _ in range(10):
+        found += losses(watched, 1)
+        assert 0 <= watched.evaluate() <= 1
+    assert found == expected
+    assert watched.model.training
+
+
+def test_map_tensors_keeps_the_shape_of_a_batch() -> None:
+    batch = {"a": [torch.zeros(1), "text"], "b": (torch.zeros(2), None)}
+    found = map_tensors(lambda tensor: tensor + 1, batch)
+    assert found["a"][0].item() == 1
+    assert found["a"][1] == "text"
+    assert isinstance(found["b"], tuple)
+    assert found["b"][1] is None
