@@ -101,6 +101,8 @@ def build(**changes):
         "loss": nn.CrossEntropyLoss(),
         "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=1e-2),
         "evaluate": "accuracy",
+        # One thread: several that wait for one another take a hundred times as long on a busy machine.
+        "settings": {"threads.intra_op": 1},
         **changes,
     })
 """

@@ -126,8 +126,10 @@ class RunFolder:
         return read_json(self._state, RunState, "the state of a run")
 
     def add_trial(self, trial: Trial) -> None:
-        """Append a finished trial."""
+        """Append a finished trial; a last line that a crash cut off goes first."""
+        whole = self._trials.read_bytes().rpartition(b"\n") if self._trials.exists() else (b"", b"", b"")
         with self._trials.open("ab") as file:
+            file.truncate(len(whole[0]) + len(whole[1]))
             file.write(encode(trial) + b"\n")
 
     def load_trials(self) -> list[Trial]:
@@ -135,13 +137,12 @@ class RunFolder:
         if not self._trials.exists():
             return []
         trials = []
-        lines = self._trials.read_bytes().splitlines()
-        for number, line in enumerate(lines, start=1):
+        # What follows the last line's end was cut off.
+        for number, line in enumerate(self._trials.read_bytes().split(b"\n")[:-1], start=1):
             try:
                 trials.append(decode(line, Trial))
             except msgspec.MsgspecError as error:
-                if number < len(lines):
-                    raise BadRequestError(f"{self._trials}:{number}: this is not a trial: {error}.") from error
+                raise BadRequestError(f"{self._trials}:{number}: this is not a trial: {error}.") from error
         return trials
 
     def load_recipe(self) -> Recipe:

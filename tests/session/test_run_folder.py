@@ -1,0 +1,93 @@
+"""The folder of a run: what appears when, and what is left after a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from autoaccel.errors import BadRequestError, BudgetSpentError
+from autoaccel.records.trial import Failure, Trial
+from autoaccel.session.clock import Clock
+from autoaccel.session.run_folder import RunFolder, latest_run_path, next_run_path
+
+TRIAL = Trial(1, {"loader.workers": 2}, Failure("crashed", "the process crashed (SIGSEGV)"), 3.5)
+
+
+def test_runs_are_numbered(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    assert next_run_path("model", runs) == runs / "model-1"
+    for name in ("model-1", "model-9", "model-10", "model-x-12", "other-30"):
+        (runs / name).mkdir(parents=True)
+    assert next_run_path("model", runs) == runs / "model-11"
+    assert latest_run_path("model", runs) == runs / "model-10"
+    with pytest.raises(BadRequestError, match="no run of third"):
+        latest_run_path("third", runs)
+
+
+def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), RunFolder.create(tmp_path / "runs" / "model-1") as folder:
+        (folder.path / "logs").mkdir()
+        (folder.path / "logs" / "describe.log").write_text("x")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_of_the_users_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with RunFolder.create(tmp_path / "mine"):
+        pass
+    assert (tmp_path / "mine").is_dir()
+
+
+def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(BadRequestError, match="new or empty folder"):
+        RunFolder.create(tmp_path)
+    with pytest.raises(BadRequestError, match="new or empty folder"):
+        RunFolder.create(tmp_path / "thesis.txt")
+    (tmp_path / "recipe.json").write_text("{}")
+    with pytest.raises(BadRequestError, match="is a run already, which is complete"):
+        RunFolder.create(tmp_path)
+
+
+def test_only_an_interrupted_run_can_go_on(tmp_path: Path) -> None:
+    with pytest.raises(BadRequestError, match="no run to resume"):
+        RunFolder.resume(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    assert RunFolder.resume(tmp_path).path == tmp_path
+    (tmp_path / "recipe.json").write_text("{}")
+    with pytest.raises(BadRequestError, match="this run is complete"):
+        RunFolder.resume(tmp_path)
+
+
+def test_trials_survive_a_crash_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path)
+    assert folder.load_trials() == []
+    second = msgspec.structs.replace(TRIAL, number=2)
+    folder.add_trial(TRIAL)
+    folder.add_trial(second)
+    path = tmp_path / "trials.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert folder.load_trials() == [TRIAL]
+    # What follows the cut is a line of its own again.
+    folder.add_trial(second)
+    assert folder.load_trials() == [TRIAL, second]
+
+
+def test_a_broken_line_in_the_middle_is_told(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path)
+    (tmp_path / "trials.jsonl").write_text("nonsense\n")
+    folder.add_trial(TRIAL)
+    with pytest.raises(BadRequestError, match=r"trials.jsonl:1: this is not a trial"):
+        folder.load_trials()
+
+
+def test_a_clock_counts_what_was_spent_before() -> None:
+    clock = Clock(100.0, spent_seconds=60.0)
+    assert clock.left == pytest.approx(40.0, abs=1.0)
+    assert clock.timeout("x", share=0.2) == pytest.approx(20.0, abs=0.1)
+    assert clock.timeout("x", keep=30.0) == pytest.approx(10.0, abs=1.0)
+    with pytest.raises(BudgetSpentError, match="the budget was spent before the proof"):
+        clock.timeout("the proof", keep=50.0)

@@ -1,0 +1,274 @@
+"""Whole runs in real processes: from a file to a proven recipe, and what happens when they are cut short."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+WriteModel = Callable[..., Path]
+
+# Each sample takes two milliseconds of waiting, not of computing: loader workers help by a factor that no
+# neighbour of this machine can change.
+WAITING = """
+import time
+from torch.utils.data import Dataset
+
+class Waiting(Dataset):
+    def __len__(self):
+        return 72
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return INPUTS[index], TARGETS[index]
+
+tiny = build
+
+def build():
+    return tiny(train_data=Waiting(), epochs=20)
+"""
+WORKERS_ONLY = 'title = "workers only"\n[knobs]\n"loader.workers" = [0, 2]\n'
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "autoaccel", *map(str, arguments)]
+
+
+def autoaccel(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, timeout=300)
+
+
+def workers_of(folder: Path) -> list[psutil.Process]:
+    """Return processes that still work for a run in this folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if "autoaccel.runtime.worker" in line and process.info["cwd"] == str(folder):
+            found.append(process)
+    return found
+
+
+def recipe_in(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "recipe.json").read_text())
+    return found
+
+
+def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: WriteModel, tmp_path: Path) -> None:
+    """tune, show, verify and run, in a folder whose name has spaces."""
+    folder = tmp_path / "my first run"
+    folder.mkdir()
+    write_model(WAITING).rename(folder / "model.py")
+    (folder / "workers.toml").write_text(WORKERS_ONLY)
+    done = autoaccel("tune", "model.py", "--budget", "3m", "--space", "workers.toml", "--output", "a b", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    recipe = recipe_in(folder / "a b")
+    assert recipe["settings"]["loader.workers"] == 2
+    assert recipe["comparison"]["verdict"] == "faster"
+    assert 1.02 < recipe["comparison"]["low"] <= recipe["comparison"]["speedup"] <= recipe["comparison"]["high"] < 4
+    assert recipe["comparison"]["process_pairs"] >= 3
+    assert recipe["accuracy"]["drop"] == 0.0  # workers change no number
+    projection = recipe["projection"]
+    assert projection["planned_steps"] == 100
+    assert projection["total_seconds"] < projection["baseline_total_seconds"]
+    assert recipe["search"]["trials"] == 1
+    assert recipe["search"]["ended"] == "every setting of the search space was tried"
+    assert (folder / "a b" / "report.html").stat().st_size > 1000
+    assert not (folder / "a b" / "compiled").exists()
+    for word in ("loader.workers", "autoaccel verify", "autoaccel run"):
+        assert word in done.stdout
+    assert workers_of(folder) == []
+
+    shown = autoaccel("show", "a b", cwd=folder)
+    assert shown.returncode == 0
+    assert "loader.workers" in shown.stdout
+
+    verified = autoaccel("verify", "a b/recipe.json", "model.py", "--rounds", "3", "--json", cwd=folder)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert json.loads(verified.stdout)["measured"]["speedup"] > 1.2
+
+    run = autoaccel("run", "a b/recipe.json", "model.py", "--save", "weights.pt", cwd=folder)
+    assert run.returncode == 0, run.stderr
+    assert "epoch 20/20" in run.stdout
+    assert "accuracy: " in run.stdout
+    assert "samples/s" in run.stdout
+    assert (folder / "weights.pt").stat().st_size > 500
+
+    recipe["machine"]["torch"]["version"] = "1.0"
+    (folder / "other.json").write_text(json.dumps(recipe))
+    refused = autoaccel("run", "other.json", "model.py", cwd=folder)
+    assert refused.returncode == 2
+    assert "torch 1.0, here" in refused.stderr
+    assert "--accept-other-machine" in refused.stderr
+
+
+def test_a_claim_that_does_not_hold_is_refuted(write_model: WriteModel, tmp_path: Path) -> None:
+    """verify measures: a recipe that claims too much fails, whatever its file says."""
+    model = write_model(WAITING)
+    (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
+    autoaccel("tune", model, "--budget", "2m", "--space", "workers.toml", "--output", "run", cwd=tmp_path)
+    recipe = recipe_in(tmp_path / "run")
+    recipe["comparison"] |= {"speedup": 9.0, "low": 8.0, "high": 10.0}
+    (tmp_path / "boast.json").write_text(json.dumps(recipe))
+    done = autoaccel("verify", "boast.json", model, "--rounds", "3", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "8.00" in done.stdout
+
+
+def test_a_run_of_milliseconds_is_left_alone(write_model: WriteModel, tmp_path: Path) -> None:
+    done = autoaccel("tune", write_model(), "--output", "run", "--json", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    recipe = json.loads(done.stdout)
+    assert recipe["settings"] == recipe["baseline"]["settings"]
+    assert recipe["summary"].startswith("Leave it alone: of the ")
+    assert recipe == recipe_in(tmp_path / "run")
+    assert (tmp_path / "run" / "report.html").exists()
+    verified = autoaccel("verify", "run/recipe.json", "model.py", cwd=tmp_path)
+    assert verified.returncode == 0
+    assert "nothing to verify" in verified.stdout
+
+
+def test_an_interrupted_run_keeps_its_trials_and_goes_on(write_model: WriteModel, tmp_path: Path) -> None:
+    model = write_model(WAITING)
+    (tmp_path / "two.toml").write_text('title = "two"\n[knobs]\n"loader.workers" = [0, 1, 2]\n')
+    options = ("--budget", "3m", "--space", "two.toml", "--output", "run")
+    tuner = subprocess.Popen(
+        command("tune", model, *options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path
+    )
+    assert tuner.stdout is not None
+    for line in tuner.stdout:
+        if "start trial 2" in line:
+            break
+    tuner.send_signal(signal.SIGINT)
+    rest = tuner.stdout.read()
+    tuner.stdout.close()
+    assert tuner.wait(30) == 130
+    assert "1 finished trials are kept" in rest
+    assert "Traceback" not in rest
+    assert workers_of(tmp_path) == []
+    assert not (tmp_path / "run" / "recipe.json").exists()
+    assert "loader.workers" in autoaccel("show", "run", cwd=tmp_path).stdout
+
+    again = autoaccel("tune", model, *options, "--resume", cwd=tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "start trial 1 " not in again.stdout
+    assert "start trial 2" in again.stdout
+    numbers = [json.loads(line)["number"] for line in (tmp_path / "run" / "trials.jsonl").read_text().splitlines()]
+    assert numbers == [1, 2]
+    assert recipe_in(tmp_path / "run")["search"]["trials"] == 2
+
+
+def test_a_changed_file_is_no_run_to_go_on_with(write_model: WriteModel, tmp_path: Path) -> None:
+    model = write_model(WAITING)
+    (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
+    options = ("--budget", "2m", "--space", "workers.toml", "--output", "run")
+    tuner = subprocess.Popen(command("tune", model, *options), stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert tuner.stdout is not None
+    for line in tuner.stdout:
+        if "start trial 1" in line:
+            break
+    tuner.terminate()
+    tuner.stdout.read()
+    tuner.stdout.close()
+    assert tuner.wait(30) == 130  # SIGTERM is as polite as Ctrl-C
+    assert workers_of(tmp_path) == []
+    model.write_text(model.read_text() + "\n# changed\n")
+    done = autoaccel("tune", model, *options, "--resume", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "has changed since the run began" in done.stderr
+
+
+def test_the_budget_is_a_ceiling_even_while_something_hangs(write_model: WriteModel, tmp_path: Path) -> None:
+    """A candidate that never becomes ready, as an endless compilation would not, cannot overdraw the budget."""
+    code = (
+        WAITING
+        + """
+from torch.utils.data import get_worker_info
+
+class Stuck(Waiting):
+    def __getitem__(self, index):
+        if get_worker_info() is not None:
+            time.sleep(600)
+        return super().__getitem__(index)
+
+def build():
+    return tiny(train_data=Stuck(), epochs=20)
+"""
+    )
+    (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
+    start = time.perf_counter()
+    model = write_model(code)
+    done = autoaccel("tune", model, "--budget", "45s", "--space", "workers.toml", "--output", "run", cwd=tmp_path)
+    assert time.perf_counter() - start < 45 + 10
+    assert done.returncode == 1, done.stdout + done.stderr
+    recipe = recipe_in(tmp_path / "run")
+    assert recipe["search"]["failed"] == 1
+    assert "1 failed" in recipe["summary"]
+    trial = json.loads((tmp_path / "run" / "trials.jsonl").read_text())
+    assert trial["outcome"]["kind"] == "hung"
+    assert workers_of(tmp_path) == []
+
+
+def test_a_function_of_the_main_program_is_tuned_from_code(write_model: WriteModel, tmp_path: Path) -> None:
+    program = write_model(
+        WAITING
+        + """
+if __name__ == "__main__":
+    recipe = autoaccel.autotune(build, budget="2m", space="workers.toml", output="run")
+    print("WORKERS", recipe.settings["loader.workers"], recipe.comparison.verdict)
+    applied = autoaccel.apply("run/recipe.json")
+    print("ARGUMENTS", applied.loader_arguments())
+""",
+        name="notebook.py",
+    )
+    (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "WORKERS 2 faster" in done.stdout
+    assert "'num_workers': 2" in done.stdout
+    verified = autoaccel("verify", "run/recipe.json", "run/build.pkl", "--rounds", "3", cwd=tmp_path)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_program_that_tunes_itself_while_it_is_tuned_is_told(write_model: WriteModel, tmp_path: Path) -> None:
+    write_model("autoaccel.autotune(build, budget='1m')")
+    done = autoaccel("tune", "model.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "if __name__ == '__main__':" in done.stderr
+
+
+def test_settings_that_break_the_metric_never_win(write_model: WriteModel, tmp_path: Path) -> None:
+    """A candidate that is faster, but trains to another metric, is kept as infeasible and not chosen."""
+    code = """
+    import time
+
+    def loss(output, target):
+        if output.dtype != torch.bfloat16:
+            time.sleep(0.01)  # the shorter type is faster by far,
+            return nn.functional.cross_entropy(output, target)
+        return output.float().square().mean()  # and learns nothing
+
+    tiny = build
+
+    def build():
+        return tiny(loss=loss, epochs=40)
+    """
+    (tmp_path / "cast.toml").write_text('title = "t"\n[knobs]\n"precision.autocast" = ["off", "bfloat16"]\n')
+    done = autoaccel(
+        "tune", write_model(code), "--budget", "90s", "--space", "cast.toml", "--output", "run", cwd=tmp_path
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 may cost more accuracy than --max-drop allows" in recipe_in(tmp_path / "run")["summary"]
+    trial = json.loads((tmp_path / "run" / "trials.jsonl").read_text())
+    assert trial["comparison"]["verdict"] == "faster"
+    assert trial["feasible"] is False
+    assert trial["accuracy"]["drop_high"] > 0.05
+    assert (tmp_path / "run" / "report.html").exists()
