@@ -24,12 +24,17 @@ def first_candidates(space: SearchSpace, baseline: Settings, findings: Sequence[
         fewer = sorted(int(value) for value in space.open.get("threads.intra_op", ()))[:-1]
         loads = [most_workers, *({**most_workers, "threads.intra_op": threads} for threads in reversed(fewer))]
     computes: list[Settings] = [
+        {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True},
         {"precision.autocast": "bfloat16", "layout.channels_last": True},
         {"precision.autocast": "bfloat16"},
-        {"layout.channels_last": True},
         {"optimizer.fused": True},
         {},
-        {"precision.autocast": "bfloat16", "layout.channels_last": True, "compile.mode": "default"},
+        {
+            "precision.autocast": "bfloat16",
+            "layout.channels_last": True,
+            "optimizer.fused": True,
+            "compile.mode": "default",
+        },
         {"compile.mode": "default"},
     ]
     candidates: list[Settings] = []

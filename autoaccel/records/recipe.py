@@ -16,6 +16,10 @@ from autoaccel.records.workload import Workload
 SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
 
 
+NOTHING_TO_WIN = "there is nothing to win"
+"""Why a search ended that did not begin."""
+
+
 class Constraint(Record, frozen=True):
     """How much worse the metric may get: a share of the baseline's if relative, else in the metric's own unit."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from autoaccel.records.profile import Finding, Profile
-from autoaccel.records.recipe import Recipe
+from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
@@ -94,6 +94,7 @@ def render_report(
     rows = _trial_rows(recipe, trials)
     return template.render(
         recipe=recipe,
+        nothing_to_win=NOTHING_TO_WIN,
         title=Path(recipe.workload.path).name,
         changes=[(name, own.get(name, ""), value) for name, value in changed(recipe.settings, own).items()],
         accuracy_runs=_accuracy_runs(recipe),

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.progress import Listener
-from autoaccel.records.recipe import Projection, Recipe
+from autoaccel.records.recipe import NOTHING_TO_WIN, Projection, Recipe
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import Comparison
 from autoaccel.report.lines import LineWriter
@@ -80,7 +80,8 @@ def _print_nothing_faster(console: Console, recipe: Recipe) -> None:
     grid.add_row("Step", Text(step_words(baseline.step_seconds)))
     grid.add_row("Whole run", _run_words(recipe, recipe.projection.baseline_total_seconds))
     grid.add_row("Search", Text(search_words(recipe)))
-    grid.add_row("", Text("a larger budget or another search space may still find something", style="dim"))
+    if recipe.search.ended != NOTHING_TO_WIN:
+        grid.add_row("", Text("a larger budget or another search space may still find something", style="dim"))
     console.print(grid)
 
 

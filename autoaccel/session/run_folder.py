@@ -149,12 +149,9 @@ class RunFolder:
         """Return the recipe of a complete run."""
         return read_recipe(self.recipe)
 
-    def save_report(self, html: str) -> None:
-        """Write the report."""
-        write_text(self.report, html)
-
-    def save_recipe(self, recipe: Recipe) -> None:
-        """Write the recipe: the last file of a run."""
+    def save(self, recipe: Recipe, report: str) -> None:
+        """Write the report (HTML), then the recipe: the last file of a run."""
+        write_text(self.report, report)
         write_json(self.recipe, recipe)
 
 

@@ -10,7 +10,7 @@ from autoaccel.launch.runner import Runner
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.profile import Profile
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
-from autoaccel.records.recipe import Recipe
+from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Profiled, TakeProfile
@@ -64,8 +64,8 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(BaselineMeasured(own, yardstick.step_seconds, yardstick.total_seconds))
         if bound_of_run(yardstick.overhead_seconds, yardstick.total_seconds) < LEAST_RUN_SPEEDUP:
             ending = keep_own(yardstick, nothing_to_win(yardstick))
-            recipe = make_recipe(run, machine, yardstick, ending, trials, space.name, "there is nothing to win")
-            folder.save_recipe(recipe)
+            recipe = make_recipe(run, machine, yardstick, ending, trials, space.name, NOTHING_TO_WIN)
+            folder.save(recipe, render_report(recipe, None, (), trials, space.closed))
             return recipe
 
         run.tell(StageStarted("profile", "where the time of a step goes"))
@@ -94,8 +94,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         ending = prove_best(run, yardstick, checks, search.trials)
         recipe = make_recipe(run, machine, yardstick, ending, search.trials, space.name, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
-        folder.save_report(render_report(recipe, profile, findings, search.trials, space.closed))
-        folder.save_recipe(recipe)
+        folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed))
         return recipe
 
 

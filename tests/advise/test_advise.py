@@ -49,12 +49,13 @@ def candidates(place: Place, profile: Profile) -> list[Settings]:
     return first_candidates(load_space("cpu", place, own), own, advise(profile, place.machine))
 
 
-def test_the_first_guess_for_images_is_bfloat16_with_channels_last(place: Place) -> None:
+def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_optimizer(place: Place) -> None:
     own = baseline_settings(place)
-    assert candidates(place, profile_with())[0] == {
+    assert candidates(place, profile_with(optimizer=0.2))[0] == {
         **own,
         "precision.autocast": "bfloat16",
         "layout.channels_last": True,
+        "optimizer.fused": True,
     }
 
 
