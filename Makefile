@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup picture clean
+.PHONY: demo test lint tests setup examples check-wheel picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -34,6 +34,18 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+examples: setup  ## tune the four examples, verify and use their recipes; half an hour
+	$(BIN)/python benchmarks/examples.py
+
+check-wheel: setup  ## install the wheel in an environment of its own and tune in a folder with spaces
+	rm -rf build/check-wheel && mkdir -p "build/check-wheel/an empty folder"
+	$(BIN)/python -m build --wheel --outdir build/check-wheel
+	$(PYTHON) -m venv build/check-wheel/venv
+	build/check-wheel/venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		build/check-wheel/*.whl scikit-learn pillow
+	cp examples/digits_cnn.py "build/check-wheel/an empty folder/model.py"
+	cd "build/check-wheel/an empty folder" && ../venv/bin/autoaccel tune model.py --budget 4m
 
 picture: setup  ## draw docs/terminal.svg from a real run
 	$(BIN)/python docs/draw_terminal.py examples/digits_cnn.py docs/terminal.svg

@@ -97,15 +97,11 @@ def test_wishes_that_this_machine_or_model_cannot_meet(
 @pytest.mark.parametrize(
     ("code", "status", "message"),
     [
-        ("def build():\n    return 1 / 0", 3, "return 1 / 0"),
-        ("def build():\n    sys.exit('enough')", 3, "exit('enough')"),
+        ("def build():\n    print('x' * 5_000_000)\n    return 1 / 0", 3, "return 1 / 0"),
         ("def build():\n    os.kill(os.getpid(), 11)", 3, "SIGSEGV"),
         ("def build():\n    import time\n    time.sleep(600)", 3, "no answer within"),
-        ("def build():\n    return model", 3, "name 'model' is not defined"),
         ("def build():\n    return 'a model'", 2, "build() must return an autoaccel.Training, got str"),
-        ("tiny = build\ndef build():\n    return tiny(epochs=-1)", 2, "epochs must be a whole number"),
         ("tiny = build\ndef build():\n    return tiny(settings={'workers': 2})", 2, "there is no knob 'workers'"),
-        ("def build():\n    print('x' * 5_000_000)\n    return 1 / 0", 3, "return 1 / 0"),
         (
             "tiny = build\ndef build():\n    return tiny(loss=lambda output, target: output.no_such)",
             3,

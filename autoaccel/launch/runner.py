@@ -6,7 +6,7 @@ import hashlib
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -142,12 +142,3 @@ def _failure(answer: Record) -> Failure:
     if isinstance(answer, Failure):
         return answer
     return Failure(kind="crashed", message=f"the process answered with {type(answer).__name__}, out of turn")
-
-
-def take_turns(workers: Sequence[Measuring], seconds: float, timeout_seconds: float) -> Failure | None:
-    """Give each worker one turn, one after the other; return the first Failure."""
-    for worker in workers:
-        turn = worker.take_turn(seconds, timeout_seconds)
-        if isinstance(turn, Failure):
-            return turn
-    return None

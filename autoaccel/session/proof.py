@@ -45,8 +45,8 @@ class Proof:
                 return own
             if isinstance(other, Failure):
                 return other
-            if failure := alternate_turns((own, other), TURNS, self._turn_seconds, self._run.clock.left):
-                return failure
+            if failed := alternate_turns((own, other), TURNS, self._turn_seconds, self._run.clock.left):
+                return failed[1]
             return list(
                 zip(
                     step_seconds_of_turns(own.turns, self._steps_per_epoch),

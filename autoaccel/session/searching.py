@@ -119,17 +119,18 @@ class Search:
         )
 
     def _take_turns(self, candidate: Measuring, deadline: float) -> Failure | None:
-        """Give candidate and baseline turns until the comparison is clear enough; return the candidate's Failure."""
+        """Give candidate and baseline turns until the comparison is clear enough; return what failed."""
         yardstick = self._yardstick
         yardstick.measuring.turns.clear()
         while len(candidate.turns) < _MOST_TURNS:
             left = deadline - time.perf_counter()
             if candidate.turns and left < 4 * yardstick.turn_seconds:
                 break
-            failure = alternate_turns((yardstick.measuring, candidate), 2, yardstick.turn_seconds, max(left, 1.0))
-            if failure is not None and len(candidate.turns) > len(yardstick.measuring.turns):
-                yardstick.revive()
-            if failure is not None:
+            pair = (yardstick.measuring, candidate)
+            if failed := alternate_turns(pair, 2, yardstick.turn_seconds, max(left, 1.0)):
+                who, failure = failed
+                if who is yardstick.measuring:
+                    yardstick.revive()
                 return failure
             if len(candidate.turns) >= _LEAST_TURNS and self._is_hopeless(self._compare(candidate)):
                 break

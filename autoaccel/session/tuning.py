@@ -54,7 +54,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(StageStarted("hardware", "what this machine can do"))
         machine = probe_machine(runner)
         _check_resumable(earlier, request, machine)
-        facts = describe_workload(runner, request.workload, clock.timeout("the training was built", share=0.5))
+        facts = describe_workload(runner, request.workload, clock.timeout("the training was built", share=0.25))
         place = Place(machine, facts)
         own = baseline_settings(place)
         space = load_space(request.space, place, own, request.fixed, request.excluded)

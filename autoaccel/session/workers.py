@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
-from autoaccel.launch.runner import Measuring, Runner, take_turns
+from autoaccel.launch.runner import Measuring, Runner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
@@ -76,13 +76,17 @@ def start_together(
 
 
 def alternate_turns(
-    pair: tuple[Measuring, Measuring], rounds: int, seconds: float, timeout_seconds: float
-) -> Failure | None:
-    """Give both workers this many turns, who begins changing each time so that a drift favours neither."""
-    for number in range(rounds):
-        order = pair if number % 2 == 0 else pair[::-1]
-        if failure := take_turns(order, seconds, timeout_seconds):
-            return failure
+    pair: tuple[Measuring, Measuring], turns: int, seconds: float, timeout_seconds: float
+) -> tuple[Measuring, Failure] | None:
+    """Give both workers this many turns; return who failed and how.
+
+    Who begins changes each time, so that a drift of the machine favours neither.
+    """
+    for number in range(turns):
+        for worker in pair if number % 2 == 0 else pair[::-1]:
+            turn = worker.take_turn(seconds, timeout_seconds)
+            if isinstance(turn, Failure):
+                return worker, turn
     return None
 
 
