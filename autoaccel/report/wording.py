@@ -145,12 +145,15 @@ def search_words(recipe: Recipe) -> str:
 
 
 def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
-    """Return the commands that use a recipe -> what they do, ready for a shell; none if it changes nothing."""
+    """Return the commands that use a recipe, for a shell in this folder, and what each does."""
     workload = recipe.workload
     commands: dict[str, str] = {}
     if recipe.is_baseline:
         return commands
-    target = workload.path if workload.entry == DEFAULT_ENTRY else f"{workload.path}:{workload.entry}"
+    here = Path.cwd()
+    file = Path(workload.path)
+    file = file.relative_to(here) if file.is_relative_to(here) else file
+    target = str(file) if workload.entry == DEFAULT_ENTRY else f"{file}:{workload.entry}"
     rest = [str(path), target, *(["--", *workload.arguments] if workload.arguments else [])]
     commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
     commands[shlex.join(["autoaccel", "verify", *rest])] = "measure again whether it holds on this machine"

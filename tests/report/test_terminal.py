@@ -140,3 +140,10 @@ def test_trials_are_all_listed_and_failures_explained(width):
 
 def test_no_trials_is_said():
     assert "No trial was made" in printed(print_trials, (), samples.BASELINE)
+
+
+def test_a_file_of_this_folder_is_named_as_people_type_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    workload = msgspec.structs.replace(samples.RECIPE.workload, path=str(tmp_path / "model.py"), arguments=())
+    text = printed(print_recipe, msgspec.structs.replace(samples.RECIPE, workload=workload), Path("r.json"), width=100)
+    assert "autoaccel run r.json model.py\n" in text

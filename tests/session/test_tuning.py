@@ -118,8 +118,15 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
 
 
 def test_a_run_of_milliseconds_is_left_alone(write_model: WriteModel, tmp_path: Path) -> None:
-    done = autoaccel("tune", write_model(), "--output", "run", "--json", cwd=tmp_path)
+    """And the tuner itself, which stays beside every measurement, has not even loaded torch."""
+    program = (
+        "import sys; from autoaccel.cli import main\n"
+        f"code = main(['tune', {str(write_model())!r}, '--output', 'run', '--json'])\n"
+        "print('torch' in sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines()[-1] == "False"
     recipe = json.loads(done.stdout)
     assert recipe["settings"] == recipe["baseline"]["settings"]
     assert recipe["summary"].startswith("Leave it alone: of the ")
