@@ -36,7 +36,7 @@ class Ending:
     accuracy: Accuracy | None = None
 
 
-def keep_own(yardstick: Yardstick, summary: str, comparison: Comparison | None = None) -> Ending:
+def keep_own(yardstick: Yardstick, summary: str) -> Ending:
     """Return the ending in which the user's own settings stay."""
     unchanged = Comparison(
         speedup=1.0, low=1.0, high=1.0, verdict="within noise", confidence=CONFIDENCE, process_pairs=0, turns=0
@@ -90,8 +90,8 @@ def prove_best(run: Run, yardstick: Yardstick, checks: AccuracyChecks, trials: S
     if comparison.verdict != "faster" or least_saving <= 1 + NOISE_THRESHOLD:
         return keep_own(
             yardstick,
-            f"Your own settings stay: the best of {len(trials)} trials, {change}, is not proven to shorten the run "
-            f"(steps {comparison.low:.2f}x to {comparison.high:.2f}x as fast, compilation included or not).",
+            f"Your own settings stay: the best of {len(trials)} trials, {change}, is not proven to shorten the run; "
+            f"its steps are {comparison.low:.2f}x to {comparison.high:.2f}x as fast.",
         )
     accuracy = checks.check(winner.settings, keep_seconds=0.0)
     return Ending(
