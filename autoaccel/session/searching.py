@@ -17,7 +17,7 @@ from autoaccel.records.progress import (
     TrialStarted,
 )
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Comparison, Failure, Trial
+from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
 from autoaccel.search.strategy import Strategy
 from autoaccel.session.accuracy import AccuracyChecks
 from autoaccel.session.run import Run
@@ -84,8 +84,17 @@ class Search:
             since_best = since_best + 1 if self.best is best_before else 0
 
     def _typical_trial_seconds(self) -> float:
-        spent = [trial.spent_seconds for trial in self.trials]
-        return statistics.median(spent) if spent else 2 * self._yardstick.overhead_seconds
+        """Return about how long the next trial takes, a check of its metric not included: most need none."""
+        measured = [trial.outcome for trial in self.trials if isinstance(trial.outcome, Measurement)]
+        if not measured:
+            return 2 * self._yardstick.overhead_seconds
+        return statistics.median(
+            outcome.startup_seconds
+            + sum(outcome.warmup_step_seconds)
+            # Its turns, and as many of the baseline beside it.
+            + 2 * sum(sum(turn.step_seconds) for turn in outcome.turns)
+            for outcome in measured
+        )
 
     def _try(self, number: int, settings: Settings, keep_seconds: float) -> Trial:
         self._run.tell(TrialStarted(number=number, settings=settings))
