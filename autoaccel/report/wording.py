@@ -94,7 +94,9 @@ def metric_change_words(accuracy: Accuracy) -> str:
 def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
     """Return the drop of the metric with its upper bound, and what was allowed."""
     drop = drop_words(abs(accuracy.drop), constraint)
-    mean = f"{drop} {'better' if accuracy.drop < 0 else 'worse'}" if accuracy.drop else "no change"
+    # Equal runs differ in the last digit of their mean.
+    same = abs(accuracy.drop) < 1e-9
+    mean = "no change" if same else f"{drop} {'better' if accuracy.drop < 0 else 'worse'}"
     bound = drop_words(max(0.0, accuracy.drop_high), constraint)
     return f"{mean} on average, at most {bound} worse; {drop_words(constraint.max_drop, constraint)} allowed"
 

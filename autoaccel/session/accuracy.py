@@ -11,7 +11,7 @@ from autoaccel.session.workers import train
 from autoaccel.space.knobs import risky_part
 from autoaccel.statistics.accuracy import compare_metric
 
-_BUDGET_SHARE = 0.3  # of the budget may go into training runs for the metric
+_BUDGET_SHARE = 0.35  # of the budget may go into training runs for the metric
 _EXPECTED_CHECKS = 3  # the baseline's own and about two candidates'
 _LEAST_STEPS = 20  # a metric after fewer says nothing
 
