@@ -14,14 +14,12 @@ from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, Searc
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial
 from autoaccel.session.accuracy import AccuracyChecks
+from autoaccel.session.contenders import finalists
 from autoaccel.session.proof import LEAST_ROUNDS, MOST_ROUNDS, Proof, round_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
 from autoaccel.units import format_duration
-
-_FINALISTS = 3
-_CLOSE = 1.05  # finalists' runs are at most this much longer than the best by the search
 
 
 @dataclass(frozen=True)
@@ -63,16 +61,16 @@ def nothing_to_win(yardstick: Yardstick) -> str:
 
 def prove_best(run: Run, yardstick: Yardstick, checks: AccuracyChecks, trials: Sequence[Trial]) -> Ending:
     """Prove the best of the trials against the user's own settings in fresh processes; return what it comes to."""
-    finalists = _finalists(yardstick, trials)
-    if not finalists:
+    best = finalists(trials, yardstick.settings, yardstick.total_seconds / (1 + NOISE_THRESHOLD))
+    if not best:
         return keep_own(yardstick, _nothing_better(trials))
     proof = Proof(run, yardstick.settings, yardstick.facts.steps_per_epoch, yardstick.turn_seconds)
     each = round_seconds(yardstick.overhead_seconds, yardstick.turn_seconds)
     affordable = int(run.clock.left / each)
-    finalists = finalists[: max(1, affordable - LEAST_ROUNDS)]
-    winner = finalists[0]
-    if len(finalists) > 1:
-        winner = proof.rank(finalists, yardstick.facts.planned_steps * yardstick.step_seconds)
+    best = best[: max(1, affordable - LEAST_ROUNDS)]
+    winner = best[0]
+    if len(best) > 1:
+        winner = proof.rank(best, yardstick.facts.planned_steps * yardstick.step_seconds)
     rounds = max(LEAST_ROUNDS, min(MOST_ROUNDS, int(run.clock.left / each)))
     proven = proof.prove(winner.settings, rounds)
     change = describe_change(winner.settings, yardstick.settings)
@@ -101,23 +99,9 @@ def prove_best(run: Run, yardstick: Yardstick, checks: AccuracyChecks, trials: S
         comparison=comparison,
         compile_seconds=compile_seconds,
         baseline_step_seconds=step_seconds,
-        # Only settings that change no number come here unchecked: the baseline's metric is theirs.
+        # What is unknown here is the metric of settings that change no number: the baseline's, if time is left.
         accuracy=None if isinstance(accuracy, Failure) else accuracy,
     )
-
-
-def _finalists(yardstick: Yardstick, trials: Sequence[Trial]) -> list[Trial]:
-    """Return the best feasible trials that shorten the run, best first, as many as are close to the best."""
-    better = sorted(
-        (
-            (trial.total_seconds, trial.number, trial)
-            for trial in trials
-            if trial.feasible
-            and trial.total_seconds is not None
-            and trial.total_seconds * (1 + NOISE_THRESHOLD) < yardstick.total_seconds
-        ),
-    )
-    return [trial for total, _, trial in better if total <= _CLOSE * better[0][0]][:_FINALISTS]
 
 
 def _run_speedup(yardstick: Yardstick, step_seconds: float, compile_seconds: float, speedup: float) -> float:

@@ -13,7 +13,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
 from autoaccel.records.machine import fingerprint_difference
 from autoaccel.records.profile import Finding, Profile
-from autoaccel.records.progress import Listener, StageStarted, ignore
+from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
 from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
@@ -91,6 +91,8 @@ def verify_recipe(
         facts = describe_workload(runner, workload, START_SECONDS)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
         run = Run(request, RunFolder(Path(folder)), runner, Clock(math.inf), listener)
+        own = recipe.baseline
+        run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", f"{rounds} fresh pairs of processes"))
         turn_seconds = turn_seconds_for(recipe.baseline.step_seconds)
         proof = Proof(run, recipe.baseline.settings, facts.steps_per_epoch, turn_seconds)

@@ -20,6 +20,7 @@ from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
 from autoaccel.search.strategy import Strategy
 from autoaccel.session.accuracy import AccuracyChecks
+from autoaccel.session.contenders import contenders
 from autoaccel.session.run import Run
 from autoaccel.session.workers import alternate_turns
 from autoaccel.session.yardstick import Yardstick
@@ -45,15 +46,8 @@ class Search:
 
     @property
     def best(self) -> Trial | None:
-        """The feasible trial with the shortest projected run, if it is shorter than the baseline's."""
-        better = [
-            trial
-            for trial in self.trials
-            if trial.feasible
-            and trial.total_seconds is not None
-            and trial.total_seconds < self._yardstick.total_seconds
-        ]
-        return min(better, key=lambda trial: trial.total_seconds or 0.0, default=None)
+        """The trial with the shortest projected run that is known to keep the metric; None while it is the baseline."""
+        return next(iter(contenders(self.trials, self._yardstick.settings, self._yardstick.total_seconds)), None)
 
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Go on from the trials of an earlier part of the run."""
