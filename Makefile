@@ -47,8 +47,8 @@ check-wheel: setup  ## install the wheel in an environment of its own and tune i
 	cp examples/digits_cnn.py "build/check-wheel/an empty folder/model.py"
 	cd "build/check-wheel/an empty folder" && ../venv/bin/autoaccel tune model.py --budget 4m
 
-picture: setup  ## draw docs/terminal.svg from a real run
-	$(BIN)/python docs/draw_terminal.py examples/digits_cnn.py docs/terminal.svg
+picture: setup  ## draw docs/terminal.svg from the run that `make examples` left
+	$(BIN)/python docs/draw_terminal.py autoaccel-runs/examples/digits_cnn docs/terminal.svg
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

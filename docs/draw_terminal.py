@@ -1,43 +1,55 @@
-"""Draw the README's terminal picture from a real run: python docs/draw_terminal.py MODEL.py PICTURE.svg [FOLDER]
-
-FOLDER is where the run goes; a new one in autoaccel-runs if none is named.
-"""
+"""Draw the README's terminal picture from a finished run: python docs/draw_terminal.py RUN_FOLDER PICTURE.svg"""
 
 from __future__ import annotations
 
 import io
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
-from autoaccel.api import autotune
-from autoaccel.records.progress import Event, TrialFinished
+from autoaccel.records.progress import AccuracyChecked, BaselineMeasured, Event, RunStarted, StageStarted, TrialFinished
 from autoaccel.report.live import LiveView
 from autoaccel.report.terminal import print_recipe
+from autoaccel.session.contenders import contenders
+from autoaccel.session.run_folder import RunFolder
 
-SHOWN_TRIALS = 5  # the picture is taken when this many trials are over
+SHOWN_TRIALS = 5  # the upper part is the screen as it was when this many trials were over
 
 
-def main(model: str, picture: Path, folder: Path | None = None) -> None:
-    """Tune the model; write what the terminal showed during the search, and the recipe below it."""
+def events_of(folder: RunFolder) -> Iterator[Event]:
+    """Yield what the run told the terminal until then."""
+    state, recipe = folder.load_state(), folder.load_recipe()
+    assert state is not None, "a run that left a search behind is needed"
+    own, total_seconds = state.baseline_settings, recipe.projection.baseline_total_seconds
+    yield RunStarted(state.request.workload.path, str(Path("autoaccel-runs") / folder.path.name), 300.0)
+    for stage in ("hardware", "baseline", "profile"):
+        yield StageStarted(stage, "")
+    yield BaselineMeasured(own, recipe.baseline.step_seconds, total_seconds)
+    trials = folder.load_trials()[:SHOWN_TRIALS]
+    for count, trial in enumerate(trials, start=1):
+        if trial.accuracy is not None:
+            yield StageStarted("accuracy", "")
+            yield AccuracyChecked(trial.settings, trial.accuracy, trial.feasible)
+        yield StageStarted("search", f"{state.space.size} combinations of {len(state.space.open)} knobs")
+        yield TrialFinished(trial, next(iter(contenders(trials[:count], own, total_seconds)), None))
+
+
+def main(folder: RunFolder, picture: Path) -> None:
+    """Write the screen during the search, and below it the recipe."""
     console = Console(record=True, force_terminal=True, width=104, height=40, file=io.StringIO(), highlight=False)
-    view = LiveView(time.monotonic)
-    trials = 0
-
-    def hear(event: Event) -> None:
-        nonlocal trials
+    model = f"examples/{folder.path.name}.py"
+    seconds = iter([0.0])
+    spent = sum(trial.spent_seconds for trial in folder.load_trials()[:SHOWN_TRIALS])
+    view = LiveView(lambda: next(seconds, spent))
+    for event in events_of(folder):
         view.hear(event)
-        trials += isinstance(event, TrialFinished)
-        if isinstance(event, TrialFinished) and trials == SHOWN_TRIALS:
-            console.print(f"[bold]$[/bold] autoaccel tune {model} --budget 5m\n")
-            console.print(view)
-
-    recipe = autotune(model, budget="5m", output=folder, listener=hear)
-    print_recipe(console, recipe, Path("autoaccel-runs") / f"{Path(model).stem}-1" / "recipe.json")
+    console.print(f"[bold]$[/bold] autoaccel tune {model} --budget 5m\n")
+    console.print(view)
+    print_recipe(console, folder.load_recipe(), Path("autoaccel-runs") / folder.path.name / "recipe.json")
     picture.write_text(console.export_svg(title="autoaccel"), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else None)
+    main(RunFolder(Path(sys.argv[1])), Path(sys.argv[2]))

@@ -17,7 +17,7 @@ from autoaccel.statistics.accuracy import violation
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-_MOST_REPEATED_SUGGESTIONS = 20  # then the rest of the space is walked through in order
+_MOST_REPEATED_SUGGESTIONS = 50  # then the rest of the space is walked through in order
 _CONSTRAINT = "metric drop"
 
 

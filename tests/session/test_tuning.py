@@ -156,7 +156,7 @@ def test_an_interrupted_run_keeps_its_trials_and_goes_on(write_model: WriteModel
     assert "Traceback" not in rest
     assert workers_of(tmp_path) == []
     assert not (tmp_path / "run" / "recipe.json").exists()
-    assert "loader.workers" in autoaccel("show", "run", cwd=tmp_path).stdout
+    assert "workers=" in autoaccel("show", "run", cwd=tmp_path).stdout
 
     again = autoaccel("tune", model, *options, "--resume", cwd=tmp_path)
     assert again.returncode in (0, 1), again.stdout + again.stderr
