@@ -1,4 +1,7 @@
-"""Draw the README's terminal picture from a finished run: python docs/draw_terminal.py RUN_FOLDER PICTURE.svg"""
+"""Draw the README's terminal picture from a finished run: python docs/draw_terminal.py RUN_FOLDER PICTURE.svg
+
+The clock in it shows the time of the trials alone: a run does not record when its other stages began.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autoaccel.records.progress import AccuracyChecked, BaselineMeasured, Event, RunStarted, StageStarted, TrialFinished
+from autoaccel.records.progress import (
+    AccuracyChecked,
+    BaselineMeasured,
+    Event,
+    Note,
+    RunStarted,
+    StageStarted,
+    TrialFinished,
+)
 from autoaccel.report.live import LiveView
 from autoaccel.report.terminal import print_recipe
 from autoaccel.session.contenders import contenders
@@ -23,10 +34,14 @@ def events_of(folder: RunFolder) -> Iterator[Event]:
     state, recipe = folder.load_state(), folder.load_recipe()
     assert state is not None, "a run that left a search behind is needed"
     own, total_seconds = state.baseline_settings, recipe.projection.baseline_total_seconds
-    yield RunStarted(state.request.workload.path, str(Path("autoaccel-runs") / folder.path.name), 300.0)
+    yield RunStarted(
+        state.request.workload.path, str(Path("autoaccel-runs") / folder.path.name), state.request.budget_seconds
+    )
     for stage in ("hardware", "baseline", "profile"):
         yield StageStarted(stage, "")
     yield BaselineMeasured(own, recipe.baseline.step_seconds, total_seconds)
+    for name, reason in state.space.closed.items():
+        yield Note(f"{name} is not searched: {reason}")
     trials = folder.load_trials()[:SHOWN_TRIALS]
     for count, trial in enumerate(trials, start=1):
         if trial.accuracy is not None:
@@ -40,12 +55,13 @@ def main(folder: RunFolder, picture: Path) -> None:
     """Write the screen during the search, and below it the recipe."""
     console = Console(record=True, force_terminal=True, width=104, height=40, file=io.StringIO(), highlight=False)
     model = f"examples/{folder.path.name}.py"
+    budget = folder.load_recipe().search.budget_seconds
     seconds = iter([0.0])
     spent = sum(trial.spent_seconds for trial in folder.load_trials()[:SHOWN_TRIALS])
     view = LiveView(lambda: next(seconds, spent))
     for event in events_of(folder):
         view.hear(event)
-    console.print(f"[bold]$[/bold] autoaccel tune {model} --budget 5m\n")
+    console.print(f"[bold]$[/bold] autoaccel tune {model} --budget {budget:.0f}s\n")
     console.print(view)
     print_recipe(console, folder.load_recipe(), Path("autoaccel-runs") / folder.path.name / "recipe.json")
     picture.write_text(console.export_svg(title="autoaccel"), encoding="utf-8")

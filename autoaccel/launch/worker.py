@@ -94,6 +94,7 @@ class Worker:
             self._received += data
         line, _, self._received = self._received.partition(b"\n")
         try:
+            # A union is no class to mypy, but it is one kind of record to msgspec.
             answer: Answer = decode(line, Answer)  # type: ignore[arg-type]
         except msgspec.MsgspecError as error:
             return self._with_log(Failure(kind="crashed", message=f"the process gave no valid answer: {error}"))

@@ -37,7 +37,8 @@ def load_build(workload: Workload) -> Callable[[], Any]:
     # user's shadows nothing of theirs.
     sys.path.insert(0, str(path.parent))
     if workload.pickled:
-        return pickle.loads(path.read_bytes())  # type: ignore[no-any-return]  # written by this user's own program
+        unpickled: Callable[[], Any] = pickle.loads(path.read_bytes())  # written by this user's own program
+        return unpickled
     # Under its own name, so that loader workers started by spawning can import its classes again.
     name = (
         path.stem if path.stem not in sys.modules else f"_workload_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
@@ -48,12 +49,12 @@ def load_build(workload: Workload) -> Callable[[], Any]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    build = getattr(module, workload.entry, None)
+    build: Callable[[], Any] | None = getattr(module, workload.entry, None)
     if not callable(build):
         functions = [found for found, value in vars(module).items() if callable(value) and not found.startswith("_")]
         offered = f"It has {', '.join(functions[:8])}; name one as {path.name}:NAME." if functions else ""
         raise BadRequestError(f"{path.name}: must define a function {workload.entry}(). {offered}".rstrip())
-    return build  # type: ignore[no-any-return]
+    return build
 
 
 def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> Training:
@@ -72,7 +73,7 @@ def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> T
 def describe(training: Training) -> TrainingFacts:
     """Return what a Training is, as data."""
     loader = train_loader(training, {}, seed=0)
-    adjustable = isinstance(loader, torch.utils.data.DataLoader)
+    adjustable = loader if isinstance(loader, torch.utils.data.DataLoader) else None
     optimizer = training.optimizer(training.model.parameters())
     if isinstance(optimizer, torch.optim.LBFGS):
         raise BadRequestError(
@@ -83,7 +84,7 @@ def describe(training: Training) -> TrainingFacts:
         direction=training.metric.direction,
         epochs=training.epochs,
         steps_per_epoch=count_steps(training, loader),
-        batch_size=training.batch_size or (loader.batch_size if adjustable else None),  # type: ignore[attr-defined]
+        batch_size=training.batch_size or (adjustable.batch_size if adjustable is not None else None),
         parameters=sum(parameter.numel() for parameter in training.model.parameters()),
         device=str(device_of(training)),
         settings=dict(training.settings),
@@ -92,9 +93,9 @@ def describe(training: Training) -> TrainingFacts:
         has_image_convolutions=any(
             isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in training.model.modules()
         ),
-        loader_adjustable=adjustable,
-        loader_workers=loader.num_workers if adjustable else 0,  # type: ignore[attr-defined]
-        loader_pins_memory=loader.pin_memory if adjustable else False,  # type: ignore[attr-defined]
+        loader_adjustable=adjustable is not None,
+        loader_workers=adjustable.num_workers if adjustable is not None else 0,
+        loader_pins_memory=adjustable.pin_memory if adjustable is not None else False,
     )
 
 

@@ -14,6 +14,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied, map_tensors
 from autoaccel.runtime.data import last_batch, train_loader, with_arguments
 from autoaccel.runtime.knobs.optimizers import has_fused
+from autoaccel.runtime.loading import describe
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.training import Training
 from autoaccel.space.knobs import Place, default_settings
@@ -269,3 +270,10 @@ def test_map_tensors_keeps_the_shape_of_a_batch() -> None:
     assert found["a"][1] == "text"
     assert isinstance(found["b"], tuple)
     assert found["b"][1] is None
+
+
+def test_a_loader_without_a_length_is_described() -> None:
+    made = training(train_data=Stream(), loss=None, step=plain_step, steps_per_epoch=3)
+    facts = describe(made)
+    assert facts.loader_adjustable
+    assert (facts.steps_per_epoch, facts.loader_workers) == (3, 0)
