@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import statistics
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from autoaccel.launch.forkserver import ForkFailedError, ForkServer
 from autoaccel.launch.worker import Worker
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.trial import Failure, GiveTurn, Measure, Measurement, Ready, Task, TrialSpec, Turn
 from autoaccel.records.workload import Workload
-from autoaccel.space.knobs import environment_of
+from autoaccel.space.knobs import compiled_part, environment_of, modules_of
 
 AnswerType = TypeVar("AnswerType", bound=Record)
 
@@ -23,12 +25,15 @@ AnswerType = TypeVar("AnswerType", bound=Record)
 class Measuring:
     """A worker that has warmed up and takes turns; it is paused in between."""
 
-    def __init__(self, worker: Worker, settings: Settings, ready: Ready, startup_seconds: float) -> None:
+    def __init__(
+        self, worker: Worker, settings: Settings, ready: Ready, startup_seconds: float, lazy_import_seconds: float
+    ) -> None:
         self.settings = settings
         self.turns: list[Turn] = []
         self._worker = worker
         self._ready = ready
         self._startup_seconds = startup_seconds
+        self._lazy_import_seconds = lazy_import_seconds
         worker.pause()
 
     def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
@@ -50,6 +55,7 @@ class Measuring:
             warmup_step_seconds=self._ready.warmup_step_seconds,
             turns=tuple(self.turns),
             learned=self._ready.learned,
+            lazy_import_seconds=self._lazy_import_seconds,
         )
 
     @property
@@ -75,7 +81,13 @@ class Runner:
                 compiled code, as a user's first run would. If not, both are the user's own.
         """
         self.workload = workload
+        self.modules: tuple[str, ...] = ("torch", "autoaccel.runtime.tasks")
+        """What every worker imports anyway, and finds imported if it is forked."""
+        self.defaults: Settings = {}
+        """Settings that need nothing to be set in the environment, once they are known."""
         self._measures = measures
+        self._servers: dict[str, ForkServer] = {}
+        self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
         self._logs.mkdir(exist_ok=True)
@@ -87,14 +99,41 @@ class Runner:
     def __exit__(self, *exception: object) -> None:
         for worker in self._started:
             worker.close()
+        for server in self._servers.values():
+            server.close()
 
-    def start(self, task: Task, settings: Mapping[str, Value], name: str) -> Worker:
-        """Start a worker in the user's environment, in which exactly the tuned variables are set."""
+    def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker:
+        """Start a worker in the user's environment, in which exactly the tuned variables are set.
+
+        Args:
+            task: What it is to do.
+            settings: What it is to do it under.
+            name: Of its log.
+            fresh: Whether it must be a program of its own, as the user's runs are, even if forking one costs less.
+        """
         spec = TrialSpec(task=task, workload=self.workload, settings=dict(settings))
         log_path = self._logs / f"{name}.log" if self._measures else None
-        worker = Worker(spec, log_path, self._environment(settings))
+        environment = self._environment(settings)
+        worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
+        worker = worker or Worker(spec, log_path, environment)
         self._started.append(worker)
         return worker
+
+    def _fork(self, spec: TrialSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
+        """Return a forked worker, or None where that is not possible."""
+        if self._cannot_fork:
+            return None
+        at_start = {**os.environ, **self._variables(spec.settings), WORKER_MARK: "1"}
+        key = settings_key(self._variables(spec.settings))
+        if key not in self._servers:
+            self._servers[key] = ForkServer(at_start, self._logs / f"forkserver-{len(self._servers) + 1}.log")
+        try:
+            modules = self.modules + modules_of(spec.settings)
+            return Worker(spec, log_path, environment, self._servers[key], modules)
+        except ForkFailedError:
+            # What its imports did to it is in its log; programs of their own still work.
+            self._cannot_fork = True
+            return None
 
     def ask(
         self,
@@ -112,9 +151,11 @@ class Runner:
             worker.close()
         return answer if isinstance(answer, kind) else _failure(answer)
 
-    def start_measuring(self, settings: Settings, name: str, timeout_seconds: float) -> Measuring | Failure:
+    def start_measuring(
+        self, settings: Settings, name: str, timeout_seconds: float, fresh: bool = False
+    ) -> Measuring | Failure:
         """Start a worker, wait until it has warmed up, and pause it."""
-        return self.await_measuring(self.start(Measure(), settings, name), settings, timeout_seconds)
+        return self.await_measuring(self.start(Measure(), settings, name, fresh), settings, timeout_seconds)
 
     def await_measuring(self, worker: Worker, settings: Settings, timeout_seconds: float) -> Measuring | Failure:
         """Wait until a worker that was told to measure has warmed up, and pause it."""
@@ -122,16 +163,24 @@ class Runner:
         if not isinstance(answer, Ready):
             worker.close()
             return _failure(answer)
-        since_start = time.perf_counter() - worker.started_at
-        return Measuring(worker, settings, answer, max(0.0, since_start - sum(answer.warmup_step_seconds)))
+        until_ready = time.perf_counter() - worker.started_at
+        lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
+        at_once = sum(worker.import_seconds.values()) - lazily
+        startup_seconds = max(0.0, until_ready - sum(answer.warmup_step_seconds)) + at_once
+        return Measuring(worker, settings, answer, startup_seconds, lazily)
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = {**os.environ, **environment_of(settings), WORKER_MARK: "1"}
+        environment = {**os.environ, **self._variables(settings), WORKER_MARK: "1"}
         if self._measures:
-            # A cache for each settings: their first process pays for compilation, later ones start warm.
-            key = hashlib.sha256(settings_key(settings).encode()).hexdigest()[:16]
+            # A cache for all settings with the same compiled model: their first process pays for the compilation.
+            key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
             environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled / key)
         return environment
+
+    def _variables(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        """Return what must be set when a process starts: nothing for a value that the user's environment gives."""
+        changed = {name: value for name, value in settings.items() if self.defaults.get(name) != value}
+        return environment_of(changed)
 
 
 WORKER_MARK = "AUTOACCEL_WORKER"

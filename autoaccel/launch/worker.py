@@ -13,54 +13,73 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import msgspec
 import psutil
 
+from autoaccel.launch.forking import START
+from autoaccel.launch.forkserver import ForkFailedError, ForkServer
 from autoaccel.records.base import decode, encode
 from autoaccel.records.trial import Answer, Failure, TrialSpec
 
-# Not `-m`: before Python 3.11 that cannot be told to leave the working folder off sys.path, where a user's json.py
-# would shadow the library's.
-_START = "import sys; sys.path[:] = [p for p in sys.path if p]; from autoaccel.runtime.worker import main; main()"
 _OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 _MOST_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
 _TAIL_LINES = 20
 _LAST_WORDS_SECONDS = 0.5  # for a hung process to say where it is
 
 
+class Process(Protocol):
+    """A started process, our own child or the fork server's."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class Worker:
     """A process, its channel and its log. Leaving the `with` block kills the whole process group."""
 
-    def __init__(self, spec: TrialSpec, log_path: Path | None, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        spec: TrialSpec,
+        log_path: Path | None,
+        environment: Mapping[str, str],
+        server: ForkServer | None = None,
+        modules: tuple[str, ...] = (),
+    ) -> None:
         """Start the process; it shares nothing with this one but the channel.
 
         Args:
             spec: What it is to do.
             log_path: Where its stdout and stderr go; None for this process's own.
             environment: All variables it gets.
+            server: What forks it; None for a program of its own.
+            modules: What the server is to have imported.
+
+        Raises:
+            ForkFailedError: If the server is of no use.
         """
         self.started_at = time.perf_counter()
+        self.import_seconds: Mapping[str, float] = {}  # what it found imported, and what that would have cost
         self._log_path = log_path
         self._paused = False
         self._closed = False
         self._received = b""
         self._socket, child_end = socket.socketpair()
-        log = log_path.open("wb") if log_path else None
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-u", "-c", _START, str(child_end.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT if log else None,
-                env=dict(environment),
-                pass_fds=[child_end.fileno()],
-                **_OWN_GROUP,
-            )
-        finally:
-            child_end.close()
-            if log:
-                log.close()
+        with child_end:
+            self._process: Process
+            if server is None:
+                self._process = _start_program(child_end, log_path, environment)
+            else:
+                try:
+                    self._process = forked = server.fork(environment, modules, child_end, log_path)
+                except ForkFailedError:
+                    self._socket.close()
+                    raise
+                self.started_at = time.perf_counter()
+                self.import_seconds = forked.import_seconds
         self._send(encode(spec))
 
     def __enter__(self) -> Worker:
@@ -188,3 +207,20 @@ class Worker:
                 log.seek(size - _MOST_LOG_BYTES)
                 end = log.read()
             self._log_path.write_bytes(f"[{size - _MOST_LOG_BYTES:,} bytes left out]\n".encode() + end)
+
+
+def _start_program(channel: socket.socket, log_path: Path | None, environment: Mapping[str, str]) -> Process:
+    log = log_path.open("wb") if log_path else None
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-u", "-c", START.format(module="runtime.worker"), str(channel.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT if log else None,
+            env=dict(environment),
+            pass_fds=[channel.fileno()],
+            **_OWN_GROUP,
+        )
+    finally:
+        if log:
+            log.close()

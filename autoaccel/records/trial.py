@@ -94,6 +94,7 @@ class Described(Record, frozen=True, tag="described"):
     """Answer to Describe."""
 
     facts: TrainingFacts
+    modules: tuple[str, ...] = ()  # installed ones that the user's file imports, in order; none if that is not all
 
 
 class TrainResult(Record, frozen=True, tag="trained"):
@@ -122,10 +123,11 @@ Answer = Probed | Described | Profiled | TrainResult | Ready | Turn | Failure
 class Measurement(Record, frozen=True, tag="measurement"):
     """What a measuring worker showed: raw times only, everything else is derived."""
 
-    startup_seconds: float  # process start to first step
+    startup_seconds: float  # process start to first step; of a forked process with the imports that it was spared
     warmup_step_seconds: tuple[float, ...]
     turns: tuple[Turn, ...]
     learned: dict[str, str] = {}
+    lazy_import_seconds: float = 0.0  # of imports that the first step would have waited for in a program of its own
 
     @property
     def peak_bytes(self) -> int:
@@ -136,7 +138,7 @@ class Measurement(Record, frozen=True, tag="measurement"):
     def compile_seconds(self) -> float:
         """What the first steps took beyond settled ones: compilation, worker start-up, cache fill."""
         settled = statistics.median(second for turn in self.turns for second in turn.step_seconds)
-        return sum(max(0.0, second - settled) for second in self.warmup_step_seconds)
+        return self.lazy_import_seconds + sum(max(0.0, second - settled) for second in self.warmup_step_seconds)
 
 
 # --- what the parent keeps ---------------------------------------------------------------------------------

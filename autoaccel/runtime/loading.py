@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import pickle
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -97,6 +99,43 @@ def describe(training: Training) -> TrainingFacts:
         loader_workers=adjustable.num_workers if adjustable is not None else 0,
         loader_pins_memory=adjustable.pin_memory if adjustable is not None else False,
     )
+
+
+_INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
+
+
+class Imports:
+    """What is imported from here on. For a process with a short life: what it watches with cannot be taken away."""
+
+    def __init__(self) -> None:
+        self._before = set(sys.modules)
+        self._user_changes_environment = False
+        sys.addaudithook(self._watch)
+
+    def since(self) -> tuple[str, ...]:
+        """Return the installed modules that were imported since, in order.
+
+        None if the user's own code changed the environment: imported without that, they might not be the same.
+        """
+        if self._user_changes_environment:
+            return ()
+        return tuple(
+            name
+            for name, module in sys.modules.items()
+            if name not in self._before
+            and (spec := getattr(module, "__spec__", None)) is not None
+            and str(spec.origin).startswith(_INSTALLED)
+            and spec.name == name
+        )
+
+    def _watch(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event not in ("os.putenv", "os.unsetenv"):
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(("<frozen", os.__file__)):
+            frame = frame.f_back  # in os itself
+        if frame is not None and not frame.f_code.co_filename.startswith(_INSTALLED):
+            self._user_changes_environment = True
 
 
 def user_traceback(error: BaseException) -> str:

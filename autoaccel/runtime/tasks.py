@@ -30,7 +30,7 @@ from autoaccel.records.trial import (
 )
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.loading import build_training, describe, load_build, user_traceback
+from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
 from autoaccel.runtime.loop import Loop, Step, device_of, peak_bytes
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
@@ -71,9 +71,11 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     if isinstance(task, Probe):
         return Probed(facts=probe_torch())
     assert workload is not None  # only a probe has none
+    imports = Imports()
     build = load_build(workload)
     if isinstance(task, Describe):
-        return Described(facts=describe(build_training(build, workload, seed=0)))
+        facts = describe(build_training(build, workload, seed=0))
+        return Described(facts=facts, modules=imports.since())
     if isinstance(task, Train):
         return _train(spec, task, workload, build)
     loop = _start_loop(spec, workload, build, seed=0)

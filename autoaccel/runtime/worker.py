@@ -38,17 +38,20 @@ class Channel:
         self._socket.sendall(encode(message) + b"\n")
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Make the kernel kill this process when the tuner dies, even by SIGKILL."""
     if sys.platform == "linux":
+        parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before it could be watched
+            os._exit(1)
 
 
 def main() -> None:
     """Serve one spec; see the module's docstring."""
     faulthandler.enable()  # a crash in native code prints the Python line it came from
     faulthandler.register(signal.SIGUSR1)  # the tuner asks where a hung process is
-    _die_with_parent()
+    die_with_parent()
     channel = Channel(int(sys.argv[1]))
     spec = decode(channel.read(), TrialSpec)
     # After the handlers above: importing torch is the first thing that can crash or hang.

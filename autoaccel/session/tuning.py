@@ -25,7 +25,7 @@ from autoaccel.session.run_folder import RunFolder, RunState
 from autoaccel.session.searching import Search
 from autoaccel.session.workers import describe_workload, probe_machine, workload_error
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import Place, baseline_settings, default_settings
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
@@ -56,6 +56,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         _check_resumable(earlier, request, machine)
         facts = describe_workload(runner, request.workload, clock.timeout("the training was built", share=0.25))
         place = Place(machine, facts)
+        runner.defaults = default_settings(place)
         own = baseline_settings(place)
         space = load_space(request.space, place, own, request.fixed, request.excluded)
 

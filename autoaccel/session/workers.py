@@ -16,7 +16,7 @@ from autoaccel.records.trial import Describe, Described, Failure, Measure, Probe
 from autoaccel.records.workload import TrainingFacts, Workload
 
 PROBE_SECONDS = 120.0
-_TURN_STEPS = 6  # a turn should hold about this many of the baseline's steps,
+_TURN_STEPS = 4  # a turn should hold about this many of the baseline's steps,
 _SHORTEST_TURN, _LONGEST_TURN = 0.2, 2.0  # within these limits in seconds: short turns share the same disturbances
 
 
@@ -43,6 +43,7 @@ def describe_workload(runner: Runner, workload: Workload, timeout_seconds: float
     described = runner.ask(Describe(), {}, "describe", Described, timeout_seconds)
     if isinstance(described, Failure):
         raise workload_error(described, workload, f"while {workload.entry}() was called")
+    runner.modules += described.modules
     return described.facts
 
 

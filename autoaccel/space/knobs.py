@@ -42,6 +42,7 @@ class Knob:
         default: What happens at a place if nobody changes anything.
         why_unavailable: Why no other value than the default works at a place; empty if one does.
         environment: Variables that carry the value (as text) into a process when it starts.
+        modules: What torch imports on the first use of any value but "off".
         limits: For counts: the smallest and largest that may be asked for at a place, both included. A person may
             set any count between them, not only those worth trying.
     """
@@ -55,6 +56,7 @@ class Knob:
     default: Callable[[Place], Value]
     why_unavailable: Callable[[Place], str] = _available
     environment: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
     limits: Callable[[Place], tuple[int, int]] | None = None
 
     @property
@@ -217,6 +219,7 @@ KNOBS: Mapping[str, Knob] = {
             values=lambda place: ("off", "default"),
             default=lambda place: "off",
             why_unavailable=_why_no_compiler,
+            modules=("torch._dynamo", "torch._inductor.compile_fx"),
         ),
     )
 }
@@ -305,6 +308,21 @@ def environment_of(settings: Mapping[str, Value]) -> dict[str, str]:
         if name in KNOBS
         for variable in KNOBS[name].environment
     }
+
+
+def modules_of(settings: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return what torch imports because of these settings, besides what it always does."""
+    return tuple(
+        module
+        for name, value in settings.items()
+        if name in KNOBS and value not in (False, "off")
+        for module in KNOBS[name].modules
+    )
+
+
+def compiled_part(settings: Mapping[str, Value]) -> Settings:
+    """Return the settings that the compiled model depends on: all but those of its data and its optimizer."""
+    return {name: value for name, value in settings.items() if KNOBS[name].stage not in ("data", "optimizer")}
 
 
 def is_exact(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> bool:

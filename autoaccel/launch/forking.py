@@ -1,0 +1,160 @@
+"""The fork server's own process: it has imported what every worker needs, and forks one for each request.
+
+It never runs an operator, builds nothing and calls none of the user's code: what a worker inherits is what an
+import leaves behind, and nothing else. A worker that cannot be sure of that begins anew, as a fresh program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+
+import msgspec
+
+from autoaccel.records.base import Record, decode, encode
+from autoaccel.runtime import worker
+
+LENGTH_BYTES = 4  # of a request, before it; the descriptors come with them
+
+START = "import sys; sys.path[:] = [p for p in sys.path if p]; from autoaccel.{module} import main; main()"
+"""How a process of ours is started. Not `-m`: before Python 3.11 that cannot be told to leave the working folder off
+sys.path, where a user's json.py would shadow the library's."""
+
+
+class ForkRequest(Record, frozen=True):
+    """What a worker is to start with; its channel, its status pipe and its log, if any, come as descriptors."""
+
+    environment: dict[str, str]
+    modules: tuple[str, ...]  # it finds these imported
+
+
+class Forked(Record, frozen=True):
+    """The first line on the status pipe; the second is the exit code, negative if a signal ended the process."""
+
+    pid: int
+    import_seconds: dict[str, float]  # what importing each of these modules would have cost the worker
+
+
+class Server:
+    """The loop of the fork server: requests in, processes and their exit codes out."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._import_seconds: dict[str, float] = {}
+        self._environment = dict(os.environ)
+        self._status: dict[int, int] = {}  # process -> descriptor of its status pipe
+        self._woken, self._wake = socket.socketpair()
+        for end in (self._woken, self._wake):
+            end.setblocking(False)
+
+    def serve(self) -> None:
+        """Serve until the tuner closes the connection."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self._woken:
+                        self._woken.recv(4096)
+                        self._report_ended()
+                    elif not self._serve_request():
+                        return
+
+    def _serve_request(self) -> bool:
+        """Fork for one request; return False if there will be no more."""
+        length, descriptors, _, _ = socket.recv_fds(self._connection, LENGTH_BYTES, 3)
+        if len(length) < LENGTH_BYTES:
+            return False
+        text = b""
+        while len(text) < int.from_bytes(length, "big"):
+            text += self._connection.recv(1 << 16)
+        request = decode(text, ForkRequest)
+        channel, status, *log = descriptors
+        for name in request.modules:
+            self._import(name)
+        with warnings.catch_warnings():
+            # Of forking with native threads around (OpenBLAS), as every DataLoader on Linux does.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            self._become_worker(request, channel, log)
+        with contextlib.suppress(OSError):  # it was as fast itself
+            os.setpgid(pid, pid)
+        import_seconds = {name: self._import_seconds[name] for name in request.modules}
+        os.write(status, encode(Forked(pid, import_seconds)) + b"\n")
+        self._status[pid] = status
+        for descriptor in (channel, *log):
+            os.close(descriptor)
+        return True
+
+    def _import(self, name: str) -> None:
+        if name in self._import_seconds:
+            return
+        start = time.perf_counter()
+        # Whatever is wrong with it, the worker that needs it will meet it again, and say so.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+        self._import_seconds[name] = time.perf_counter() - start
+
+    def _report_ended(self) -> None:
+        while self._status:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            descriptor = self._status.pop(pid)
+            with contextlib.suppress(BrokenPipeError):
+                os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
+            os.close(descriptor)
+
+    def _become_worker(self, request: ForkRequest, channel: int, log: list[int]) -> None:
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (self._connection, self._woken, self._wake):
+            end.close()
+        for descriptor in self._status.values():
+            os.close(descriptor)
+        for descriptor in log:
+            os.dup2(descriptor, 1)
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
+        changed_by_imports = {
+            name: value for name, value in os.environ.items() if self._environment.get(name) != value
+        }
+        os.environ.clear()
+        os.environ.update({**changed_by_imports, **request.environment})
+        if not _is_like_new():
+            os.set_inheritable(channel, True)
+            start = START.format(module="runtime.worker")
+            os.execve(sys.executable, [sys.executable, "-u", "-c", start, str(channel)], dict(request.environment))
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed()  # from the system, as in a new process; Python's own generator does it after a fork
+        sys.argv = ["-c", str(channel)]
+        worker.main()
+
+
+def _is_like_new() -> bool:
+    """Whether imports have left nothing behind that a forked process would miss or could not use."""
+    if threading.active_count() > 1:
+        return False  # the thread of some module; it is not forked with the rest
+    torch = sys.modules.get("torch")
+    # A driver that was asked anything before the fork, even how many devices there are, is unusable after it.
+    return torch is None or not (torch.cuda.is_initialized() or torch.cuda._is_in_bad_fork())
+
+
+def main() -> None:
+    """Serve the connection whose descriptor is the only argument."""
+    worker.die_with_parent()
+    with contextlib.suppress(ConnectionError, msgspec.MsgspecError, KeyboardInterrupt):
+        Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    os._exit(0)

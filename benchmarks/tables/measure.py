@@ -1,0 +1,206 @@
+"""Measure a table: every setting of a space, in rounds of random order, each visit in turns with the baseline.
+
+    python benchmarks/tables/measure.py NAME [--rounds 3] [--more 5]
+
+After `--rounds` rounds over all settings come `--more` over the better third, because there the differences that
+matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Each round has a baseline
+process of its own. It may be stopped at any time and goes on where it was; each visit is kept as it ends, in
+autoaccel-runs/tables/NAME.jsonl, and in the end everything in benchmarks/results/tables/NAME.jsonl.gz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from table import DIGITS, TABLES, Table, TableHead, Visit, read_table, write_table
+
+from autoaccel.advise.findings import advise
+from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.records.base import encode
+from autoaccel.records.settings import Settings, describe_change, settings_key
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Failure, Measurement, Profiled, TakeProfile, Turn
+from autoaccel.session.workers import alternate_turns, describe_workload, probe_machine, turn_seconds_for
+from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import Place, baseline_settings, compiled_part, default_settings
+from autoaccel.space.search_space import load_space
+
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "autoaccel-runs" / "tables"
+WORKLOADS = {
+    "digits_cnn": "examples/digits_cnn.py",
+    "small_resnet": "benchmarks/workloads/small_resnet.py",
+    "wide_mlp": "benchmarks/workloads/wide_mlp.py",
+    "image_pipeline": "examples/image_pipeline.py",
+    "char_gpt": "examples/char_gpt.py",
+    "tabular_mlp": "examples/tabular_mlp.py",
+}
+TURNS = 6  # of each side in a visit
+PROFILE_SECONDS = 2.0
+TIMEOUT_SECONDS = 300.0
+BETTER_SHARE = 1 / 3
+
+
+def rounded(turn: Turn) -> Turn:
+    """Return the turn with times to the microsecond."""
+    return msgspec.structs.replace(turn, step_seconds=tuple(round(value, DIGITS) for value in turn.step_seconds))
+
+
+def rounded_measurement(found: Measurement) -> Measurement:
+    """Return the measurement with times to the microsecond."""
+    return msgspec.structs.replace(
+        found,
+        warmup_step_seconds=tuple(round(value, DIGITS) for value in found.warmup_step_seconds),
+        turns=tuple(map(rounded, found.turns)),
+    )
+
+
+def all_settings(space: SearchSpace) -> list[Settings]:
+    """Return every setting of a space."""
+    combined = (dict(zip(space.open, values, strict=True)) for values in itertools.product(*space.open.values()))
+    return [settings for values in combined if space.allows(settings := {**space.fixed, **values})]
+
+
+def start_baseline(runner: Runner, own: Settings, number: int) -> Measuring:
+    """Return the baseline's process, warmed up."""
+    measuring = runner.start_measuring(own, f"baseline-{number}", TIMEOUT_SECONDS)
+    if isinstance(measuring, Failure):
+        sys.exit(f"the baseline failed: {measuring.message}\n{measuring.traceback}")
+    return measuring
+
+
+def make_head(runner: Runner, name: str) -> TableHead:
+    """Find out all that a search knows before its first trial."""
+    assert runner.workload is not None
+    start = time.perf_counter()
+    machine = probe_machine(runner)
+    facts = describe_workload(runner, runner.workload, TIMEOUT_SECONDS)
+    prepare_seconds = time.perf_counter() - start
+    place = Place(machine, facts)
+    runner.defaults = default_settings(place)
+    own = baseline_settings(place)
+    space = load_space(str(Path(__file__).with_name("space.toml")), place, own)
+    baseline = start_baseline(runner, own, 0)
+    turn_seconds = turn_seconds_for(baseline.warm_step_seconds)
+    for _ in range(TURNS):
+        baseline.take_turn(turn_seconds, TIMEOUT_SECONDS)
+    baseline.close()
+    start = time.perf_counter()
+    profiled = runner.ask(TakeProfile(PROFILE_SECONDS), own, "profile", Profiled, TIMEOUT_SECONDS)
+    if isinstance(profiled, Failure):
+        sys.exit(f"the profile failed: {profiled.message}")
+    return TableHead(
+        schema="autoaccel/table/1",
+        workload=name,
+        machine=machine,
+        facts=facts,
+        own=own,
+        space=msgspec.structs.replace(space, name="benchmark tables"),
+        profile=profiled.profile,
+        findings=tuple(advise(profiled.profile, machine)),
+        baseline=rounded_measurement(baseline.measurement),
+        prepare_seconds=prepare_seconds,
+        profile_seconds=time.perf_counter() - start,
+        turn_seconds=turn_seconds,
+    )
+
+
+def visit(runner: Runner, baseline: Measuring, head: TableHead, number: int, settings: Settings, cold: bool) -> Visit:
+    """Measure some settings once."""
+    start = time.perf_counter()
+    baseline.turns.clear()
+    candidate = runner.start_measuring(settings, "visit", TIMEOUT_SECONDS)
+    outcome: Measurement | Failure
+    if isinstance(candidate, Failure):
+        outcome = candidate
+    else:
+        failed = alternate_turns((baseline, candidate), TURNS, head.turn_seconds, TIMEOUT_SECONDS)
+        candidate.close()
+        outcome = failed[1] if failed else rounded_measurement(candidate.measurement)
+    return Visit(
+        round=number,
+        settings=settings,
+        outcome=outcome,
+        own_turns=tuple(map(rounded, baseline.turns)),
+        spent_seconds=round(time.perf_counter() - start, 3),
+        cold=cold,
+    )
+
+
+def middle_ratio(found: Visit) -> float:
+    """Return the median over turns of the baseline's mean step time over the candidate's."""
+    assert isinstance(found.outcome, Measurement)
+    return statistics.median(
+        statistics.fmean(own.step_seconds) / statistics.fmean(other.step_seconds)
+        for own, other in zip(found.own_turns, found.outcome.turns, strict=True)
+    )
+
+
+def better_third(visits: list[Visit]) -> list[Settings]:
+    """Return the settings that were fastest in the rounds over all, a third of them."""
+    ratios: dict[str, list[float]] = {}
+    settings_of: dict[str, Settings] = {}
+    for found in visits:
+        if isinstance(found.outcome, Measurement):
+            ratios.setdefault(settings_key(found.settings), []).append(math.log(middle_ratio(found)))
+            settings_of[settings_key(found.settings)] = found.settings
+    ranked = sorted(ratios, key=lambda key: -statistics.fmean(ratios[key]))
+    return [settings_of[key] for key in ranked[: math.ceil(BETTER_SHARE * len(ranked))]]
+
+
+def measure(name: str, rounds: int, more: int) -> None:
+    """Measure one table, or go on with it."""
+    folder = RUNS / name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = RUNS / f"{name}.jsonl"
+    with Runner(folder, find_workload(str(ROOT / WORKLOADS[name]))) as runner:
+        fresh_head = make_head(runner, name)  # also after an interruption: it warms the runner up
+        if not path.exists():
+            path.write_bytes(encode(fresh_head) + b"\n")
+        table = read_table(path)
+        head, visits = table.head, list(table.visits)
+        everything = all_settings(head.space)
+        compiled = {settings_key(compiled_part(found.settings)) for found in visits}
+        for number in range(1, rounds + more + 1):
+            wanted = everything if number <= rounds else better_third([v for v in visits if v.round <= rounds])
+            done = {settings_key(found.settings) for found in visits if found.round == number}
+            order = [settings for settings in wanted if settings_key(settings) not in done]
+            random.Random(f"{name} {number}").shuffle(order)
+            if not order:
+                continue
+            baseline = start_baseline(runner, head.own, number)
+            for index, settings in enumerate(order, start=1):
+                part = settings_key(compiled_part(settings))
+                cold = settings["compile.mode"] != "off" and part not in compiled
+                compiled.add(part)
+                found = visit(runner, baseline, head, number, settings, cold)
+                visits.append(found)
+                with path.open("ab") as file:
+                    file.write(encode(found) + b"\n")
+                words = found.outcome.message if isinstance(found.outcome, Failure) else f"{middle_ratio(found):.3f}x"
+                change = describe_change(settings, head.own) or "baseline"
+                print(
+                    f"{name} round {number}/{rounds + more} {index}/{len(order)}  {found.spent_seconds:.1f} s  "
+                    f"{words}  {change}",
+                    flush=True,
+                )
+            baseline.close()
+        write_table(Table(head, visits), TABLES / f"{name}.jsonl.gz")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", choices=[*WORKLOADS, []], default=[])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--more", type=int, default=5)
+    arguments = parser.parse_args()
+    for chosen in arguments.names or WORKLOADS:
+        measure(chosen, arguments.rounds, arguments.more)
