@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from autoaccel.errors import BadRequestError
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Constraint, Recipe, read_recipe
-from autoaccel.records.request import DEFAULT_BUDGET_SECONDS, DEFAULT_MAX_DROP, DEFAULT_METRIC_REPEATS, Request
+from autoaccel.records.request import (
+    DEFAULT_BUDGET_SECONDS,
+    DEFAULT_MAX_DROP,
+    DEFAULT_METRIC_REPEATS,
+    DEFAULT_RUNS,
+    Request,
+)
 from autoaccel.records.workload import Workload
 from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
 from autoaccel.session.workloads import find_workload, pickle_workload
@@ -34,6 +40,7 @@ def autotune(
     output: str | Path | None = None,
     resume: bool = False,
     seed: int = 0,
+    runs: int = DEFAULT_RUNS,
     listener: Listener | None = None,
 ) -> Recipe:
     """Return the recipe that was proven fastest for a training on this machine, or the user's own settings.
@@ -51,6 +58,8 @@ def autotune(
         output: The folder of the run; a new one in ./autoaccel-runs if None.
         resume: Go on with the run in that folder, or with the latest of this workload.
         seed: Of the search.
+        runs: How often you will train like this. The search ends when what it could still save on so many runs is
+            less than what it costs.
         listener: Told what happens; None prints progress.
 
     Raises:
@@ -68,7 +77,7 @@ def autotune(
 
     def request_for(workload: Workload) -> Request:
         return make_request(
-            workload, budget, max_drop, trials, metric_repeats, space, tuple(fixed), tuple(excluded), seed
+            workload, budget, max_drop, trials, metric_repeats, space, tuple(fixed), tuple(excluded), seed, runs
         )
 
     if isinstance(build, (str, Path)):
@@ -89,6 +98,7 @@ def make_request(
     fixed: tuple[str, ...],
     excluded: tuple[str, ...],
     seed: int,
+    runs: int,
 ) -> Request:
     """Return the request, checked as far as it can be without running anything; see autotune().
 
@@ -98,6 +108,8 @@ def make_request(
     amount, relative = parse_max_drop(str(max_drop))
     if trials is not None and trials < 1:
         raise BadRequestError(f"--trials must be at least 1, got {trials}.")
+    if runs < 1:
+        raise BadRequestError(f"--runs must be at least 1, got {runs}.")
     if metric_repeats < 2:
         raise BadRequestError(
             f"--metric-repeats must be at least 2, because one run says nothing of the spread, got {metric_repeats}."
@@ -112,6 +124,7 @@ def make_request(
         fixed=fixed,
         excluded=excluded,
         seed=seed,
+        runs=runs,
     )
 
 

@@ -80,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--output", metavar="DIR", help="folder of the run (default: autoaccel-runs/MODEL-N)")
     tune.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+    tune.add_argument("--runs", type=int, default=20, metavar="N", help="how often you will train like this; the "
+                      "search ends when it can no longer repay itself on so many runs (default: 20)")  # fmt: skip
     tune.add_argument("--json", action="store_true", help="print the recipe as JSON; progress goes to stderr")
     tune.set_defaults(handler=_tune)
 
@@ -159,6 +161,7 @@ def _tune(parsed: argparse.Namespace) -> int:
         tuple(parsed.fixed),
         tuple(parsed.exclude),
         parsed.seed,
+        parsed.runs,
     )
     folder = open_folder(Path(workload.path).stem, parsed.output, parsed.resume)
     console = _console(to_stderr=parsed.json)

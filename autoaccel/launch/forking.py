@@ -128,9 +128,7 @@ class Server:
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
             os.close(descriptor)
-        changed_by_imports = {
-            name: value for name, value in os.environ.items() if self._environment.get(name) != value
-        }
+        changed_by_imports = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         os.environ.clear()
         os.environ.update({**changed_by_imports, **request.environment})
         if not _is_like_new():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import os
 import statistics
@@ -9,24 +10,43 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
 from autoaccel.launch.worker import Worker
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings, Value, settings_key
-from autoaccel.records.trial import Failure, GiveTurn, Measure, Measurement, Ready, Task, TrialSpec, Turn
+from autoaccel.records.trial import (
+    Failure,
+    Finish,
+    Finished,
+    GiveTurn,
+    Measure,
+    Measurement,
+    Ready,
+    Task,
+    TrialSpec,
+    Turn,
+)
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import compiled_part, environment_of, modules_of
 
 AnswerType = TypeVar("AnswerType", bound=Record)
+SpentOn: TypeAlias = "collections.defaultdict[str, float]"
 
 
 class Measuring:
     """A worker that has warmed up and takes turns; it is paused in between."""
 
     def __init__(
-        self, worker: Worker, settings: Settings, ready: Ready, startup_seconds: float, lazy_import_seconds: float
+        self,
+        worker: Worker,
+        settings: Settings,
+        ready: Ready,
+        startup_seconds: float,
+        lazy_import_seconds: float,
+        ready_seconds: float,
+        spent_on: SpentOn,
     ) -> None:
         self.settings = settings
         self.turns: list[Turn] = []
@@ -34,6 +54,8 @@ class Measuring:
         self._ready = ready
         self._startup_seconds = startup_seconds
         self._lazy_import_seconds = lazy_import_seconds
+        self.ready_seconds = ready_seconds  # how long it took until it had warmed up
+        self._spent_on = spent_on
         worker.pause()
 
     def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
@@ -43,9 +65,19 @@ class Measuring:
         answer = self._worker.receive(timeout_seconds)
         self._worker.pause()
         if isinstance(answer, Turn):
+            self._spent_on["measured steps"] += sum(answer.step_seconds)
             self.turns.append(answer)
             return answer
         return _failure(answer)
+
+    def finish(self, timeout_seconds: float) -> Finished | Failure:
+        """Let it train to its end, alone, and evaluate."""
+        start = time.perf_counter()
+        self._worker.resume()
+        self._worker.tell(Finish())
+        answer = self._worker.receive(timeout_seconds)
+        self._spent_on["training for the metric"] += time.perf_counter() - start
+        return answer if isinstance(answer, Finished) else _failure(answer)
 
     @property
     def measurement(self) -> Measurement:
@@ -83,6 +115,8 @@ class Runner:
         self.workload = workload
         self.modules: tuple[str, ...] = ("torch", "autoaccel.runtime.tasks")
         """What every worker imports anyway, and finds imported if it is forked."""
+        self.spent_on: SpentOn = collections.defaultdict(float)
+        """Seconds that measuring workers spent on what; what is missing was spent waiting for something else."""
         self.defaults: Settings = {}
         """Settings that need nothing to be set in the environment, once they are known."""
         self._measures = measures
@@ -166,8 +200,14 @@ class Runner:
         until_ready = time.perf_counter() - worker.started_at
         lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
         at_once = sum(worker.import_seconds.values()) - lazily
-        startup_seconds = max(0.0, until_ready - sum(answer.warmup_step_seconds)) + at_once
-        return Measuring(worker, settings, answer, startup_seconds, lazily)
+        warm_up_seconds = sum(answer.warmup_step_seconds)
+        settled = statistics.median(answer.warmup_step_seconds[-5:])
+        slower_seconds = sum(max(0.0, seconds - settled) for seconds in answer.warmup_step_seconds)
+        self.spent_on["start-up"] += until_ready - warm_up_seconds
+        self.spent_on["compilation and first steps"] += slower_seconds
+        self.spent_on["warm-up steps"] += warm_up_seconds - slower_seconds
+        startup_seconds = max(0.0, until_ready - warm_up_seconds) + at_once
+        return Measuring(worker, settings, answer, startup_seconds, lazily, until_ready, self.spent_on)
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
         environment = {**os.environ, **self._variables(settings), WORKER_MARK: "1"}

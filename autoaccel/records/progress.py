@@ -9,7 +9,7 @@ from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Trial
 
-StageName = Literal["hardware", "baseline", "profile", "search", "accuracy", "confirm", "report"]
+StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "report"]
 
 
 class RunStarted(Record, frozen=True):
@@ -49,21 +49,14 @@ class TrialFinished(Record, frozen=True):
     best: Trial | None
 
 
-class AccuracyChecked(Record, frozen=True):
-    """The metric was compared for some settings."""
-
-    settings: Settings
-    accuracy: Accuracy
-    feasible: bool
-
-
 class RoundFinished(Record, frozen=True):
-    """One more fresh pair of processes of the proof; `comparison` is what all pairs so far say, if enough."""
+    """One more fresh pair of processes of the proof; what all pairs so far say, if they are enough."""
 
     number: int
-    of: int
+    of: int  # at most
     settings: Settings
     comparison: Comparison | None
+    accuracy: Accuracy | None = None  # None also where no number changes
 
 
 class Note(Record, frozen=True):
@@ -72,9 +65,7 @@ class Note(Record, frozen=True):
     text: str
 
 
-Event: TypeAlias = (
-    RunStarted | StageStarted | BaselineMeasured | TrialStarted | TrialFinished | AccuracyChecked | RoundFinished | Note
-)
+Event: TypeAlias = RunStarted | StageStarted | BaselineMeasured | TrialStarted | TrialFinished | RoundFinished | Note
 Listener: TypeAlias = Callable[[Event], None]
 
 

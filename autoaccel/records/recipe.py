@@ -47,6 +47,7 @@ class Projection(Record, frozen=True):
     step_seconds: float
     total_seconds: float
     baseline_total_seconds: float
+    break_even_steps: int | None = None  # from so many on the recipe's run is the shorter; None: never
 
 
 class SearchSummary(Record, frozen=True):
@@ -60,6 +61,10 @@ class SearchSummary(Record, frozen=True):
     seed: int
     space: str
     ended: str
+    runs: int  # that a saved second was counted for
+    proven_after_seconds: float | None  # since the start, when the recipe was first proven; None if none was
+    disturbed_share: float  # of the turns
+    spent_on: dict[str, float]  # seconds: steps measured, warm-up, compilation, start-up, and everything else
 
 
 class Recipe(Record, frozen=True):

@@ -9,6 +9,7 @@ from autoaccel.records.workload import Workload
 DEFAULT_BUDGET_SECONDS = 600.0
 DEFAULT_MAX_DROP = "1%"
 DEFAULT_METRIC_REPEATS = 3
+DEFAULT_RUNS = 20
 
 
 class Request(Record, frozen=True):
@@ -23,3 +24,4 @@ class Request(Record, frozen=True):
     fixed: tuple[str, ...] = ()  # knob=value, as typed
     excluded: tuple[str, ...] = ()
     seed: int = 0
+    runs: int = DEFAULT_RUNS  # how often the training will be run with the recipe: what a saved second counts

@@ -23,7 +23,10 @@ class Describe(Record, frozen=True, tag="describe"):
 
 
 class Measure(Record, frozen=True, tag="measure"):
-    """Build, warm up, then measure steps whenever a turn is given."""
+    """Build, warm up, then measure steps whenever a turn is given; if asked to finish, train on and evaluate."""
+
+    seed: int = 0
+    steps: int | None = None  # the training ends after so many, warm-up included; None: it goes on for ever
 
 
 class TakeProfile(Record, frozen=True, tag="profile"):
@@ -53,11 +56,18 @@ class TrialSpec(Record, frozen=True):
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
 
 
-class GiveTurn(Record, frozen=True):
+class GiveTurn(Record, frozen=True, tag="turn"):
     """Ask a measuring worker to run steps for about this long."""
 
     seconds: float
     least_steps: int = 3
+
+
+class Finish(Record, frozen=True, tag="finish"):
+    """Ask a measuring worker to make the steps that are left and to evaluate."""
+
+
+Order = GiveTurn | Finish
 
 
 # --- what it answers ---------------------------------------------------------------------------------------
@@ -71,7 +81,7 @@ class Ready(Record, frozen=True, tag="ready"):
 
 
 class Turn(Record, frozen=True, tag="turn"):
-    """Step times of one turn, in seconds, loader wait included."""
+    """Step times of one turn, in seconds, loader wait included; none once the training is over."""
 
     step_seconds: tuple[float, ...]
     epoch_starts: tuple[int, ...] = ()  # indices of steps that began an epoch
@@ -108,6 +118,12 @@ class TrainResult(Record, frozen=True, tag="trained"):
     step_seconds: float  # median over all steps
 
 
+class Finished(Record, frozen=True, tag="finished"):
+    """Answer to Finish."""
+
+    metric: float
+
+
 class Failure(Record, frozen=True, tag="failure"):
     """Why there is no answer. A trial may crash, hang or run out of memory: a normal result."""
 
@@ -117,7 +133,7 @@ class Failure(Record, frozen=True, tag="failure"):
     log_tail: str = ""  # last lines that the process printed
 
 
-Answer = Probed | Described | Profiled | TrainResult | Ready | Turn | Failure
+Answer = Probed | Described | Profiled | TrainResult | Ready | Turn | Finished | Failure
 
 
 class Measurement(Record, frozen=True, tag="measurement"):
@@ -173,6 +189,16 @@ class Accuracy(Record, frozen=True):
     recipe_runs: tuple[float, ...]
 
 
+class ProofPair(Record, frozen=True):
+    """One line of proof.jsonl: a fresh pair of processes, with all raw times."""
+
+    settings: Settings
+    seed: int
+    baseline: Measurement
+    recipe: Measurement
+    metrics: tuple[float, float] | None  # the baseline's and the recipe's, if they trained to the end
+
+
 class Trial(Record, frozen=True):
     """One line of trials.jsonl: what was tried and what came of it."""
 
@@ -183,5 +209,7 @@ class Trial(Record, frozen=True):
     comparison: Comparison | None = None
     step_seconds: float | None = None  # the baseline's settled step time divided by the speed-up
     total_seconds: float | None = None  # projected for the whole planned run
-    accuracy: Accuracy | None = None
+    accuracy: Accuracy | None = None  # once it was measured in the proof of these settings, or of some like them
     feasible: bool = True  # False: the metric's drop may exceed the constraint
+    own_turns: tuple[Turn, ...] = ()  # of the baseline, each right beside the outcome's turn
+    again: bool = False  # these settings were measured before; all their readings count

@@ -18,6 +18,7 @@ from autoaccel.report.tables import machine_facts
 from autoaccel.report.wording import (
     accuracy_words,
     before,
+    break_even_words,
     comparison_words,
     interval_words,
     metric_change_words,
@@ -26,11 +27,13 @@ from autoaccel.report.wording import (
     outcome_words,
     printable,
     proof_words,
+    proven_words,
     repeats_words,
     run_parts,
     saving_words,
     search_words,
     speedup_words,
+    spent_parts,
     step_words,
 )
 from autoaccel.units import format_bytes, format_duration, format_share
@@ -116,6 +119,7 @@ def render_report(
 
 _FILTERS = (
     accuracy_words,
+    break_even_words,
     comparison_words,
     format_bytes,
     format_duration,
@@ -125,10 +129,12 @@ _FILTERS = (
     metric_change_words,
     metric_words,
     proof_words,
+    proven_words,
     repeats_words,
     saving_words,
     search_words,
     speedup_words,
+    spent_parts,
     step_words,
 )
 

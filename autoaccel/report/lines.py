@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 
 from autoaccel.records.progress import (
-    AccuracyChecked,
     BaselineMeasured,
     Event,
     RoundFinished,
@@ -68,21 +67,14 @@ def _parts_of(event: Event, state: RunState) -> list[str]:
             outcome_words(trial, event.best),
             message,
         ]
-    if isinstance(event, AccuracyChecked):
-        accuracy = event.accuracy
-        return [
-            "accuracy",
-            _change(event, state),
-            metric_change_words(accuracy),
-            f"drop at most {accuracy.drop_high:.2g}",
-            "feasible" if event.feasible else "infeasible",
-        ]
     if isinstance(event, RoundFinished):
         comparison = event.comparison
         said = [comparison_words(comparison), comparison.verdict] if comparison else ["too few pairs to compare yet"]
-        return [f"round {event.number} of {event.of}", _change(event, state), *said]
+        if event.accuracy:
+            said += [metric_change_words(event.accuracy), f"drop at most {event.accuracy.drop_high:.2g}"]
+        return [f"round {event.number} of at most {event.of}", _change(event, state), *said]
     return ["note", event.text]
 
 
-def _change(event: TrialStarted | AccuracyChecked | RoundFinished, state: RunState) -> str:
+def _change(event: TrialStarted | RoundFinished, state: RunState) -> str:
     return describe_change(event.settings, state.baseline_settings(event.settings))

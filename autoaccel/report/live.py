@@ -189,12 +189,10 @@ def _standing(state: RunState) -> dict[str, Text]:
         facts["Best so far"] = text
     elif state.trials:
         facts["Best so far"] = Text("your own settings")
-    if state.accuracy:
-        accuracy = state.accuracy
-        said = f"{metric_change_words(accuracy.accuracy)}, {'feasible' if accuracy.feasible else 'infeasible'}"
-        facts["Accuracy"] = Text.assemble(said, (_of_others(accuracy.settings, state), "dim"))
     if state.round:
-        done = f"round {state.round.number} of {state.round.of}"
+        if state.round.accuracy:
+            facts["Accuracy"] = Text(metric_change_words(state.round.accuracy))
+        done = f"round {state.round.number} of at most {state.round.of}"
         said = f"{comparison_words(state.round.comparison)} after {done}" if state.round.comparison else f"{done} done"
         facts["Proof"] = Text.assemble(said, (_of_others(state.round.settings, state), "dim"))
     return facts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autoaccel.records.progress import (
-    AccuracyChecked,
     BaselineMeasured,
     Event,
     Note,
@@ -30,7 +29,6 @@ class RunState:
     running: TrialStarted | None = None
     trials: tuple[Trial, ...] = ()
     best: Trial | None = None
-    accuracy: AccuracyChecked | None = None  # the last
     round: RoundFinished | None = None  # the last
     notes: tuple[str, ...] = ()
 
@@ -56,8 +54,6 @@ def after(state: RunState, event: Event) -> RunState:
         return replace(state, running=event)
     if isinstance(event, TrialFinished):
         return replace(state, trials=(*state.trials, event.trial), best=event.best, running=None)
-    if isinstance(event, AccuracyChecked):
-        return replace(state, accuracy=event)
     if isinstance(event, RoundFinished):
         return replace(state, round=event)
     if isinstance(event, Note):

@@ -20,12 +20,14 @@ from autoaccel.report.live import LiveView
 from autoaccel.report.wording import (
     accuracy_words,
     before,
+    break_even_words,
     comparison_words,
     interval_words,
     metric_change_words,
     next_commands,
     one_line,
     proof_words,
+    proven_words,
     repeats_words,
     run_parts,
     saving_words,
@@ -126,7 +128,11 @@ def _print_evidence(console: Console, recipe: Recipe) -> None:
         ),
     )
     grid.add_row("", _run_parts(then, now))
+    if words := break_even_words(now):
+        grid.add_row("", Text(words))
     grid.add_row("Search", Text(search_words(recipe)))
+    if words := proven_words(recipe.search):
+        grid.add_row("", Text(words, style="dim"))
     console.print(grid)
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoaccel.records.recipe import Baseline, Constraint, Projection, Recipe
+from autoaccel.records.recipe import Baseline, Constraint, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.records.workload import DEFAULT_ENTRY
@@ -133,6 +133,26 @@ def saving_words(projection: Projection) -> str:
     """Return what the whole planned run gains: `saves 44 min 10 s`, or takes longer."""
     saved = projection.baseline_total_seconds - projection.total_seconds
     return f"saves {format_duration(saved)}" if saved >= 0 else f"takes {format_duration(-saved)} longer"
+
+
+def break_even_words(projection: Projection) -> str:
+    """Return from which step on the recipe pays; nothing where it costs nothing that steps must repay."""
+    steps = projection.break_even_steps
+    if steps is None:
+        return "its slower start is never repaid"
+    return f"pays from step {steps:,} on; a shorter run is faster without it" if steps else ""
+
+
+def proven_words(search: SearchSummary) -> str:
+    """Return when the recipe was first proven; nothing if none was."""
+    seconds = search.proven_after_seconds
+    return "" if seconds is None else f"first proven {format_duration(seconds)} after the start"
+
+
+def spent_parts(search: SearchSummary) -> list[tuple[str, float, float]]:
+    """Return what the run's time was spent on: name, seconds, share of all."""
+    total = sum(search.spent_on.values()) or 1.0
+    return [(name, seconds, seconds / total) for name, seconds in search.spent_on.items()]
 
 
 def search_words(recipe: Recipe) -> str:

@@ -17,7 +17,10 @@ from autoaccel.records.trial import (
     Describe,
     Described,
     Failure,
+    Finished,
     GiveTurn,
+    Measure,
+    Order,
     Probe,
     Probed,
     Profiled,
@@ -78,8 +81,9 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         return Described(facts=facts, modules=imports.since())
     if isinstance(task, Train):
         return _train(spec, task, workload, build)
-    loop = _start_loop(spec, workload, build, seed=0)
-    warmup_step_seconds = warm_up(loop, spec.warmup_seconds)
+    seed, steps = (task.seed, task.steps) if isinstance(task, Measure) else (0, None)
+    loop = _start_loop(spec, workload, build, seed)
+    warmup_step_seconds = warm_up(loop, spec.warmup_seconds, steps)
     learned, ineffective = loop.applied.check()
     if ineffective:
         said = "; ".join(f"{name} did nothing: {reason}" for name, reason in ineffective.items())
@@ -88,7 +92,8 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         return Profiled(profile=take_profile(loop, task.seconds))
     line.write(Ready(warmup_step_seconds=tuple(warmup_step_seconds), learned=learned))
     while text := line.read():
-        line.write(_take_turn(loop, decode(text, GiveTurn)))
+        order: Order = decode(text, Order)  # type: ignore[arg-type]
+        line.write(_take_turn(loop, order, steps) if isinstance(order, GiveTurn) else _finish(loop, steps))
     return None
 
 
@@ -97,18 +102,31 @@ def _start_loop(spec: TrialSpec, workload: Workload, build: Callable[[], Any], s
     return Loop(training, Applied(spec.settings, device_of(training)), seed)
 
 
-def _take_turn(loop: Loop, turn: GiveTurn) -> Turn:
+def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn:
     """Make steps for one turn. The first is not counted: the caches are those that another process left."""
-    loop.step()
+    most = math.inf if most_steps is None else most_steps
+    if loop.steps_done < most:
+        loop.step()
     steps: list[Step] = []
     start = time.perf_counter()
-    while time.perf_counter() - start < turn.seconds or len(steps) < turn.least_steps:
+    while (time.perf_counter() - start < turn.seconds or len(steps) < turn.least_steps) and loop.steps_done < most:
         steps.append(loop.step())
     return Turn(
         step_seconds=tuple(step.seconds for step in steps),
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
         peak_bytes=peak_bytes(loop.device),
     )
+
+
+def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:
+    """Make the steps that are left and evaluate."""
+    while loop.steps_done < (loop.planned_steps if most_steps is None else most_steps):
+        loop.step()
+    metric = loop.evaluate()
+    if not (math.isfinite(metric) and math.isfinite(loop.last_loss)):
+        found = f"{loop.training.metric.name} is {metric}, the loss {loop.last_loss}"
+        return Failure(kind="diverged", message=f"after {loop.steps_done} steps {found}")
+    return Finished(metric=metric)
 
 
 def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[], Any]) -> TrainResult | Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -21,15 +22,16 @@ def has_settled(step_seconds: Sequence[float]) -> bool:
     return abs(late - early) <= _CHANGE * early
 
 
-def warm_up(loop: Loop, most_seconds: float) -> list[float]:
+def warm_up(loop: Loop, most_seconds: float, training_steps: int | None = None) -> list[float]:
     """Make steps until their time has settled; return how long each took, in order.
 
     The first step and, where the model is compiled, a step on the incomplete batch that ends an epoch come
     first, however long they take: the compilations that a whole run would pay for. After them, at most
-    `most_seconds` are spent.
+    `most_seconds` are spent. Of a training that ends after `training_steps` these are the first, in the order of
+    its data and at most half of them.
     """
     seconds = [loop.step().seconds]
-    if loop.applied.compiles and (rest := loop.last_batch()) is not None:
+    if training_steps is None and loop.applied.compiles and (rest := loop.last_batch()) is not None:
         start = time.perf_counter()
         loop.step_on(rest)
         seconds.append(time.perf_counter() - start)
@@ -37,7 +39,8 @@ def warm_up(loop: Loop, most_seconds: float) -> list[float]:
     # What loader workers prepared during the first step says nothing about how fast they are.
     prepared = 2 * int(loop.applied.settings.get("loader.workers", 0))
     start = time.perf_counter()
-    while time.perf_counter() - start < most_seconds:
+    most = math.inf if training_steps is None else training_steps // 2
+    while time.perf_counter() - start < most_seconds and loop.steps_done < most:
         seconds.append(loop.step().seconds)
         if len(seconds) >= settled_from + prepared and has_settled(seconds[settled_from:]):
             break

@@ -1,93 +1,258 @@
-"""What to try next: the experts' candidates, then Optuna's multivariate TPE on the joint space."""
+"""What to try next: the experts' candidates, then what promises to save the most time for the time that it costs."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
-from autoaccel.records.recipe import Constraint
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Trial
-from autoaccel.statistics.accuracy import violation
+from autoaccel.records.trial import Comparison, Measurement, Trial
+from autoaccel.search.surrogate import Surrogate, Vector
+from autoaccel.space.knobs import compiled_part, must_compile
+from autoaccel.statistics.comparison import PROCESS_DEVIATION
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-_MOST_REPEATED_SUGGESTIONS = 50  # then the rest of the space is walked through in order
-_CONSTRAINT = "metric drop"
+_MOST_WEIGHED = 4096  # settings that are weighed against each other; of a larger space those near the best, and
+_MOST_PROPOSED = 64  # that Optuna proposes
+_COMPILE_SECONDS = 25.0  # expected of a first compilation until one was seen: 15 to 30 s for small models on a CPU
+_READING_DEVIATION = math.hypot(PROCESS_DEVIATION, 0.03)  # of the next reading: its process and its turns
+_DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
+
+
+@dataclass(frozen=True)
+class Economy:
+    """What time is worth: a second saved on each of the runs against a second of searching."""
+
+    runs: int  # how often the training will be run with the recipe
+    planned_steps: int
+    step_seconds: float  # the baseline's
+    startup_seconds: float
+    compile_seconds: float  # the baseline's slower first steps
+    trial_seconds: float  # a first guess of what a trial takes that compiles nothing
+
+    @property
+    def own_total_seconds(self) -> float:
+        """Projected time of one run under the user's own settings."""
+        return float(self.total_seconds(0.0, self.compile_seconds))
+
+    def total_seconds(self, log_speedup: Any, compile_seconds: Any) -> Any:
+        """Return the projected time of one run, for numbers or arrays of them.
+
+        The start-up is the baseline's: that of two processes differs by chance, not by their settings.
+        """
+        return self.startup_seconds + compile_seconds + self.planned_steps * self.step_seconds * np.exp(-log_speedup)
+
+    def log_speedup_for(self, total_seconds: float, compile_seconds: float) -> float:
+        """Return the log speed-up with which one run takes this long; infinite if none is large enough."""
+        steps_seconds = total_seconds - self.startup_seconds - compile_seconds
+        if steps_seconds <= 0:
+            return math.inf
+        return math.log(self.planned_steps * self.step_seconds / steps_seconds)
+
+
+class Suggestion(NamedTuple):
+    """Settings to measure next."""
+
+    settings: Settings
+    again: bool  # they were measured before; it is not clear enough whether they are the best
+    gain_seconds: float  # expected to be saved over all runs by what this will show
+    cost_seconds: float  # expected to be spent on it
+
+
+class Ranked(NamedTuple):
+    """Settings that were measured, as all trials together see them."""
+
+    settings: Settings
+    log_speedup: float
+    total_seconds: float
 
 
 class Strategy:
-    """Suggests settings that were not tried yet, and learns from their trials.
+    """Suggests settings as long as that pays, and learns from their trials.
 
-    The objective is the projected time of the whole run relative to the baseline's: below 1 is better.
+    Chosen is the largest knowledge gradient (Frazier, Powell and Dayanik, INFORMS Journal on Computing 2009) over a
+    `Surrogate` for each second that a trial is expected to cost: of all settings where the space is small, else of
+    those near the best and those that Optuna's multivariate TPE proposes.
     """
 
     def __init__(
-        self, space: SearchSpace, baseline: Settings, candidates: Sequence[Settings], constraint: Constraint, seed: int
+        self,
+        space: SearchSpace,
+        own: Settings,
+        candidates: Sequence[Settings],
+        deviations: Mapping[str, float],
+        economy: Economy,
+        seed: int,
     ) -> None:
+        """Begin with nothing tried but the baseline.
+
+        Args:
+            space: What may be tried.
+            own: The baseline's settings.
+            candidates: What experts would try first, in their order.
+            deviations: For each open knob how much it may matter; see `Surrogate`.
+            economy: What time is worth.
+            seed: Of Optuna's sampler.
+        """
         self._space = space
-        self._constraint = constraint
-        self._tried = {settings_key(baseline)}
-        self._asked: dict[str, optuna.Trial] = {}
+        self._own = own
+        self._candidates = list(candidates)
+        self._economy = economy
+        self._surrogate = Surrogate(space, own, deviations)
+        self._measured: dict[str, Settings] = {}
+        self._failed: set[str] = set()
+        self._infeasible: list[Settings] = []
+        self._compile_seconds: dict[str, float] = {}  # compiled part of settings -> the most that it took
+        self._trial_seconds: list[float] = []
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.open.items()
         }
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), direction="minimize")
-        if all(baseline[name] == value for name, value in space.fixed.items()):
-            self._add(baseline, relative_total=1.0, excess=0.0)
-        for candidate in candidates:
-            self._study.enqueue_trial({name: candidate[name] for name in space.open})
 
-    def suggest(self) -> Settings | None:
-        """Return settings that were not tried yet, or None if none are left."""
-        for _ in range(_MOST_REPEATED_SUGGESTIONS if self._space.open else 0):
-            trial = self._study.ask(self._distributions)
-            settings: Settings = {**self._space.fixed, **trial.params}
-            if self._is_new(settings):
-                self._asked[settings_key(settings)] = trial
-                return settings
-            self._study.tell(trial, state=TrialState.FAIL)  # Optuna may suggest what it knows; TPE ignores these
-        return next(filter(self._is_new, self._all_settings()), None)
+    def suggest(self) -> Suggestion | None:
+        """Return what to measure next, or None if nothing is expected to save more time than it costs."""
+        while self._candidates:
+            candidate = self._candidates.pop(0)
+            if self._is_new(candidate):
+                (weighed,) = self._weigh([candidate])
+                if weighed.gain_seconds > weighed.cost_seconds:
+                    return weighed
+        options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
+        paying = [weighed for weighed in self._weigh(options) if weighed.gain_seconds > weighed.cost_seconds]
+        if not paying:
+            return None
+        return max(paying, key=lambda weighed: weighed.gain_seconds / weighed.cost_seconds)
 
-    def learn(self, trial: Trial, baseline_total_seconds: float) -> None:
-        """Take a finished trial into account, a failed one and one of an earlier run included."""
+    def learn(self, trial: Trial) -> None:
+        """Take a finished trial into account, a failed one and one of an earlier part of the run included."""
         key = settings_key(trial.settings)
-        self._tried.add(key)
-        asked = self._asked.pop(key, None)
-        if trial.total_seconds is None:
-            if asked is not None:
-                self._study.tell(asked, state=TrialState.FAIL)
+        if trial.comparison is None or not isinstance(trial.outcome, Measurement):
+            self._failed.add(key)
             return
-        relative_total = trial.total_seconds / baseline_total_seconds
-        if trial.accuracy is not None:
-            excess = violation(trial.accuracy, self._constraint)
-        else:
-            # Not checked: too slow to matter, which is no fault, or the training did not even come to its end.
-            excess = 0.0 if trial.feasible else self._constraint.max_drop + 1.0
-        if asked is None:
-            self._add(trial.settings, relative_total, excess)
-        else:
-            asked.set_constraint(_CONSTRAINT, excess)
-            self._study.tell(asked, relative_total)
-
-    def _add(self, settings: Settings, relative_total: float, excess: float) -> None:
+        compiled = settings_key(compiled_part(trial.settings))
+        if not must_compile(trial.settings) or compiled in self._compile_seconds:
+            self._trial_seconds.append(trial.spent_seconds)
+        if must_compile(trial.settings):
+            known = self._compile_seconds.get(compiled, 0.0)
+            self._compile_seconds[compiled] = max(known, trial.outcome.compile_seconds)
+        self._measured[key] = trial.settings
+        log_speedup = math.log(trial.comparison.speedup)
+        self._surrogate.learn(trial.settings, log_speedup, _deviation(trial.comparison))
+        total_seconds = self._economy.total_seconds(log_speedup, self.compile_seconds(trial.settings))
         self._study.add_trial(
             optuna.trial.create_trial(
-                params={name: settings[name] for name in self._space.open},
+                params={name: trial.settings[name] for name in self._space.open},
                 distributions=self._distributions,
-                value=relative_total,
-                constraints={_CONSTRAINT: excess},
+                value=float(total_seconds),
             )
         )
 
+    @property
+    def untried_left(self) -> bool:
+        """Whether some settings of the space were never tried."""
+        return bool(self._untried())
+
+    def expects(self, settings: Settings) -> tuple[float, float]:
+        """Return mean and standard deviation of the logarithm of the speed-up that a reading would show."""
+        mean, deviation = self._surrogate.predict([settings])
+        return float(mean[0]), math.hypot(float(deviation[0]), _READING_DEVIATION)
+
+    def rule_out(self, settings: Settings) -> None:
+        """Never suggest or rank what contains these settings: they harm the metric."""
+        self._infeasible.append(settings)
+
+    def ranked(self) -> list[Ranked]:
+        """Return what was measured and is not ruled out, the shortest projected run first."""
+        tried = [settings for settings in self._measured.values() if self._is_feasible(settings)]
+        mean, _ = self._surrogate.predict(tried)
+        totals = self._economy.total_seconds(mean, np.array([self.compile_seconds(one) for one in tried]))
+        found = [Ranked(*entry) for entry in zip(tried, mean.tolist(), totals.tolist(), strict=True)]
+        return sorted(found, key=lambda ranked: ranked.total_seconds)
+
+    def compile_seconds(self, settings: Settings) -> float:
+        """Return what slower first steps cost a run: of a first process, whichever of the trials that was."""
+        if not must_compile(settings):
+            return self._economy.compile_seconds
+        expected = statistics.median(self._compile_seconds.values()) if self._compile_seconds else _COMPILE_SECONDS
+        return self._compile_seconds.get(settings_key(compiled_part(settings)), expected)
+
+    def _weigh(self, options: Sequence[Settings]) -> list[Suggestion]:
+        """Return for each option what measuring it is expected to save and to cost."""
+        if not options:
+            return []
+        economy = self._economy
+        mean, deviation = self._surrogate.predict(options)
+        # By how much one more reading is expected to move what is believed of the option.
+        moves = deviation**2 / np.hypot(deviation, _READING_DEVIATION)
+        compile_seconds = np.array([self.compile_seconds(one) for one in options])
+        totals: Vector = economy.total_seconds(
+            mean[:, None] + moves[:, None] * _DRAWS[None, :], compile_seconds[:, None]
+        )  # (options, draws)
+        ranked = self.ranked()
+        best = min(economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1]), math.inf)
+        gains = np.maximum(best - totals, 0.0).mean(axis=1)
+        usual = statistics.median(self._trial_seconds) if self._trial_seconds else economy.trial_seconds
+        weighed: list[Suggestion] = []
+        for option, gain in zip(options, gains.tolist(), strict=True):
+            again = settings_key(option) in self._measured
+            if again and ranked and option == ranked[0].settings:
+                gain = self._gain_of_doubt(totals[len(weighed)], ranked)
+            part = settings_key(compiled_part(option))
+            compiles = must_compile(option) and part not in self._compile_seconds
+            cost = usual + (self.compile_seconds(option) if compiles else 0.0)
+            weighed.append(Suggestion(option, again, economy.runs * gain, cost))
+        return weighed
+
+    def _gain_of_doubt(self, totals: Vector, ranked: Sequence[Ranked]) -> float:
+        """Return what is expected to be saved by turning to the second best, should the best disappoint."""
+        second = min(self._economy.own_total_seconds, *(entry.total_seconds for entry in ranked[1:2]), math.inf)
+        return float(np.maximum(totals - second, 0.0).mean())
+
     def _is_new(self, settings: Settings) -> bool:
-        return settings_key(settings) not in self._tried and self._space.allows(settings)
+        key = settings_key(settings)
+        tried = key in self._measured or key in self._failed or settings == self._own
+        return not tried and self._space.allows(settings) and self._is_feasible(settings)
+
+    def _is_feasible(self, settings: Settings) -> bool:
+        return not any(ruled_out.items() <= settings.items() for ruled_out in self._infeasible)
+
+    def _untried(self) -> list[Settings]:
+        if self._space.size <= _MOST_WEIGHED:
+            everything = list(self._all_settings())
+        else:
+            near = [ranked.settings for ranked in self.ranked()[:3]] or [self._own]
+            values_of = self._space.open
+            one_off = [{**one, name: value} for one in near for name in values_of for value in values_of[name]]
+            everything = [*one_off, *self._proposed()]
+        return [settings for settings in everything if self._is_new(settings)]
+
+    def _proposed(self) -> list[Settings]:
+        """Return what Optuna's sampler would try next in a space too large to weigh as a whole."""
+        proposed = []
+        for _ in range(_MOST_PROPOSED):
+            trial = self._study.ask(self._distributions)
+            proposed.append({**self._space.fixed, **trial.params})
+            self._study.tell(trial, state=TrialState.FAIL)  # as long as it is only weighed; TPE ignores these
+        return proposed
 
     def _all_settings(self) -> Iterator[Settings]:
         for values in itertools.product(*self._space.open.values()):
             yield {**self._space.fixed, **dict(zip(self._space.open, values, strict=True))}
+
+
+def _deviation(comparison: Comparison) -> float:
+    """Return the standard deviation of the log speed-up that an interval stands for."""
+    z = NormalDist().inv_cdf((1 + comparison.confidence) / 2)
+    return math.log(comparison.high / comparison.low) / (2 * z)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import math
 import platform
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,13 +12,11 @@ from autoaccel import __version__
 from autoaccel.records.machine import Machine
 from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial
-from autoaccel.session.accuracy import AccuracyChecks
-from autoaccel.session.contenders import finalists
-from autoaccel.session.proof import LEAST_ROUNDS, MOST_ROUNDS, Proof, round_seconds
+from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
+from autoaccel.session.proof import Proof
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
+from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.units import format_duration
 
 
@@ -32,6 +30,7 @@ class Ending:
     compile_seconds: float
     baseline_step_seconds: float
     accuracy: Accuracy | None = None
+    proven_after_seconds: float | None = None
 
 
 def keep_own(yardstick: Yardstick, summary: str) -> Ending:
@@ -59,70 +58,68 @@ def nothing_to_win(yardstick: Yardstick) -> str:
     )
 
 
-def prove_best(run: Run, yardstick: Yardstick, checks: AccuracyChecks, trials: Sequence[Trial]) -> Ending:
-    """Prove the best of the trials against the user's own settings in fresh processes; return what it comes to."""
-    best = finalists(trials, yardstick.settings, yardstick.total_seconds / (1 + NOISE_THRESHOLD))
-    if not best:
-        return keep_own(yardstick, _nothing_better(trials))
-    proof = Proof(run, yardstick.settings, yardstick.facts.steps_per_epoch, yardstick.turn_seconds)
-    each = round_seconds(yardstick.overhead_seconds, yardstick.turn_seconds)
-    affordable = int(run.clock.left / each)
-    best = best[: max(1, affordable - LEAST_ROUNDS)]
-    winner = best[0]
-    if len(best) > 1:
-        winner = proof.rank(best, yardstick.facts.planned_steps * yardstick.step_seconds)
-    rounds = max(LEAST_ROUNDS, min(MOST_ROUNDS, int(run.clock.left / each)))
-    proven = proof.prove(winner.settings, rounds)
-    change = describe_change(winner.settings, yardstick.settings)
-    if isinstance(proven, Failure):
-        return keep_own(
-            yardstick,
-            f"Your own settings stay: {change} looked faster, but its proof was not complete ({proven.message}); "
-            "a larger --budget leaves time for it.",
-        )
-    comparison, pairs = proven
-    assert isinstance(winner.outcome, Measurement)  # finalists have succeeded
-    step_seconds = statistics.median(own for turns in pairs for own, _ in turns)
-    compile_seconds = winner.outcome.compile_seconds
-    least_saving = _run_speedup(yardstick, step_seconds, compile_seconds, comparison.low)
-    if comparison.verdict != "faster" or least_saving <= 1 + NOISE_THRESHOLD:
-        return keep_own(
-            yardstick,
-            f"Your own settings stay: the best of {len(trials)} trials, {change}, is not proven to shorten the run; "
-            f"its steps are {comparison.low:.2f}x to {comparison.high:.2f}x as fast.",
-        )
-    accuracy = checks.check(winner.settings, keep_seconds=0.0)
+def proven(proof: Proof, settings: Settings, own: Settings, compile_seconds: float) -> Ending:
+    """Return the ending in which some settings were proven."""
+    comparison = proof.comparison
+    assert comparison is not None  # nothing is proven without
     return Ending(
         summary=f"{comparison.speedup:.2f}x faster steps, at least {comparison.low:.2f}x with {CONFIDENCE:.0%} "
-        f"confidence: {change}.",
-        settings=winner.settings,
+        f"confidence: {describe_change(settings, own)}.",
+        settings=settings,
         comparison=comparison,
         compile_seconds=compile_seconds,
-        baseline_step_seconds=step_seconds,
-        # What is unknown here is the metric of settings that change no number: the baseline's, if time is left.
-        accuracy=None if isinstance(accuracy, Failure) else accuracy,
+        baseline_step_seconds=proof.own_step_seconds,
+        accuracy=proof.accuracy,
+        proven_after_seconds=proof.proven_after_seconds,
     )
 
 
-def _run_speedup(yardstick: Yardstick, step_seconds: float, compile_seconds: float, speedup: float) -> float:
-    """Return how much shorter the whole run gets: its time now over its time with settings of this speed-up."""
-    steps_seconds = yardstick.facts.planned_steps * step_seconds
-    startup_seconds = yardstick.measurement.startup_seconds
-    return (yardstick.overhead_seconds + steps_seconds) / (startup_seconds + compile_seconds + steps_seconds / speedup)
+def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str:
+    """Return the sentence for settings whose proof failed."""
+    change = describe_change(settings, own)
+    if proof.outcome == "metric drops" and proof.accuracy is not None:
+        accuracy = proof.accuracy
+        return (
+            f"Your own settings stay: {change} may cost more than --max-drop allows: "
+            f"{accuracy.metric} {accuracy.baseline:.4g} -> {accuracy.recipe:.4g} over {accuracy.repeats} paired runs."
+        )
+    if proof.outcome == "not faster" and proof.comparison is not None:
+        low, high = proof.comparison.low, proof.comparison.high
+        return (
+            f"Your own settings stay: the best of {trials} trials, {change}, is not proven to shorten the run; "
+            f"its steps are {low:.2f}x to {high:.2f}x as fast."
+        )
+    return (
+        f"Your own settings stay: {change} looked faster, but its proof was not complete ({proof.message}); "
+        "a larger --budget leaves time for it."
+    )
 
 
-def _nothing_better(trials: Sequence[Trial]) -> str:
-    infeasible = [trial for trial in trials if not trial.feasible]
-    failed = sum(isinstance(trial.outcome, Failure) for trial in trials)
-    unchecked = sum(trial.accuracy is None for trial in infeasible)
+def too_disturbed(share: float) -> str:
+    """Return the sentence for a machine that was too busy with something else."""
+    return (
+        f"Your own settings stay: this machine is too disturbed to tell. In {share:.0%} of the turns your own training "
+        f"took more than one and a half times as long as usual. Tune again when nothing else runs here."
+    )
+
+
+def nothing_better(trials: Sequence[Trial]) -> str:
+    """Return the sentence for a search without a winner."""
     others = {
-        "may cost more accuracy than --max-drop allows": len(infeasible) - unchecked,
-        "looked faster, but its metric could not be measured": unchecked,
-        "failed": failed,
+        "may cost more accuracy than --max-drop allows": sum(not trial.feasible for trial in trials),
+        "failed": sum(isinstance(trial.outcome, Failure) for trial in trials),
     }
     rest = "; ".join(f"{count} {what}" for what, count in others.items() if count)
-    tried = f"none of {len(trials)} trials shortens the run" if trials else "the budget left no time for a trial"
+    tried = f"none of {len(trials)} trials shortens the run" if trials else "no trial was worth its time"
     return f"Your own settings stay: {tried}{f' ({rest})' if rest else ''}."
+
+
+def break_even_steps(yardstick: Yardstick, step_seconds: float, compile_seconds: float, own_step: float) -> int | None:
+    """Return from how many steps on settings with this step time repay their slower start; None: never."""
+    extra = compile_seconds - yardstick.measurement.compile_seconds
+    if extra <= 0:
+        return 0
+    return math.ceil(extra / (own_step - step_seconds)) if step_seconds < own_step else None
 
 
 def make_recipe(
@@ -132,6 +129,7 @@ def make_recipe(
     facts, measured = yardstick.facts, yardstick.measurement
     step_seconds = ending.baseline_step_seconds / ending.comparison.speedup
     overhead_seconds = measured.startup_seconds + ending.compile_seconds
+    spent_on = dict(run.runner.spent_on)
     return Recipe(
         schema=SCHEMA,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -157,6 +155,9 @@ def make_recipe(
             step_seconds=step_seconds,
             total_seconds=overhead_seconds + facts.planned_steps * step_seconds,
             baseline_total_seconds=yardstick.overhead_seconds + facts.planned_steps * ending.baseline_step_seconds,
+            break_even_steps=break_even_steps(
+                yardstick, step_seconds, ending.compile_seconds, ending.baseline_step_seconds
+            ),
         ),
         search=SearchSummary(
             trials=len(trials),
@@ -167,6 +168,10 @@ def make_recipe(
             seed=run.request.seed,
             space=space,
             ended=ended,
+            runs=run.request.runs,
+            proven_after_seconds=ending.proven_after_seconds,
+            disturbed_share=yardstick.disturbed_share,
+            spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},
         ),
         versions={
             "autoaccel": __version__,

@@ -1,97 +1,239 @@
-"""The proof: the best few against the baseline, in fresh processes, interleaved."""
+"""The proof: settings against the baseline in fresh pairs of processes, their speed and their metric at once."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from autoaccel.records.progress import RoundFinished
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
+from autoaccel.records.trial import Accuracy, Comparison, Failure, Measure, ProofPair
+from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.run import Run
-from autoaccel.session.workers import alternate_turns, start_together
-from autoaccel.statistics.comparison import Pair, compare
-from autoaccel.statistics.steps import step_seconds_of_turns
+from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.session.workers import start_together
+from autoaccel.statistics.accuracy import MetricStatus, compare_metric, confidence_of_look, metric_status
+from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair, compare, log_ratios, middle
 
-MOST_ROUNDS = 6  # fresh pairs of processes; the noise between pairs is the larger one, so pairs before turns
-LEAST_ROUNDS = 3  # with fewer an interval is too wide to prove anything but a twofold gain
-TURNS = 8  # of each process in a round
+LEAST_PAIRS = 3  # with fewer no interval exists
+MOST_PAIRS = 16
+MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
+TURNS = 8
+"""Of each process in a pair, unless it trains to its end and has more. Of the two costs, starting processes and taking
+turns, and the two spreads, between processes and within, Kalibera and Jones (ISMM 2013) make the best number:
+sqrt(1.6 s / 0.5 s) * 0.12 / 0.03, about 7."""
+
+_MOST_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
+
+_PRECISE = 0.02
+"""A claim whose standard error is below this is not made sharper: 2 % decides nothing."""
+
+_BUDGET_SHARE = 0.4  # of the budget may go into training runs for the metric
+_LEAST_STEPS = 20  # a metric after fewer says nothing
 
 
-def round_seconds(overhead_seconds: float, turn_seconds: float) -> float:
-    """Return about how long a round takes, given how long one process takes to be ready when alone."""
-    # Two processes that start side by side share the cores; a turn ends with a whole step and begins with one
-    # that does not count.
-    return 1.5 * overhead_seconds + 2 * TURNS * 1.4 * turn_seconds
+def metric_steps(planned_steps: int, metric_repeats: int, budget_seconds: float, step_seconds: float) -> int:
+    """Return how many steps each training run that judges the metric makes: the planned run if time allows."""
+    allowed = _BUDGET_SHARE * budget_seconds / (2 * metric_repeats)
+    return max(min(planned_steps, _LEAST_STEPS), min(planned_steps, int(allowed / step_seconds)))
 
 
-class Proof:
-    """Fresh pairs of processes of the baseline and of some settings, measured in turns."""
+def proof_seconds(steps: int, metric_repeats: int, step_seconds: float, trial_seconds: float) -> float:
+    """Return about how long a proof takes that must judge the metric."""
+    return metric_repeats * 2 * steps * step_seconds + 2 * LEAST_PAIRS * trial_seconds
 
-    def __init__(self, run: Run, baseline: Settings, steps_per_epoch: int, turn_seconds: float) -> None:
+
+def share_of_error(contender: int) -> float:
+    """Return what part of the allowed error the proof of the n-th contender, from 1, may use up.
+
+    Halves: whoever tries contender after contender finds one that looks proven, so together they share one error.
+    """
+    return 0.5**contender
+
+
+class Proof(NamedTuple):
+    """What came of it."""
+
+    outcome: Literal["proven", "not faster", "metric drops", "incomplete"]
+    pairs: list[list[Pair]]  # turns that count, for each pair of processes
+    comparison: Comparison | None  # None with fewer than three pairs
+    accuracy: Accuracy | None  # None where the metric was not measured
+    message: str = ""  # why it is incomplete
+    proven_after_seconds: float | None = None  # since the start of the run
+
+    @property
+    def own_step_seconds(self) -> float:
+        """The baseline's step time: the median over all turns."""
+        return statistics.median(own for turns in self.pairs for own, _ in turns)
+
+
+class Prover:
+    """Proves settings against the baseline.
+
+    Each pair of processes trains from a seed of its own, both from the same, in turns. As long as it is open whether
+    the metric holds, the training goes on to its end and is evaluated: the steps that judge the metric are the steps
+    that judge the speed.
+    """
+
+    def __init__(
+        self, run: Run, facts: TrainingFacts, own: Settings, turn_seconds: float, usual: float, fresh: bool = False
+    ) -> None:
+        """Begin with nothing proven.
+
+        Args:
+            run: What all stages share.
+            facts: Of the training.
+            own: The baseline's settings.
+            turn_seconds: How long a turn is.
+            usual: What a step of the baseline takes while nothing disturbs it.
+            fresh: Whether the processes must be programs of their own.
+        """
         self._run = run
-        self._baseline = baseline
-        self._steps_per_epoch = steps_per_epoch
+        self._facts = facts
+        self._own = own
         self._turn_seconds = turn_seconds
+        self._own_seconds = [usual]
+        self._fresh = fresh
         self._started = 0
+        self._turns = 0
+        self._disturbed = 0
 
-    def run_round(self, settings: Settings) -> list[Pair] | Failure:
-        """Return the turns of one fresh pair of processes: (baseline, settings) step seconds."""
+    @property
+    def disturbed_share(self) -> float:
+        """Share of the turns that were disturbed."""
+        return self._disturbed / max(1, self._turns)
+
+    def prove(
+        self, settings: Settings, contender: int, steps: int | None, least_speedup: float, most_pairs: int = MOST_PAIRS
+    ) -> Proof:
+        """Measure pair after pair until it is clear what holds, and how much it is.
+
+        Args:
+            settings: What to prove.
+            contender: The how manyth settings of this run these are, from 1.
+            steps: Of the trainings that judge the metric; None if the settings change no number.
+            least_speedup: Of the steps, with which the settings are worth having.
+            most_pairs: At most so many are measured.
+        """
+        error = (1 - CONFIDENCE) * share_of_error(contender)
+        pairs: list[list[Pair]] = []
+        metrics: list[tuple[float, float]] = []
+        comparison: Comparison | None = None
+        accuracy: Accuracy | None = None
+        metric: MetricStatus = "holds" if steps is None else "open"
+        proven_after: float | None = None
+        message = "the budget was spent"
+        for number in range(1, most_pairs + 1):
+            measured = self._measure_pair(settings, number - 1, steps if metric == "open" else None)
+            if isinstance(measured, Failure):
+                message = measured.message
+                break
+            pairs.append(measured.turns)
+            if measured.metrics is not None:
+                metrics.append(measured.metrics)
+                accuracy = self._compare_metrics(metrics, steps, error) or accuracy
+                metric = metric_status(accuracy, self._run.request.constraint, 2 * self._run.request.metric_repeats)
+            comparison = compare(pairs, 1 - error) if number >= LEAST_PAIRS else None
+            self._run.tell(RoundFinished(number, most_pairs, settings, comparison, accuracy))
+            if metric == "drops":
+                return Proof("metric drops", pairs, comparison, accuracy)
+            if comparison is None:
+                continue
+            if comparison.high < max(least_speedup, 1 + NOISE_THRESHOLD):
+                return Proof("not faster", pairs, comparison, accuracy)
+            if metric == "holds" and _is_faster(comparison, least_speedup):
+                proven_after = self._run.clock.spent if proven_after is None else proven_after
+                if _is_precise(pairs):
+                    break
+        if comparison is None or metric == "open":
+            return Proof("incomplete", pairs, comparison, accuracy, message)
+        outcome: Literal["proven", "not faster"] = "proven" if _is_faster(comparison, least_speedup) else "not faster"
+        return Proof(outcome, pairs, comparison, accuracy, proven_after_seconds=proven_after)
+
+    def measure(self, settings: Settings, rounds: int) -> Comparison | Failure:
+        """Return what this many pairs say, at least three, without a verdict to reach."""
+        pairs: list[list[Pair]] = []
+        for number in range(1, rounds + 1):
+            measured = self._measure_pair(settings, number - 1, None)
+            if isinstance(measured, Failure):
+                return measured
+            pairs.append(measured.turns)
+            comparison = compare(pairs) if number >= LEAST_PAIRS else None
+            self._run.tell(RoundFinished(number, rounds, settings, comparison))
+        return compare(pairs)
+
+    def _compare_metrics(self, metrics: list[tuple[float, float]], steps: int | None, error: float) -> Accuracy | None:
+        """Return what the metrics so far say; None as long as they are fewer than were asked for."""
+        request = self._run.request
+        look = len(metrics) - request.metric_repeats + 1
+        if look < 1 or steps is None:
+            return None
+        return compare_metric(
+            self._facts.metric,
+            self._facts.direction,
+            [own for own, _ in metrics],
+            [other for _, other in metrics],
+            share=steps / self._facts.planned_steps,
+            constraint=request.constraint,
+            confidence=confidence_of_look(look, error),
+        )
+
+    def _measure_pair(self, settings: Settings, seed: int, steps: int | None) -> _Measured | Failure:
+        """Return the turns of one pair of processes, and their metrics if they train to the end."""
         self._started += 1
         names = [f"proof-{self._started:02d}-{side}" for side in ("baseline", "recipe")]
-        own, other = start_together(self._run.runner, [self._baseline, settings], names, self._run.clock.left)
+        runner, clock = self._run.runner, self._run.clock
+        task = Measure(seed=seed, steps=steps)
+        sides = start_together(runner, task, [self._own, settings], names, clock.left, self._fresh)
         try:
+            own, other = sides
             if isinstance(own, Failure):
                 return own
             if isinstance(other, Failure):
                 return other
-            if failed := alternate_turns((own, other), TURNS, self._turn_seconds, self._run.clock.left):
-                return failed[1]
-            return list(
-                zip(
-                    step_seconds_of_turns(own.turns, self._steps_per_epoch),
-                    step_seconds_of_turns(other.turns, self._steps_per_epoch),
-                    strict=True,
-                )
+            most = TURNS if steps is None else _MOST_TURNS  # steps that are trained anyway cost nothing more
+            turns = take_turns(
+                own,
+                other,
+                self._turn_seconds,
+                self._facts.steps_per_epoch,
+                self._own_seconds,
+                lambda pairs: len(pairs) >= most,
+                clock.left,
             )
+            if isinstance(turns, TurnFailed):
+                return turns.failure
+            self._own_seconds.extend(turns.own_seconds)
+            self._turns += len(turns.own_seconds)
+            self._disturbed += turns.disturbed
+            if not turns.pairs:
+                return Failure(kind="hung", message="the training is too short for a turn")
+            metrics: tuple[float, float] | None = None
+            if steps is not None:
+                ended = [own.finish(clock.left), other.finish(clock.left)]
+                found = [answer.metric for answer in ended if not isinstance(answer, Failure)]
+                if len(found) < 2:
+                    return next(answer for answer in ended if isinstance(answer, Failure))
+                metrics = (found[0], found[1])
+            self._run.folder.add_pair(ProofPair(settings, seed, own.measurement, other.measurement, metrics))
+            return _Measured(turns.pairs, metrics)
         finally:
-            for measuring in (own, other):
-                if not isinstance(measuring, Failure):
-                    measuring.close()
+            for side in sides:
+                if not isinstance(side, Failure):
+                    side.close()
 
-    def rank(self, finalists: Sequence[Trial], baseline_steps_seconds: float) -> Trial:
-        """Return the finalist whose whole run is shortest, judged by one fresh pair of processes for each.
 
-        The proof that follows takes fresh processes again: a choice among several favours the lucky one.
+class _Measured(NamedTuple):
+    turns: list[Pair]
+    metrics: tuple[float, float] | None  # the baseline's and the settings'
 
-        Args:
-            finalists: Successful trials, best first by the search.
-            baseline_steps_seconds: What the steps of the whole planned run take under the user's own settings.
-        """
-        totals = []
-        for trial in finalists:
-            turns = self.run_round(trial.settings)
-            if isinstance(turns, Failure):
-                totals.append(math.inf)
-            else:
-                assert isinstance(trial.outcome, Measurement)  # finalists have succeeded
-                steps_seconds = baseline_steps_seconds / compare([turns]).speedup
-                totals.append(trial.outcome.compile_seconds + steps_seconds)
-        return finalists[totals.index(min(totals))]
 
-    def prove(self, settings: Settings, rounds: int) -> tuple[Comparison, list[list[Pair]]] | Failure:
-        """Return what this many fresh pairs say, and their turns.
+def _is_faster(comparison: Comparison, least_speedup: float) -> bool:
+    return comparison.verdict == "faster" and comparison.low > least_speedup
 
-        A pair that fails, most often because the budget is spent, ends the proof; too few before it fail it.
-        """
-        pairs: list[list[Pair]] = []
-        for number in range(1, rounds + 1):
-            turns = self.run_round(settings)
-            if isinstance(turns, Failure):
-                if len(pairs) < LEAST_ROUNDS:
-                    return turns
-                break
-            pairs.append(turns)
-            comparison = compare(pairs) if number > 1 else None
-            self._run.tell(RoundFinished(number=number, of=rounds, settings=settings, comparison=comparison))
-        return compare(pairs), pairs
+
+def _is_precise(pairs: Sequence[Sequence[Pair]]) -> bool:
+    logs = [middle(log_ratios(turns)) for turns in pairs]
+    return statistics.stdev(logs) / math.sqrt(len(logs)) < _PRECISE

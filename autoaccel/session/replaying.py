@@ -11,7 +11,7 @@ from typing import NamedTuple
 from autoaccel.advise.findings import advise
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
-from autoaccel.records.machine import fingerprint_difference
+from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
 from autoaccel.records.recipe import Constraint, Recipe
@@ -27,26 +27,28 @@ from autoaccel.records.trial import (
 )
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
-from autoaccel.session.proof import Proof
+from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for, workload_error
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import Place, baseline_settings, default_settings
 
 START_SECONDS = 600.0  # for a build() outside any budget
 
 
-def check_machine(recipe: Recipe, runner: Runner, where: Path, accept_other: bool) -> None:
-    """Refuse a recipe that was made elsewhere.
+def check_machine(recipe: Recipe, runner: Runner, where: Path, accept_other: bool) -> Machine:
+    """Return this machine; refuse a recipe that was made elsewhere.
 
     Raises:
         BadRequestError: Unless the machine is the same, or another is accepted.
     """
-    difference = fingerprint_difference(recipe.machine, probe_machine(runner))
+    machine = probe_machine(runner)
+    difference = fingerprint_difference(recipe.machine, machine)
     if difference and not accept_other:
         raise BadRequestError(
             f"{where}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."
         )
+    return machine
 
 
 def train_with_recipe(
@@ -87,19 +89,19 @@ def verify_recipe(
         WorkloadFailedError: If the training fails.
     """
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
-        check_machine(recipe, runner, where, accept_other)
+        probed = check_machine(recipe, runner, where, accept_other)
         facts = describe_workload(runner, workload, START_SECONDS)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
         run = Run(request, RunFolder(Path(folder)), runner, Clock(math.inf), listener)
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", f"{rounds} fresh pairs of processes"))
-        turn_seconds = turn_seconds_for(recipe.baseline.step_seconds)
-        proof = Proof(run, recipe.baseline.settings, facts.steps_per_epoch, turn_seconds)
-        proven = proof.prove(recipe.settings, rounds)
-    if isinstance(proven, Failure):
-        raise workload_error(proven, workload, "while it was measured")
-    measured, _ = proven
+        runner.defaults = default_settings(Place(probed, facts))
+        step_seconds = recipe.baseline.step_seconds
+        prover = Prover(run, facts, own.settings, turn_seconds_for(step_seconds), step_seconds, fresh=True)
+        measured = prover.measure(recipe.settings, rounds)
+    if isinstance(measured, Failure):
+        raise workload_error(measured, workload, "while it was measured")
     return Verification(recipe.comparison, measured, measured.high >= recipe.comparison.low)
 
 

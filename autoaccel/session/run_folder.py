@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -17,7 +18,7 @@ from autoaccel.records.recipe import Recipe, read_recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Measurement, Trial
+from autoaccel.records.trial import Measurement, ProofPair, Trial
 from autoaccel.records.workload import TrainingFacts
 
 RUNS = Path("autoaccel-runs")
@@ -36,20 +37,21 @@ class RunState(Record, frozen=True):
     profile: Profile
     findings: tuple[Finding, ...]
     space: SearchSpace
-    accuracy_steps: int  # optimizer steps of each training run that judges the metric
+    metric_steps: int  # optimizer steps of each training run that judges the metric
 
 
 class RunFolder:
     """The folder of one run.
 
-    `run.json` appears when the search begins, `trials.jsonl` grows with every trial, `recipe.json` is written last:
-    its presence means that the run is complete.
+    `run.json` appears when the search begins, `trials.jsonl` grows with every trial, `proof.jsonl` with every pair of
+    processes that proves the best; `recipe.json` is written last: its presence means that the run is complete.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._state = path / "run.json"
         self._trials = path / "trials.jsonl"
+        self._proof = path / "proof.jsonl"
         self.recipe = path / "recipe.json"
         self.report = path / "report.html"
         self.pickled = path / "build.pkl"
@@ -131,6 +133,15 @@ class RunFolder:
         with self._trials.open("ab") as file:
             file.truncate(len(whole[0]) + len(whole[1]))
             file.write(encode(trial) + b"\n")
+
+    def add_pair(self, pair: ProofPair) -> None:
+        """Append a measured pair of the proof."""
+        with self._proof.open("ab") as file:
+            file.write(encode(pair) + b"\n")
+
+    def save_trials(self, trials: Sequence[Trial]) -> None:
+        """Write all trials anew, when more is known of them."""
+        write_text(self._trials, "".join(f"{encode(trial).decode()}\n" for trial in trials))
 
     def load_trials(self) -> list[Trial]:
         """Return the finished trials; a last line that was cut off by a crash is left out."""

@@ -1,172 +1,199 @@
-"""The search: one trial after another, each measured in turns with the baseline, until nothing more is to be won."""
+"""The search: one trial after another, each measured in turns with the baseline, as long as that pays."""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
-from autoaccel.launch.runner import Measuring
-from autoaccel.records.progress import (
-    AccuracyChecked,
-    Note,
-    StageStarted,
-    TrialFinished,
-    TrialStarted,
+from autoaccel.records.progress import Listener, TrialFinished, TrialStarted
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Accuracy, Failure, Trial
+from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.session.turns import Enough
+from autoaccel.session.yardstick import Reading
+from autoaccel.space.knobs import risky_part
+from autoaccel.statistics.comparison import (
+    NOISE_THRESHOLD,
+    PROCESS_DEVIATION,
+    Pair,
+    compare_in_process,
+    log_ratios,
+    middle,
+    turns_deviation,
 )
-from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
-from autoaccel.search.strategy import Strategy
-from autoaccel.session.accuracy import AccuracyChecks
-from autoaccel.session.contenders import contenders
-from autoaccel.session.run import Run
-from autoaccel.session.workers import alternate_turns
-from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import is_exact
-from autoaccel.statistics.accuracy import violation
-from autoaccel.statistics.comparison import NOISE_THRESHOLD, compare
-from autoaccel.statistics.steps import step_seconds_of_turns
+from autoaccel.statistics.sequences import normal_radius
 
-_LEAST_TURNS, _MOST_TURNS = 4, 12  # of each of the two, per trial
-_HOPELESS = 0.93  # a trial ends early when even its interval's upper end is below this share of the best
-_PATIENCE = 12  # trials without a new best end the search
+MOST_TURNS = 12  # of each of the two, per trial
+_CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
+_EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
+_SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
+
+
+class Gauge(Protocol):
+    """What measures settings against the baseline: a `Yardstick`, or a table of readings taken before."""
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure: ...
+
+
+class Timer(Protocol):
+    """What knows how much of the budget is left: a `Clock`, or one that a simulation moves."""
+
+    @property
+    def left(self) -> float: ...
+
+    @property
+    def spent(self) -> float: ...
 
 
 class Search:
-    """What the search needs to measure and to judge; its trials are kept in the run folder as they finish."""
+    """What the search needs to measure and to judge."""
 
-    def __init__(self, run: Run, yardstick: Yardstick, checks: AccuracyChecks, strategy: Strategy) -> None:
-        self._run = run
-        self._yardstick = yardstick
-        self._checks = checks
+    def __init__(
+        self,
+        gauge: Gauge,
+        own: Settings,
+        strategy: Strategy,
+        economy: Economy,
+        clock: Timer,
+        keep: Callable[[Trial], None],
+        listener: Listener,
+        most_trials: int | None = None,
+    ) -> None:
+        """Begin with nothing tried.
+
+        Args:
+            gauge: Measures.
+            own: The baseline's settings.
+            strategy: Suggests.
+            economy: What time is worth.
+            clock: Knows the budget.
+            keep: Told every finished trial, to keep it.
+            listener: Told what happens.
+            most_trials: After so many the search ends.
+        """
+        self._gauge = gauge
+        self._own = own
         self._strategy = strategy
+        self._economy = economy
+        self._clock = clock
+        self._keep = keep
+        self._tell = listener
+        self._most_trials = math.inf if most_trials is None else most_trials
         self.trials: list[Trial] = []
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the shortest projected run that is known to keep the metric; None while it is the baseline."""
-        return next(iter(contenders(self.trials, self._yardstick.settings, self._yardstick.total_seconds)), None)
+        """The trial of the settings with the shortest projected run; None while these are the baseline's."""
+        worthwhile = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
+        for ranked in self._strategy.ranked()[:1]:
+            if ranked.total_seconds < worthwhile:
+                return next(trial for trial in self.trials if trial.comparison and trial.settings == ranked.settings)
+        return None
 
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Go on from the trials of an earlier part of the run."""
         for trial in trials:
-            self._checks.remember(trial)
-            self._strategy.learn(trial, self._yardstick.total_seconds)
+            self._strategy.learn(trial)
             self.trials.append(trial)
+            if not trial.feasible:
+                self._strategy.rule_out(risky_part(trial.settings, self._own))
+
+    def compile_seconds(self, settings: Settings) -> float:
+        """Return what slower first steps cost a run under these settings."""
+        return self._strategy.compile_seconds(settings)
+
+    def least_speedup(self, settings: Settings) -> float:
+        """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter."""
+        total_seconds = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
+        return math.exp(self._economy.log_speedup_for(total_seconds, self.compile_seconds(settings)))
+
+    def judge(
+        self, settings: Settings, accuracy: Accuracy | None, verdict: Literal["holds", "drops", "slower"]
+    ) -> None:
+        """Take the proof of some settings into account: what it ruled out is not tried again."""
+        risky = risky_part(settings, self._own)
+        if verdict != "holds":
+            self._strategy.rule_out(risky if verdict == "drops" else settings)
+
+        def judged(trial: Trial) -> Trial:
+            other = risky_part(trial.settings, self._own)
+            if verdict == "drops" and risky.items() <= other.items():
+                trial = msgspec.structs.replace(trial, feasible=False)
+            return msgspec.structs.replace(trial, accuracy=accuracy) if other == risky else trial
+
+        self.trials = [judged(trial) for trial in self.trials]
 
     def run(self, keep_seconds: float) -> str:
         """Try settings until the search is over, leaving `keep_seconds` of the budget; return why it ended."""
-        since_best = 0
         while True:
-            if self._run.request.most_trials is not None and len(self.trials) >= self._run.request.most_trials:
+            if len(self.trials) >= self._most_trials:
                 return f"{len(self.trials)} trials were asked for"
-            if self._run.clock.left - keep_seconds < self._typical_trial_seconds():
+            suggestion = self._strategy.suggest()
+            if suggestion is None:
+                if not self._strategy.untried_left:
+                    return "every setting of the search space was tried"
+                return "no trial promises to save more time than it takes"
+            if self._clock.left - keep_seconds < suggestion.cost_seconds:
                 return "the rest of the budget is needed for the proof"
-            if since_best >= _PATIENCE:
-                return f"{_PATIENCE} trials in a row found nothing better"
-            settings = self._strategy.suggest()
-            if settings is None:
-                return "every setting of the search space was tried"
-            best_before = self.best
-            trial = self._try(len(self.trials) + 1, settings, keep_seconds)
-            self.trials.append(trial)
-            self._run.folder.add_trial(trial)
-            self._strategy.learn(trial, self._yardstick.total_seconds)
-            self._run.tell(TrialFinished(trial=trial, best=self.best))
-            since_best = since_best + 1 if self.best is best_before else 0
+            mean, deviation = self._strategy.expects(suggestion.settings)
+            trial = self._try(suggestion.settings, suggestion.again, keep_seconds)
+            if trial.comparison is None or suggestion.again:
+                continue
+            if math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation:
+                # Too good to be believed: another process must show it too before anything is built on it.
+                self._try(suggestion.settings, True, keep_seconds)
 
-    def _typical_trial_seconds(self) -> float:
-        """Return about how long the next trial takes, a check of its metric not included: most need none."""
-        measured = [trial.outcome for trial in self.trials if isinstance(trial.outcome, Measurement)]
-        if not measured:
-            return 2 * self._yardstick.overhead_seconds
-        return statistics.median(
-            outcome.startup_seconds
-            + sum(outcome.warmup_step_seconds)
-            # Its turns, and as many of the baseline beside it.
-            + 2 * sum(sum(turn.step_seconds) for turn in outcome.turns)
-            for outcome in measured
-        )
+    def _try(self, settings: Settings, again: bool, keep_seconds: float) -> Trial:
+        number = len(self.trials) + 1
+        self._tell(TrialStarted(number=number, settings=settings))
+        before = self._clock.spent
+        timeout_seconds = max(1.0, self._clock.left - keep_seconds)
+        reading = self._gauge.measure(settings, f"trial-{number:04d}", self._enough_for(settings), timeout_seconds)
+        if isinstance(reading, Failure):
+            trial = Trial(number, settings, reading, self._clock.spent - before, again=again)
+            self._strategy.learn(trial)
+        else:
+            comparison = compare_in_process(reading.pairs, reading.trusted)
+            trial = Trial(
+                number=number,
+                settings=settings,
+                outcome=reading.measurement,
+                spent_seconds=self._clock.spent - before,
+                comparison=comparison,
+                step_seconds=self._economy.step_seconds / comparison.speedup,
+                own_turns=reading.own_turns,
+                again=again,
+            )
+            self._strategy.learn(trial)
+            compile_seconds = self._strategy.compile_seconds(settings)
+            total_seconds = self._economy.total_seconds(math.log(comparison.speedup), compile_seconds)
+            trial = msgspec.structs.replace(trial, total_seconds=float(total_seconds))
+        self.trials.append(trial)
+        self._keep(trial)
+        self._tell(TrialFinished(trial=trial, best=self.best))
+        return trial
 
-    def _try(self, number: int, settings: Settings, keep_seconds: float) -> Trial:
-        self._run.tell(TrialStarted(number=number, settings=settings))
-        start = time.perf_counter()
-        trial = self._measure(number, settings, max(1.0, self._run.clock.left - keep_seconds))
-        if trial.total_seconds is not None:
-            trial = self._judge(trial, keep_seconds)
-        return msgspec.structs.replace(trial, spent_seconds=time.perf_counter() - start)
+    def _enough_for(self, settings: Settings) -> Enough:
+        """Return the rule by which a trial of these settings ends.
 
-    def _measure(self, number: int, settings: Settings, timeout_seconds: float) -> Trial:
-        deadline = time.perf_counter() + timeout_seconds
-        candidate = self._run.runner.start_measuring(settings, f"trial-{number:04d}", timeout_seconds)
-        if isinstance(candidate, Failure):
-            return Trial(number=number, settings=settings, outcome=candidate, spent_seconds=0.0)
-        try:
-            failure = self._take_turns(candidate, deadline)
-        finally:
-            candidate.close()
-        if failure is not None:
-            return Trial(number=number, settings=settings, outcome=failure, spent_seconds=0.0)
-        outcome = candidate.measurement
-        comparison = self._compare(candidate)
-        return Trial(
-            number=number,
-            settings=settings,
-            outcome=outcome,
-            spent_seconds=0.0,
-            comparison=comparison,
-            step_seconds=self._yardstick.step_seconds / comparison.speedup,
-            total_seconds=self._yardstick.projected_total(outcome.compile_seconds, comparison.speedup),
-        )
+        It ends when it is clear that the settings are not the best, judged by an interval that holds at every look;
+        when more turns could not make the reading better, because the process's luck is larger; or at the latest
+        after `MOST_TURNS`.
+        """
+        ranked = self._strategy.ranked()
+        best_total = min([self._economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
+        needed = self._economy.log_speedup_for(best_total, self._strategy.compile_seconds(settings))
 
-    def _take_turns(self, candidate: Measuring, deadline: float) -> Failure | None:
-        """Give candidate and baseline turns until the comparison is clear enough; return what failed."""
-        yardstick = self._yardstick
-        yardstick.measuring.turns.clear()
-        while len(candidate.turns) < _MOST_TURNS:
-            left = deadline - time.perf_counter()
-            if candidate.turns and left < 4 * yardstick.turn_seconds:
-                break
-            pair = (yardstick.measuring, candidate)
-            if failed := alternate_turns(pair, 2, yardstick.turn_seconds, max(left, 1.0)):
-                who, failure = failed
-                if who is yardstick.measuring:
-                    yardstick.revive()
-                return failure
-            if len(candidate.turns) >= _LEAST_TURNS and self._is_hopeless(self._compare(candidate)):
-                break
-        return None
+        def enough(pairs: Sequence[Pair]) -> bool:
+            if len(pairs) >= MOST_TURNS:
+                return True
+            logs = log_ratios(pairs)
+            own_deviation = turns_deviation(logs)
+            radius = normal_radius(len(logs), own_deviation * math.sqrt(len(logs)), _EVER_WRONG)
+            hopeless = middle(logs) + radius + PROCESS_DEVIATION < needed
+            return hopeless or own_deviation < _CLEAR
 
-    def _compare(self, candidate: Measuring) -> Comparison:
-        steps_per_epoch = self._yardstick.facts.steps_per_epoch
-        own = step_seconds_of_turns(self._yardstick.measuring.turns, steps_per_epoch)
-        other = step_seconds_of_turns(candidate.turns, steps_per_epoch)
-        return compare([list(zip(own, other, strict=True))])
-
-    def _is_hopeless(self, comparison: Comparison) -> bool:
-        best = self.best.comparison.speedup if self.best and self.best.comparison else 1.0
-        return comparison.high < _HOPELESS * best
-
-    def _judge(self, trial: Trial, keep_seconds: float) -> Trial:
-        """Check the metric of settings that may change it, if they are fast enough to matter."""
-        accuracy = self._checks.known(trial.settings)
-        best_seconds = self.best.total_seconds if self.best and self.best.total_seconds else None
-        to_beat = (best_seconds or self._yardstick.total_seconds) / (1 + NOISE_THRESHOLD)
-        assert trial.total_seconds is not None
-        if accuracy is None:
-            if is_exact(trial.settings, self._yardstick.settings) or trial.total_seconds > to_beat:
-                return trial
-            change = describe_change(trial.settings, self._yardstick.settings)
-            self._run.tell(StageStarted(stage="accuracy", detail=f"does the metric survive {change}?"))
-            answer = self._checks.check(trial.settings, keep_seconds)
-            if isinstance(answer, Failure):
-                self._run.tell(Note(text=f"the metric could not be checked: {answer.message}"))
-                return msgspec.structs.replace(trial, feasible=False)
-            accuracy = answer
-            feasible = violation(accuracy, self._run.request.constraint) <= 0
-            self._run.tell(AccuracyChecked(settings=trial.settings, accuracy=accuracy, feasible=feasible))
-            self._run.tell(StageStarted(stage="search", detail="going on"))
-        feasible = violation(accuracy, self._run.request.constraint) <= 0
-        return msgspec.structs.replace(trial, accuracy=accuracy, feasible=feasible)
+        return enough

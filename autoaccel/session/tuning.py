@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autoaccel.advise.bounds import bound_of_run
 from autoaccel.advise.candidates import first_candidates
+from autoaccel.advise.effects import effect_deviations
 from autoaccel.advise.findings import advise
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
 from autoaccel.records.machine import Machine, fingerprint_difference
-from autoaccel.records.profile import Profile
+from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
 from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Profiled, TakeProfile
 from autoaccel.report.html import render_report
-from autoaccel.search.strategy import Strategy
-from autoaccel.session.accuracy import AccuracyChecks, accuracy_steps
+from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.clock import Clock
-from autoaccel.session.ending import keep_own, make_recipe, nothing_to_win, prove_best
-from autoaccel.session.proof import MOST_ROUNDS, round_seconds
+from autoaccel.session.ending import (
+    Ending,
+    keep_own,
+    make_recipe,
+    nothing_better,
+    nothing_to_win,
+    proven,
+    too_disturbed,
+    why_not,
+)
+from autoaccel.session.proof import MOST_CONTENDERS, Prover, metric_steps, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder, RunState
 from autoaccel.session.searching import Search
 from autoaccel.session.workers import describe_workload, probe_machine, workload_error
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import Place, baseline_settings, default_settings
+from autoaccel.space.knobs import Place, baseline_settings, default_settings, is_exact
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
+from autoaccel.statistics.disturbance import TOO_DISTURBED
 
 LEAST_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
@@ -75,7 +88,10 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         space = narrow(space, own, findings, 1 + NOISE_THRESHOLD)
         for name, reason in space.closed.items():
             run.tell(Note(f"{name} is not searched: {reason}"))
-        steps = earlier.accuracy_steps if earlier else accuracy_steps(facts, request, yardstick.step_seconds)
+        affordable = metric_steps(
+            facts.planned_steps, request.metric_repeats, request.budget_seconds, yardstick.step_seconds
+        )
+        steps = earlier.metric_steps if earlier else affordable
         folder.save_state(
             RunState(
                 "autoaccel/run/1", request, machine, facts, own, yardstick.measurement, profile, findings, space, steps
@@ -83,20 +99,61 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         )
 
         run.tell(StageStarted("search", f"{space.size} combinations of {len(space.open)} knobs"))
-        checks = AccuracyChecks(run, facts, own, steps)
-        strategy = Strategy(space, own, first_candidates(space, own, findings), request.constraint, request.seed)
-        search = Search(run, yardstick, checks, strategy)
+        search = _start_search(run, yardstick, space, findings)
         search.take_over(trials)
-        for_proof = (MOST_ROUNDS + 2) * round_seconds(yardstick.overhead_seconds, yardstick.turn_seconds)
-        ended = search.run(keep_seconds=min(_PROOF_SHARE * request.budget_seconds, for_proof))
-        yardstick.measuring.close()
-
-        run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
-        ending = prove_best(run, yardstick, checks, search.trials)
+        ending, ended = _search_and_prove(run, yardstick, search, steps)
         recipe = make_recipe(run, machine, yardstick, ending, search.trials, space.name, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
         folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed))
         return recipe
+
+
+def _start_search(run: Run, yardstick: Yardstick, space: SearchSpace, findings: Sequence[Finding]) -> Search:
+    own, request = yardstick.settings, run.request
+    economy = Economy(
+        runs=request.runs,
+        planned_steps=yardstick.facts.planned_steps,
+        step_seconds=yardstick.step_seconds,
+        startup_seconds=yardstick.measurement.startup_seconds,
+        compile_seconds=yardstick.measurement.compile_seconds,
+        trial_seconds=yardstick.trial_seconds,
+    )
+    candidates = first_candidates(space, own, findings)
+    strategy = Strategy(space, own, candidates, effect_deviations(space.open, findings), economy, request.seed)
+    return Search(yardstick, own, strategy, economy, run.clock, run.folder.add_trial, run.tell, request.most_trials)
+
+
+def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int) -> tuple[Ending, str]:
+    """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why."""
+    own = yardstick.settings
+    prover = Prover(run, yardstick.facts, own, yardstick.turn_seconds, yardstick.usual_seconds)
+    for_proof = proof_seconds(steps, run.request.metric_repeats, yardstick.step_seconds, yardstick.trial_seconds)
+    keep_seconds = min(_PROOF_SHARE * run.request.budget_seconds, for_proof)
+    refused = ""
+    for contender in range(1, MOST_CONTENDERS + 1):
+        ended = search.run(keep_seconds)
+        best = search.best
+        if best is None:
+            break
+        yardstick.rest()  # whose memory the proof may need
+        run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
+        exact = is_exact(best.settings, own)
+        least_speedup = search.least_speedup(best.settings)
+        proof = prover.prove(best.settings, contender, None if exact else steps, least_speedup)
+        if proof.outcome == "proven":
+            search.judge(best.settings, proof.accuracy, "holds")
+            run.folder.save_trials(search.trials)
+            return proven(proof, best.settings, own, search.compile_seconds(best.settings)), ended
+        refused = why_not(proof, best.settings, own, len(search.trials))
+        search.judge(best.settings, proof.accuracy, "drops" if proof.outcome == "metric drops" else "slower")
+        run.folder.save_trials(search.trials)
+        if proof.outcome == "incomplete":
+            break
+        run.tell(Note(refused.replace("Your own settings stay: ", "")))
+        run.tell(StageStarted("search", "going on without it"))
+    if max(yardstick.disturbed_share, prover.disturbed_share) > TOO_DISTURBED:
+        return keep_own(yardstick, too_disturbed(max(yardstick.disturbed_share, prover.disturbed_share))), ended
+    return keep_own(yardstick, refused or nothing_better(search.trials)), ended
 
 
 def _check_resumable(earlier: RunState | None, request: Request, machine: Machine) -> None:

@@ -12,7 +12,7 @@ from autoaccel.launch.runner import Measuring, Runner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Describe, Described, Failure, Measure, Probe, Probed, Train, TrainResult
+from autoaccel.records.trial import Describe, Described, Failure, Measure, Probe, Probed
 from autoaccel.records.workload import TrainingFacts, Workload
 
 PROBE_SECONDS = 120.0
@@ -63,37 +63,19 @@ def turn_seconds_for(step_seconds: float) -> float:
 
 
 def start_together(
-    runner: Runner, settings: Sequence[Settings], names: Sequence[str], timeout_seconds: float
+    runner: Runner,
+    task: Measure,
+    settings: Sequence[Settings],
+    names: Sequence[str],
+    timeout_seconds: float,
+    fresh: bool,
 ) -> list[Measuring | Failure]:
     """Start a worker for each settings at once; all are warmed up and paused, or have failed.
 
     Starting side by side costs less time; the turns that are compared come later, one at a time.
     """
-    workers = [runner.start(Measure(), chosen, name) for chosen, name in zip(settings, names, strict=True)]
+    workers = [runner.start(task, chosen, name, fresh) for chosen, name in zip(settings, names, strict=True)]
     return [
         runner.await_measuring(worker, chosen, timeout_seconds)
         for worker, chosen in zip(workers, settings, strict=True)
     ]
-
-
-def alternate_turns(
-    pair: tuple[Measuring, Measuring], turns: int, seconds: float, timeout_seconds: float
-) -> tuple[Measuring, Failure] | None:
-    """Give both workers this many turns; return who failed and how.
-
-    Who begins changes each time, so that a drift of the machine favours neither.
-    """
-    for number in range(turns):
-        for worker in pair if number % 2 == 0 else pair[::-1]:
-            turn = worker.take_turn(seconds, timeout_seconds)
-            if isinstance(turn, Failure):
-                return worker, turn
-    return None
-
-
-def train(
-    runner: Runner, settings: Settings, name: str, repeats: int, steps: int, timeout_seconds: float
-) -> TrainResult | Failure:
-    """Train from seeds 0, 1, ... for some steps each; return the metrics."""
-    task = Train(seeds=tuple(range(repeats)), steps=steps)
-    return runner.ask(task, settings, name, TrainResult, timeout_seconds)

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import statistics
+import time
+from typing import NamedTuple
+
 from autoaccel.launch.runner import Measuring
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measurement
+from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.run import Run
+from autoaccel.session.turns import Enough, TurnFailed, take_turns
 from autoaccel.session.workers import turn_seconds_for, workload_error
-from autoaccel.statistics.steps import settled_step_seconds
+from autoaccel.statistics.comparison import Pair
+from autoaccel.statistics.disturbance import usual_seconds
+from autoaccel.statistics.steps import step_seconds_of_turns
 
 _TURNS_ALONE = 6
+
+
+class Reading(NamedTuple):
+    """One process in turns with the baseline's."""
+
+    measurement: Measurement
+    own_turns: tuple[Turn, ...]
+    pairs: list[Pair]  # step seconds of the turns that count
+    trusted: bool  # enough turns were undisturbed
 
 
 class Yardstick:
     """The user's own training in a process that is paused except for its turns.
 
-    Every trial is measured in turns with it, so that both meet the same disturbances of the machine.
+    Every trial is measured in turns with it, so that both meet the same disturbances of the machine. Its own times
+    tell which turns were disturbed so much that they say nothing.
     """
 
     def __init__(self, run: Run, facts: TrainingFacts, settings: Settings) -> None:
@@ -29,12 +46,18 @@ class Yardstick:
         self._run = run
         self.settings = settings
         self.facts = facts
-        self.measuring = self._start()
-        self.turn_seconds = turn_seconds_for(self.measuring.warm_step_seconds)
+        self._own_seconds: list[float] = []  # of every turn it ever took
+        self._disturbed = 0
+        self._rests = False
+        self._measuring = self._start()
+        self.turn_seconds = turn_seconds_for(self._measuring.warm_step_seconds)
+        # Ready once more, then about as many turns as it takes to tell, of both.
+        self.trial_seconds = self._measuring.ready_seconds + 16 * 1.3 * self.turn_seconds
         for _ in range(_TURNS_ALONE):
             self._take_turn()
-        self.measurement: Measurement = self.measuring.measurement
-        self.step_seconds = settled_step_seconds(self.measurement.turns, facts.steps_per_epoch)
+        self.measurement: Measurement = self._measuring.measurement
+        self._own_seconds.extend(step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch))
+        self.step_seconds = statistics.median(self._own_seconds)
 
     @property
     def overhead_seconds(self) -> float:
@@ -46,18 +69,54 @@ class Yardstick:
         """Projected time of the whole planned run under the user's own settings."""
         return self.overhead_seconds + self.facts.planned_steps * self.step_seconds
 
-    def projected_total(self, compile_seconds: float, speedup: float) -> float:
-        """Return the projected time of the whole planned run for settings with this speed-up.
+    @property
+    def usual_seconds(self) -> float:
+        """What its step takes while nothing disturbs it."""
+        return usual_seconds(self._own_seconds)
 
-        The start-up is the baseline's: that of two processes differs by chance, not by their settings.
+    @property
+    def disturbed_share(self) -> float:
+        """Share of its turns that were disturbed."""
+        return self._disturbed / len(self._own_seconds)
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        """Measure settings in a process of their own.
+
+        Args:
+            settings: What to measure.
+            name: Of its log.
+            enough: When to end.
+            timeout_seconds: For all.
         """
-        steps_seconds = self.facts.planned_steps * self.step_seconds / speedup
-        return self.measurement.startup_seconds + compile_seconds + steps_seconds
+        deadline = time.perf_counter() + timeout_seconds
+        candidate = self._run.runner.start_measuring(settings, name, timeout_seconds)
+        if isinstance(candidate, Failure):
+            return candidate
+        if self._rests:
+            self._measuring = self._start()
+            self._rests = False
+        self._measuring.turns.clear()
+        left = deadline - time.perf_counter()
+        steps_per_epoch = self.facts.steps_per_epoch
+        try:
+            turns = take_turns(
+                self._measuring, candidate, self.turn_seconds, steps_per_epoch, self._own_seconds, enough, left
+            )
+        finally:
+            candidate.close()
+        if isinstance(turns, TurnFailed):
+            if turns.who is self._measuring:
+                # It died, most often beside a trial that took its memory.
+                self.rest()
+            return turns.failure
+        self._own_seconds.extend(turns.own_seconds)
+        self._disturbed += turns.disturbed
+        return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
 
-    def revive(self) -> None:
-        """Start the process again after it died, most often beside a trial that took its memory."""
-        self.measuring.close()
-        self.measuring = self._start()
+    def rest(self) -> None:
+        """End its process until the next trial."""
+        self._measuring.close()
+        self._rests = True
 
     def _start(self) -> Measuring:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
@@ -68,6 +127,6 @@ class Yardstick:
 
     def _take_turn(self) -> None:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
-        turn = self.measuring.take_turn(self.turn_seconds, timeout)
+        turn = self._measuring.take_turn(self.turn_seconds, timeout)
         if isinstance(turn, Failure):
             raise workload_error(turn, self._run.request.workload, "under your own settings")

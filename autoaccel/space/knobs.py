@@ -320,6 +320,11 @@ def modules_of(settings: Mapping[str, Value]) -> tuple[str, ...]:
     )
 
 
+def must_compile(settings: Mapping[str, Value]) -> bool:
+    """Whether the first steps under these settings wait for a compiler."""
+    return any(name.startswith("compile.") and value != "off" for name, value in settings.items())
+
+
 def compiled_part(settings: Mapping[str, Value]) -> Settings:
     """Return the settings that the compiled model depends on: all but those of its data and its optimizer."""
     return {name: value for name, value in settings.items() if KNOBS[name].stage not in ("data", "optimizer")}

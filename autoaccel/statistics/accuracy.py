@@ -13,6 +13,8 @@ from autoaccel.statistics.student import t_quantile
 
 BOUND_CONFIDENCE = 0.95
 
+MetricStatus = Literal["holds", "drops", "open"]
+
 
 def compare_metric(
     metric: str,
@@ -21,8 +23,9 @@ def compare_metric(
     recipe_runs: Sequence[float],
     share: float,
     constraint: Constraint,
+    confidence: float = BOUND_CONFIDENCE,
 ) -> Accuracy:
-    """Return how much worse the metric gets, run by run from the same seed, with a one-sided 95 % t bound.
+    """Return how much worse the metric gets, run by run from the same seed, with a one-sided t bound.
 
     The drop is in the constraint's unit: a share of the baseline's mean if it is relative.
 
@@ -37,7 +40,7 @@ def compare_metric(
     unit = abs(baseline) if constraint.relative and baseline else 1.0
     drops = [sign * (own - other) / unit for own, other in zip(baseline_runs, recipe_runs, strict=True)]
     drop = statistics.fmean(drops)
-    drop_high = drop + t_quantile(BOUND_CONFIDENCE, count - 1) * statistics.stdev(drops) / math.sqrt(count)
+    drop_high = drop + t_quantile(confidence, count - 1) * statistics.stdev(drops) / math.sqrt(count)
     return Accuracy(
         metric=metric,
         direction=direction,
@@ -52,6 +55,22 @@ def compare_metric(
     )
 
 
-def violation(accuracy: Accuracy, constraint: Constraint) -> float:
-    """Return by how much the drop's upper bound exceeds what is allowed; the constraint holds if <= 0."""
-    return accuracy.drop_high - constraint.max_drop
+def confidence_of_look(look: int, error: float = 1 - BOUND_CONFIDENCE) -> float:
+    """Return the confidence of the bound at the n-th look, from 1, so that all looks together err with `error`.
+
+    Halves, the first look the largest: an error-spending function (Lan and DeMets, Biometrika 1983).
+    """
+    return 1 - error * 0.5**look
+
+
+def metric_status(accuracy: Accuracy | None, constraint: Constraint, most_repeats: int) -> MetricStatus:
+    """Return whether the metric keeps the constraint, breaks it, or more runs could tell.
+
+    After `most_repeats` runs what may break it counts as breaking it.
+    """
+    if accuracy is None:
+        return "open"
+    if accuracy.drop_high <= constraint.max_drop:
+        return "holds"
+    drop_low = 2 * accuracy.drop - accuracy.drop_high
+    return "drops" if drop_low > constraint.max_drop or accuracy.repeats >= most_repeats else "open"

@@ -3,70 +3,107 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from statistics import NormalDist
 
-import numpy as np
-
 from autoaccel.records.trial import Comparison, Verdict
-from autoaccel.statistics.student import t_quantile
+from autoaccel.statistics.sequences import t_radius
 
 NOISE_THRESHOLD = 0.02
 """A speed-up must clear 1 by this much with its whole interval, as in criterion.rs: less is not worth a setting."""
 
 CONFIDENCE = 0.95
-_RESAMPLES = 2000
-_SEED = 20100  # of the bootstrap: the same times give the same interval
+
+PROCESS_DEVIATION = 0.04
+"""Standard deviation of the log ratio from one pair of processes to the next, turns aside: 0.02 to 0.05 on shared
+machines (benchmarks/results/README.md). Used where one process must do; a proof measures its own."""
+
+_DISTURBED_DEVIATION = 0.4
+"""The same for a process measured while others used the cores: they take from two threads what they leave to one."""
 
 Pair = tuple[float, float]
 """Step seconds of the baseline and of the candidate, taken in turns right after one another."""
 
 
-def compare(processes: Sequence[Sequence[Pair]], confidence: float = CONFIDENCE) -> Comparison:
-    """Return what pairs of processes say about a candidate's speed-up over the baseline.
+def log_ratios(turns: Sequence[Pair]) -> list[float]:
+    """Return the logarithm of the speed-up that each turn shows."""
+    return [math.log(baseline / candidate) for baseline, candidate in turns]
 
-    Both levels of noise count: turns within a pair of processes, and pairs of processes (Kalibera and Jones, ISMM
-    2013). Within a pair the median of the turns' ratios, over pairs the geometric mean; the interval is a two-level
-    percentile bootstrap on the log ratio. With few pairs such an interval is too narrow; its distance from the
-    estimate is widened by t(n - 1) / z * sqrt(n / (n - 1)), the correction behind the expanded percentile interval
-    (Hesterberg, The American Statistician 2015). With one pair only turns are resampled: such an interval
-    ranks candidates, it proves nothing.
+
+def middle(values: Sequence[float]) -> float:
+    """Return the Hodges-Lehmann estimate of the middle: the median of the means of all pairs of values.
+
+    Nearly as exact as the mean for normal values, where the median wastes a third of them, and nearly as deaf to a
+    few disturbed ones as the median (Hodges and Lehmann, Annals of Mathematical Statistics 1963).
+    """
+    return statistics.median((one + other) / 2 for i, one in enumerate(values) for other in values[i:])
+
+
+def turns_deviation(logs: Sequence[float]) -> float:
+    """Return the standard deviation of the middle over turns of a process, its own luck aside.
+
+    By the median absolute deviation: a few disturbed turns must not make a reading worthless.
+    """
+    if len(logs) < 2:
+        return math.inf
+    center = statistics.median(logs)
+    spread = 1.4826 * statistics.median(abs(value - center) for value in logs)
+    return spread / math.sqrt(len(logs))
+
+
+def compare_in_process(turns: Sequence[Pair], trusted: bool = True, confidence: float = CONFIDENCE) -> Comparison:
+    """Return what one candidate process shows: enough to rank candidates, nothing to claim.
+
+    The interval takes the luck of a process as known, `PROCESS_DEVIATION`.
+
+    Args:
+        turns: At least two.
+        trusted: Whether the machine was left alone meanwhile; if not, contention may have slowed one side more.
+        confidence: Two-sided.
+
+    Raises:
+        ValueError: If there are fewer than two turns.
+    """
+    if len(turns) < 2:
+        raise ValueError(f"at least two turns must be given, but got {len(turns)}")
+    logs = log_ratios(turns)
+    luck = PROCESS_DEVIATION if trusted else _DISTURBED_DEVIATION
+    radius = NormalDist().inv_cdf((1 + confidence) / 2) * math.hypot(luck, turns_deviation(logs))
+    return _comparison(middle(logs), radius, confidence, 1, len(turns))
+
+
+def compare(processes: Sequence[Sequence[Pair]], confidence: float = CONFIDENCE) -> Comparison:
+    """Return what pairs of fresh processes say about a candidate's speed-up over the baseline.
+
+    Within a pair the middle of the turns' ratios, over pairs the geometric mean. The pair is the unit of repetition
+    (Kalibera and Jones, ISMM 2013): its luck is larger than what more turns could average out. The interval is
+    anytime-valid (`t_radius`), so that one may look after every pair and stop when it says enough.
 
     Args:
         processes: For each pair of fresh processes its turns, at least one.
         confidence: Two-sided.
 
     Raises:
-        ValueError: If there is no pair, or one without turns.
+        ValueError: If there are fewer than three pairs, or one has no turns.
     """
-    if not processes or not all(processes):
-        raise ValueError("every pair of processes must have at least one turn")
-    logs = [np.log([baseline / candidate for baseline, candidate in turns]) for turns in processes]
-    estimate = float(np.mean([np.median(turns) for turns in logs]))
-    generator = np.random.default_rng(_SEED)
-    # One row per resample: medians of resampled turns for every pair, then pairs drawn among them.
-    medians = np.stack(
-        [np.median(turns[generator.integers(len(turns), size=(_RESAMPLES, len(turns)))], axis=1) for turns in logs],
-        axis=1,
-    )
-    count = len(logs)
-    drawn = generator.integers(count, size=(_RESAMPLES, count))
-    means = np.take_along_axis(medians, drawn, axis=1).mean(axis=1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    widen = 1.0
-    if count > 1:
-        widen = t_quantile(1 - tail, count - 1) / NormalDist().inv_cdf(1 - tail) * math.sqrt(count / (count - 1))
-    low = math.exp(estimate + widen * (min(float(low), estimate) - estimate))
-    high = math.exp(estimate + widen * (max(float(high), estimate) - estimate))
+    if len(processes) < 3 or not all(processes):
+        raise ValueError("at least three pairs of processes must be given, each with at least one turn")
+    logs = [middle(log_ratios(turns)) for turns in processes]
+    radius = t_radius(logs, 1 - confidence)
+    return _comparison(statistics.fmean(logs), radius, confidence, len(logs), sum(map(len, processes)))
+
+
+def _comparison(estimate: float, radius: float, confidence: float, pairs: int, turns: int) -> Comparison:
+    low, high = math.exp(estimate - radius), math.exp(min(estimate + radius, 700.0))
     return Comparison(
         speedup=math.exp(estimate),
         low=low,
         high=high,
         verdict=verdict_of(low, high),
         confidence=confidence,
-        process_pairs=count,
-        turns=sum(len(turns) for turns in processes),
+        process_pairs=pairs,
+        turns=turns,
     )
 
 

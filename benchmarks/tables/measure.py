@@ -1,6 +1,6 @@
 """Measure a table: every setting of a space, in rounds of random order, each visit in turns with the baseline.
 
-    python benchmarks/tables/measure.py NAME [--rounds 3] [--more 5]
+    python benchmarks/tables/measure.py NAME [--rounds 3] [--more 4]
 
 After `--rounds` rounds over all settings come `--more` over the better third, because there the differences that
 matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Each round has a baseline
@@ -11,6 +11,7 @@ autoaccel-runs/tables/NAME.jsonl, and in the end everything in benchmarks/result
 from __future__ import annotations
 
 import argparse
+import collections
 import itertools
 import math
 import random
@@ -28,24 +29,29 @@ from autoaccel.records.base import encode
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, Profiled, TakeProfile, Turn
-from autoaccel.session.workers import alternate_turns, describe_workload, probe_machine, turn_seconds_for
+from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, baseline_settings, compiled_part, default_settings
 from autoaccel.space.search_space import load_space
+from autoaccel.statistics.steps import step_seconds_of_turns
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "autoaccel-runs" / "tables"
 WORKLOADS = {
-    "digits_cnn": "examples/digits_cnn.py",
-    "small_resnet": "benchmarks/workloads/small_resnet.py",
-    "wide_mlp": "benchmarks/workloads/wide_mlp.py",
-    "image_pipeline": "examples/image_pipeline.py",
-    "char_gpt": "examples/char_gpt.py",
-    "tabular_mlp": "examples/tabular_mlp.py",
+    "digits_cnn": ("examples/digits_cnn.py", "fewer-workers.toml"),
+    "small_resnet": ("benchmarks/workloads/small_resnet.py", "fewer-workers.toml"),
+    "wide_mlp": ("benchmarks/workloads/wide_mlp.py", "all.toml"),
+    "image_pipeline": ("examples/image_pipeline.py", "all.toml"),
+    "char_gpt": ("examples/char_gpt.py", "all.toml"),
+    "tabular_mlp": ("examples/tabular_mlp.py", "all.toml"),
 }
+"""Name -> file, search space."""
+
 TURNS = 6  # of each side in a visit
 PROFILE_SECONDS = 2.0
 TIMEOUT_SECONDS = 300.0
+MOST_TRIES = 3
 BETTER_SHARE = 1 / 3
 
 
@@ -87,7 +93,7 @@ def make_head(runner: Runner, name: str) -> TableHead:
     place = Place(machine, facts)
     runner.defaults = default_settings(place)
     own = baseline_settings(place)
-    space = load_space(str(Path(__file__).with_name("space.toml")), place, own)
+    space = load_space(str(Path(__file__).with_name(WORKLOADS[name][1])), place, own)
     baseline = start_baseline(runner, own, 0)
     turn_seconds = turn_seconds_for(baseline.warm_step_seconds)
     for _ in range(TURNS):
@@ -103,7 +109,7 @@ def make_head(runner: Runner, name: str) -> TableHead:
         machine=machine,
         facts=facts,
         own=own,
-        space=msgspec.structs.replace(space, name="benchmark tables"),
+        space=msgspec.structs.replace(space, name=WORKLOADS[name][1]),
         profile=profiled.profile,
         findings=tuple(advise(profiled.profile, machine)),
         baseline=rounded_measurement(baseline.measurement),
@@ -113,18 +119,34 @@ def make_head(runner: Runner, name: str) -> TableHead:
     )
 
 
-def visit(runner: Runner, baseline: Measuring, head: TableHead, number: int, settings: Settings, cold: bool) -> Visit:
-    """Measure some settings once."""
+def visit(
+    runner: Runner,
+    baseline: Measuring,
+    usual: list[float],
+    head: TableHead,
+    number: int,
+    settings: Settings,
+    cold: bool,
+) -> Visit:
+    """Measure some settings once; `usual` are the baseline's step seconds so far, and grow."""
     start = time.perf_counter()
     baseline.turns.clear()
+    trusted = True
     candidate = runner.start_measuring(settings, "visit", TIMEOUT_SECONDS)
     outcome: Measurement | Failure
     if isinstance(candidate, Failure):
         outcome = candidate
     else:
-        failed = alternate_turns((baseline, candidate), TURNS, head.turn_seconds, TIMEOUT_SECONDS)
+        steps_per_epoch = head.facts.steps_per_epoch
+        turns = take_turns(
+            baseline, candidate, head.turn_seconds, steps_per_epoch, usual, lambda pairs: len(pairs) >= TURNS, math.inf
+        )
         candidate.close()
-        outcome = failed[1] if failed else rounded_measurement(candidate.measurement)
+        if isinstance(turns, TurnFailed):
+            outcome = turns.failure
+        else:
+            outcome, trusted = rounded_measurement(candidate.measurement), turns.trusted
+            usual.extend(turns.own_seconds)
     return Visit(
         round=number,
         settings=settings,
@@ -132,6 +154,7 @@ def visit(runner: Runner, baseline: Measuring, head: TableHead, number: int, set
         own_turns=tuple(map(rounded, baseline.turns)),
         spent_seconds=round(time.perf_counter() - start, 3),
         cold=cold,
+        trusted=trusted,
     )
 
 
@@ -161,7 +184,7 @@ def measure(name: str, rounds: int, more: int) -> None:
     folder = RUNS / name
     folder.mkdir(parents=True, exist_ok=True)
     path = RUNS / f"{name}.jsonl"
-    with Runner(folder, find_workload(str(ROOT / WORKLOADS[name]))) as runner:
+    with Runner(folder, find_workload(str(ROOT / WORKLOADS[name][0]))) as runner:
         fresh_head = make_head(runner, name)  # also after an interruption: it warms the runner up
         if not path.exists():
             path.write_bytes(encode(fresh_head) + b"\n")
@@ -171,20 +194,25 @@ def measure(name: str, rounds: int, more: int) -> None:
         compiled = {settings_key(compiled_part(found.settings)) for found in visits}
         for number in range(1, rounds + more + 1):
             wanted = everything if number <= rounds else better_third([v for v in visits if v.round <= rounds])
-            done = {settings_key(found.settings) for found in visits if found.round == number}
+            done = {settings_key(found.settings) for found in visits if found.round == number and found.trusted}
             order = [settings for settings in wanted if settings_key(settings) not in done]
             random.Random(f"{name} {number}").shuffle(order)
             if not order:
                 continue
             baseline = start_baseline(runner, head.own, number)
+            usual = list(step_seconds_of_turns(head.baseline.turns, head.facts.steps_per_epoch))
+            tries: collections.Counter[str] = collections.Counter()
             for index, settings in enumerate(order, start=1):
                 part = settings_key(compiled_part(settings))
                 cold = settings["compile.mode"] != "off" and part not in compiled
                 compiled.add(part)
-                found = visit(runner, baseline, head, number, settings, cold)
+                found = visit(runner, baseline, usual, head, number, settings, cold)
                 visits.append(found)
                 with path.open("ab") as file:
                     file.write(encode(found) + b"\n")
+                tries[settings_key(settings)] += 1
+                if not found.trusted and tries[settings_key(settings)] < MOST_TRIES:
+                    order.append(settings)  # disturbed from beginning to end: once more, later
                 words = found.outcome.message if isinstance(found.outcome, Failure) else f"{middle_ratio(found):.3f}x"
                 change = describe_change(settings, head.own) or "baseline"
                 print(
@@ -200,7 +228,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*WORKLOADS, []], default=[])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--more", type=int, default=5)
+    parser.add_argument("--more", type=int, default=4)
     arguments = parser.parse_args()
     for chosen in arguments.names or WORKLOADS:
         measure(chosen, arguments.rounds, arguments.more)

@@ -48,6 +48,7 @@ class Visit(Record, frozen=True):
     own_turns: tuple[Turn, ...]
     spent_seconds: float
     cold: bool  # it compiled what no process before it had compiled
+    trusted: bool = True  # enough of its turns were undisturbed
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,12 @@ class SmallResNet(nn.Module):
         self.stem = nn.Conv2d(3, 32, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(32)
         self.blocks = nn.Sequential(
-            Block(32, 32, 1), Block(32, 32, 1), Block(32, 64, 2), Block(64, 64, 1), Block(64, 128, 2), Block(128, 128, 1)
+            Block(32, 32, 1),
+            Block(32, 32, 1),
+            Block(32, 64, 2),
+            Block(64, 64, 1),
+            Block(64, 128, 2),
+            Block(128, 128, 1),
         )
         self.head = nn.Linear(128, 10)
 

@@ -1,0 +1,106 @@
+"""What the trials so far say about settings that were not tried: a Gaussian process over log speed-ups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+
+_JOINT = 0.5
+"""How large the effect of two knobs together, beyond the sum of both, is expected relative to the smaller of them."""
+
+_NEXT_VALUE = 0.7
+"""Correlation of the effects of neighbouring counts, such as three and four workers."""
+
+Vector = NDArray[np.float64]
+
+
+class Surrogate:
+    """Expects each changed knob to multiply the speed by some factor, and each pair of knobs by some more.
+
+    The factors' logarithms are normal around nothing: without evidence a knob is as likely to harm as to help. What
+    deviation they have says how much a knob could matter. The baseline's own speed-up is 1 and certain.
+    """
+
+    def __init__(self, space: SearchSpace, own: Settings, deviations: Mapping[str, float]) -> None:
+        """Begin without evidence.
+
+        Args:
+            space: Its open knobs are those that differ between settings.
+            own: The baseline's settings.
+            deviations: For each open knob the standard deviation of its effect's logarithm, above zero.
+        """
+        self._names = [name for name in space.open if len(space.open[name]) > 1 or space.open[name][0] != own[name]]
+        self._values = {name: list(space.open[name]) for name in self._names}
+        self._own = own
+        self._similar = {name: self._similarity(name, deviations[name]) for name in self._names}
+        self._joint = {
+            pair: _JOINT * min(deviations[name] for name in pair) for pair in itertools.combinations(self._names, 2)
+        }
+        self._deviations = deviations
+        self._known: list[list[int]] = []
+        self._logs: list[float] = []
+        self._noise: list[float] = []
+
+    def learn(self, settings: Settings, log_speedup: float, deviation: float) -> None:
+        """Take a reading into account; `deviation` is its standard deviation."""
+        self._known.append(self._coded(settings))
+        self._logs.append(log_speedup)
+        self._noise.append(deviation**2)
+
+    def predict(self, settings: Sequence[Settings]) -> tuple[Vector, Vector]:
+        """Return mean and standard deviation of the log speed-up of each settings."""
+        asked = self._table([self._coded(one) for one in settings])
+        prior = self._prior_variance(asked)
+        if not self._known:
+            return np.zeros(len(asked)), np.sqrt(prior)
+        known = self._table(self._known)
+        covariance = self._covariance(known, known) + np.diag(self._noise)
+        factor = np.linalg.cholesky(covariance)
+        cross = np.linalg.solve(factor, self._covariance(known, asked))  # (known, asked)
+        mean = cross.T @ np.linalg.solve(factor, np.array(self._logs))
+        variance = prior - (cross**2).sum(axis=0)
+        return mean, np.sqrt(np.maximum(variance, 0.0))
+
+    def _coded(self, settings: Settings) -> list[int]:
+        return [self._values[name].index(settings[name]) for name in self._names]
+
+    def _table(self, coded: list[list[int]]) -> NDArray[np.intp]:
+        return np.array(coded, dtype=np.intp).reshape(len(coded), len(self._names))
+
+    def _similarity(self, name: str, deviation: float) -> Vector:
+        """Return the covariance of the effects of each two values; the baseline's own value has none."""
+        values = self._values[name]
+        counts = all(type(value) is int for value in values)
+        order = {value: rank for rank, value in enumerate(sorted(values))} if counts else {}
+        similar = np.zeros((len(values), len(values)))
+        for i, j in itertools.product(range(len(values)), repeat=2):
+            if self._own[name] in (values[i], values[j]) and type(self._own[name]) is type(values[i]):
+                continue
+            distance = abs(order[values[i]] - order[values[j]]) if counts else 0 if i == j else None
+            similar[i, j] = 0.0 if distance is None else _NEXT_VALUE**distance
+        return similar * deviation**2
+
+    def _covariance(self, some: NDArray[np.intp], others: NDArray[np.intp]) -> Vector:
+        effects = {
+            name: self._similar[name][some[:, [column]], others[:, column]] for column, name in enumerate(self._names)
+        }
+        return self._summed(effects, np.zeros((len(some), len(others))))
+
+    def _prior_variance(self, asked: NDArray[np.intp]) -> Vector:
+        effects = {name: np.diag(self._similar[name])[asked[:, column]] for column, name in enumerate(self._names)}
+        return self._summed(effects, np.zeros(len(asked)))
+
+    def _summed(self, effects: Mapping[str, Vector], total: Vector) -> Vector:
+        """Return the covariance of whole settings, given that of each knob's effects."""
+        for effect in effects.values():
+            total = total + effect
+        for (first, second), deviation in self._joint.items():
+            scale = deviation**2 / (self._deviations[first] * self._deviations[second]) ** 2
+            total = total + scale * effects[first] * effects[second]
+        return total

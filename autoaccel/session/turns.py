@@ -1,0 +1,80 @@
+"""Turns: two processes measured alternately, until enough of that was undisturbed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from autoaccel.launch.runner import Measuring
+from autoaccel.records.trial import Failure
+from autoaccel.statistics.comparison import Pair
+from autoaccel.statistics.disturbance import undisturbed, usual_seconds
+from autoaccel.statistics.steps import step_seconds_of_turns
+
+_AT_ONCE = 2  # turns of each side between two looks at what they show
+_LEAST_TURNS = 4  # undisturbed ones; as long as there are fewer, more are taken,
+_MOST_REPEATED = 3  # until there are this many times as many in all
+
+Enough = Callable[[Sequence[Pair]], bool]
+"""Asked again and again, with the turns that count: whether they are enough."""
+
+
+class Turns(NamedTuple):
+    """What two processes showed in turns."""
+
+    pairs: list[Pair]  # of the turns that count: all undisturbed ones, or all if hardly any was
+    own_seconds: tuple[float, ...]  # the baseline's step seconds in every turn
+    disturbed: int  # turns that were
+    trusted: bool  # enough of them were undisturbed
+
+
+class TurnFailed(NamedTuple):
+    """One of the two came to an end of its own."""
+
+    who: Measuring
+    failure: Failure
+
+
+def take_turns(
+    own: Measuring,
+    other: Measuring,
+    seconds: float,
+    steps_per_epoch: int,
+    usual: Sequence[float],
+    enough: Enough,
+    timeout_seconds: float,
+) -> Turns | TurnFailed:
+    """Give two processes turns until they are enough, or time is up, or their training is over.
+
+    Who begins changes each time, so that a drift of the machine favours neither.
+
+    Args:
+        own: The baseline's process.
+        other: The candidate's.
+        seconds: Of a turn.
+        steps_per_epoch: Of the training.
+        usual: Step seconds of the baseline's earlier turns, by which disturbed ones are told.
+        enough: When to end.
+        timeout_seconds: For all.
+    """
+    deadline = time.perf_counter() + timeout_seconds
+    before = len(own.turns), len(other.turns)
+    while True:
+        for number in range(_AT_ONCE):
+            for side in (own, other) if number % 2 == 0 else (other, own):
+                turn = side.take_turn(seconds, max(deadline - time.perf_counter(), 1.0))
+                if isinstance(turn, Failure):
+                    return TurnFailed(side, turn)
+        alternated = list(zip(own.turns[before[0] :], other.turns[before[1] :], strict=True))
+        full = [both for both in alternated if all(turn.step_seconds for turn in both)]
+        own_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
+        other_seconds = step_seconds_of_turns([others for _, others in full], steps_per_epoch)
+        every = list(zip(own_seconds, other_seconds, strict=True))
+        counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds]))
+        pairs = [pair for pair, counted in zip(every, counts, strict=True) if counted]
+        over = len(full) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
+        if len(pairs) >= _LEAST_TURNS and (over or enough(pairs)):
+            return Turns(pairs, own_seconds, counts.count(False), trusted=True)
+        if over or (len(every) >= _MOST_REPEATED * _LEAST_TURNS and len(pairs) < _LEAST_TURNS):
+            return Turns(every, own_seconds, counts.count(False), trusted=len(pairs) == len(every))

@@ -1,0 +1,31 @@
+"""Turns in which the machine was busy with something else."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+_DISTURBED = 1.5
+"""A turn whose baseline steps take this many times what they usually take says little: contention does not slow all
+settings alike. Undisturbed turns scatter by 0.1 to 0.15 (standard deviation of the logarithm) on a shared machine."""
+
+TOO_DISTURBED = 0.5
+"""With more than this share of disturbed turns a machine is too busy to be measured on."""
+
+
+def usual_seconds(step_seconds: Sequence[float]) -> float:
+    """Return what the baseline's step takes while nothing disturbs it: the lower quartile over its turns.
+
+    The lower, because others can only make it slower; not the least, which is luck.
+    """
+    if len(step_seconds) == 1:
+        return step_seconds[0]
+    return statistics.quantiles(step_seconds, n=4, method="inclusive")[0]
+
+
+def undisturbed(own_step_seconds: Sequence[float], usual: float) -> list[bool]:
+    """Return for each turn whether it counts.
+
+    Only the baseline's own time decides: rejecting a candidate's slow turns would make it faster than it is.
+    """
+    return [seconds <= _DISTURBED * usual for seconds in own_step_seconds]

@@ -1,0 +1,230 @@
+"""Replay searches on the tables, autoaccel's and its peers', thousands of them in a minute.
+
+    python benchmarks/tables/simulate.py [--searches 200] [--steps own|50|50000 ...] [NAME ...]
+
+Regret: by how much the projected run of the settings that a search ends with is longer than that of the table's best,
+as all visits tell it. Time to within 2 %: when a search first held settings whose projected run is at most 2 % longer.
+Everything that a search waits for is paid: starts, compilations that nothing before it has done, turns, and for
+autoaccel describing, measuring and profiling the baseline first. Results go to benchmarks/results/simulation.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from replay import Facts, Replay, SimulatedClock, seconds_of
+from table import TABLES, read_table
+
+from autoaccel.advise.candidates import first_candidates
+from autoaccel.advise.effects import effect_deviations
+from autoaccel.records.progress import ignore
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Trial
+from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.session.searching import Search
+from autoaccel.space.narrow import narrow
+from autoaccel.statistics.comparison import NOISE_THRESHOLD
+
+RESULTS = Path(__file__).parents[1] / "results" / "simulation.json"
+SHARE = 0.1  # of the grid's cost that a search may take
+RUNS = 1000
+CLOSE = 1.02
+SLOW_PEERS = {"optuna-gp": 20}  # searches; each fits a Gaussian process per trial
+
+History = list[tuple[float, Settings]]
+"""When a search held which settings to be the best, in seconds."""
+
+Searcher = Callable[[Facts, int, float, int], History]
+"""Given the facts, planned steps, budget in seconds and a seed."""
+
+
+def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+    """Search as `autoaccel tune` does."""
+    head = facts.table.head
+    clock = SimulatedClock(budget_seconds)
+    baseline = head.baseline
+    ready_seconds = sum(baseline.warmup_step_seconds) + 0.5
+    clock.spent = head.prepare_seconds + head.profile_seconds + ready_seconds + sum(map(seconds_of, baseline.turns))
+    history: History = [(clock.spent, head.own)]
+    economy = Economy(
+        runs=RUNS,
+        planned_steps=planned_steps,
+        step_seconds=facts.own_step_seconds,
+        startup_seconds=baseline.startup_seconds,
+        compile_seconds=baseline.compile_seconds,
+        trial_seconds=ready_seconds + 16 * 1.3 * head.turn_seconds,
+    )
+    space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD)
+    candidates = first_candidates(space, head.own, head.findings)
+    deviations = effect_deviations(space.open, head.findings)
+    strategy = Strategy(space, head.own, candidates, deviations, economy, seed)
+
+    def keep(trial: Trial) -> None:
+        best = search.best
+        history.append((clock.spent, best.settings if best else head.own))
+
+    search = Search(Replay(facts, clock, random.Random(seed)), head.own, strategy, economy, clock, keep, ignore)
+    search.run(keep_seconds=0.0)
+    return history
+
+
+class SingleReadings:
+    """A search that believes what one process, measured alone, once showed."""
+
+    def __init__(self, facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> None:
+        """Begin with nothing measured."""
+        self.clock = SimulatedClock(budget_seconds)
+        self.history: History = []
+        self._facts = facts
+        self._replay = Replay(facts, self.clock, random.Random(seed))
+        self._planned_steps = planned_steps
+        self._least = math.inf
+
+    def read(self, settings: Settings) -> float:
+        """Return the projected time of a run, infinite if it failed."""
+        reading = self._replay.read_alone(settings)
+        total = math.inf
+        if reading is not None:
+            step_seconds, _ = reading
+            total = self._facts.table.head.baseline.startup_seconds + self._planned_steps * step_seconds
+            total += self._facts.compile_seconds(settings)
+        if total < self._least:
+            self._least = total
+            self.history.append((self.clock.spent, settings))
+        return total
+
+
+def random_search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+    """Try settings in random order."""
+    one = SingleReadings(facts, planned_steps, budget_seconds, seed)
+    keys = sorted(facts.settings)
+    random.Random(seed).shuffle(keys)
+    for key in keys:
+        if one.clock.left <= 0:
+            break
+        one.read(facts.settings[key])
+    return one.history
+
+
+def grid(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+    """Try every setting once, in order; nothing is held before the end."""
+    one = SingleReadings(facts, planned_steps, math.inf, seed)
+    for key in sorted(facts.settings):
+        one.read(facts.settings[key])
+    return [(one.clock.spent, one.history[-1][1])]
+
+
+def everything_on(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+    """Believe the advice: all switches on."""
+    one = SingleReadings(facts, planned_steps, math.inf, seed)
+    space = facts.table.head.space
+    wished: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
+    wished |= {"compile.mode": "default", "loader.workers": 2}
+    settings = {**facts.table.head.own, **{name: wished[name] for name in wished if name in space.open}}
+    one.read(settings)
+    return one.history
+
+
+def optuna_search(sampler: Callable[[int], optuna.samplers.BaseSampler]) -> Searcher:
+    """Return a search with one of Optuna's samplers, as its tutorials show it."""
+
+    def search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+        one = SingleReadings(facts, planned_steps, budget_seconds, seed)
+        space = facts.table.head.space
+        study = optuna.create_study(sampler=sampler(seed))
+        while one.clock.left > 0:
+            trial = study.ask()
+            chosen = {name: trial.suggest_categorical(name, values) for name, values in space.open.items()}
+            total = one.read({**space.fixed, **chosen})
+            if math.isinf(total):
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            else:
+                study.tell(trial, total)
+        return one.history
+
+    return search
+
+
+SEARCHERS: dict[str, Searcher] = {
+    "autoaccel": autoaccel,
+    "optuna-tpe": optuna_search(lambda seed: optuna.samplers.TPESampler(seed=seed)),
+    "optuna-gp": optuna_search(lambda seed: optuna.samplers.GPSampler(seed=seed)),
+    "random": random_search,
+    "grid": grid,
+    "everything-on": everything_on,
+}
+
+
+def simulate(name: str, facts: Facts, planned_steps: int, searches: int) -> dict[str, Any]:
+    """Return what came of this many searches on one table."""
+    best = min(facts.total_seconds(facts.settings[key], planned_steps) for key in facts.visits)
+    budget_seconds = SHARE * facts.grid_seconds
+    regrets, to_close, spent = [], [], []
+    for seed in range(min(searches, SLOW_PEERS.get(name, searches))):
+        history = SEARCHERS[name](facts, planned_steps, budget_seconds, seed)
+        totals = [(when, facts.total_seconds(settings, planned_steps)) for when, settings in history]
+        regrets.append(totals[-1][1] / best - 1 if totals else math.inf)
+        to_close.append(next((when for when, total in totals if total <= CLOSE * best), math.inf))
+        spent.append(totals[-1][0] if totals else budget_seconds)
+    return {
+        "searches": len(regrets),
+        "median_regret": statistics.median(regrets),
+        "p90_regret": sorted(regrets)[math.ceil(0.9 * len(regrets)) - 1],
+        "median_seconds": statistics.median(spent),
+        "share_of_grid": statistics.median(spent) / facts.grid_seconds,
+        "share_of_one_pass": statistics.median(spent) / facts.pass_seconds,
+        "median_seconds_to_close": statistics.median(to_close),
+        "reached_close": statistics.fmean(math.isfinite(when) for when in to_close),
+    }
+
+
+def show(name: str, planned_steps: int, rows: dict[str, dict[str, Any]]) -> None:
+    """Print one table's results."""
+    print(f"\n{name}, {planned_steps:,} steps")
+    for peer, row in rows.items():
+        print(
+            f"  {peer:14} regret {row['median_regret']:7.2%} median, {row['p90_regret']:7.2%} p90; "
+            f"{row['median_seconds']:6.0f} s = {row['share_of_grid']:6.1%} of the grid; "
+            f"within 2 % after {row['median_seconds_to_close']:6.0f} s ({row['reached_close']:.0%})"
+        )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Simulate; write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--searches", type=int, default=200)
+    parser.add_argument("--peers", nargs="*", default=list(SEARCHERS), choices=list(SEARCHERS))
+    parser.add_argument("--steps", nargs="*", default=["own", "50000"], help="planned steps; own: the workload's")
+    parser.add_argument("--tables", type=Path, default=TABLES)
+    parsed = parser.parse_args(arguments)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    results: dict[str, Any] = {}
+    start = time.perf_counter()
+    for path in sorted(parsed.tables.glob("*.jsonl*")):
+        name = path.name.partition(".")[0]
+        if parsed.names and name not in parsed.names:
+            continue
+        facts = Facts(read_table(path))
+        for steps in parsed.steps:
+            planned = facts.table.head.facts.planned_steps if steps == "own" else int(steps)
+            rows = {peer: simulate(peer, facts, planned, parsed.searches) for peer in parsed.peers}
+            results.setdefault(name, {})[str(planned)] = rows
+            show(name, planned, rows)
+    print(f"\n{time.perf_counter() - start:.0f} s")
+    if not parsed.names and parsed.peers == list(SEARCHERS):
+        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
