@@ -199,8 +199,7 @@ def _run(parsed: argparse.Namespace) -> int:
         f"trained {result.steps} steps in {format_duration(seconds)}: {result.samples / seconds:,.0f} samples/s, "
         f"{format_duration(result.step_seconds)} per step (median)"
     )
-    metric = recipe.accuracy.metric if recipe.accuracy else "metric"
-    print(f"{metric}: {result.metrics[0]:.6g}", end="")
+    print(f"{result.metric}: {result.metrics[0]:.6g}", end="")
     if recipe.accuracy is not None:
         runs = recipe.accuracy.recipe_runs
         partly = "" if recipe.accuracy.share == 1 else f", after {recipe.accuracy.share:.0%} of the planned run"

@@ -13,7 +13,6 @@ from pathlib import Path
 from rich.console import Console
 
 from autoaccel.records.progress import (
-    AccuracyChecked,
     BaselineMeasured,
     Event,
     Note,
@@ -23,7 +22,6 @@ from autoaccel.records.progress import (
 )
 from autoaccel.report.live import LiveView
 from autoaccel.report.terminal import print_recipe
-from autoaccel.session.contenders import contenders
 from autoaccel.session.run_folder import RunFolder
 
 SHOWN_TRIALS = 5  # the upper part is the screen as it was when this many trials were over
@@ -44,11 +42,9 @@ def events_of(folder: RunFolder) -> Iterator[Event]:
         yield Note(f"{name} is not searched: {reason}")
     trials = folder.load_trials()[:SHOWN_TRIALS]
     for count, trial in enumerate(trials, start=1):
-        if trial.accuracy is not None:
-            yield StageStarted("accuracy", "")
-            yield AccuracyChecked(trial.settings, trial.accuracy, trial.feasible)
         yield StageStarted("search", f"{state.space.size} combinations of {len(state.space.open)} knobs")
-        yield TrialFinished(trial, next(iter(contenders(trials[:count], own, total_seconds)), None))
+        shorter = [one for one in trials[:count] if one.total_seconds and one.total_seconds < total_seconds]
+        yield TrialFinished(trial, min(shorter, key=lambda one: one.total_seconds or 0.0, default=None))
 
 
 def main(folder: RunFolder, picture: Path) -> None:

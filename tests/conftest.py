@@ -16,12 +16,12 @@ from autoaccel.space.knobs import Place
 
 @pytest.fixture
 def machine() -> Machine:
-    """Four cores with hyper-threads off, a compiler, bfloat16 and float16."""
+    """Four cores with hyper-threads off, a compiler, units for bfloat16 and float16."""
     return Machine(
         system="Linux",
         architecture="x86_64",
         python="3.11.7",
-        cpu=Cpu("Test CPU", 1, 4, 4, (), (), ("avx2",)),
+        cpu=Cpu("Test CPU", 1, 4, 4, (), (), ("avx2", "avx512_bf16", "avx512_fp16")),
         limits=Limits(affinity=(0, 1, 2, 3), physical_cores=4),
         memory_bytes=16 << 30,
         gpus=(),

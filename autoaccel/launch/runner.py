@@ -157,10 +157,11 @@ class Runner:
         """Return a forked worker, or None where that is not possible."""
         if self._cannot_fork:
             return None
-        at_start = {**os.environ, **self._variables(spec.settings), WORKER_MARK: "1"}
-        key = settings_key(self._variables(spec.settings))
+        at_start = self._variables(spec.settings, at_start_only=True)
+        key = settings_key(at_start)
         if key not in self._servers:
-            self._servers[key] = ForkServer(at_start, self._logs / f"forkserver-{len(self._servers) + 1}.log")
+            log = self._logs / f"forkserver-{len(self._servers) + 1}.log"
+            self._servers[key] = ForkServer({**os.environ, **at_start, WORKER_MARK: "1"}, log)
         try:
             modules = self.modules + modules_of(spec.settings)
             return Worker(spec, log_path, environment, self._servers[key], modules)
@@ -217,10 +218,10 @@ class Runner:
             environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled / key)
         return environment
 
-    def _variables(self, settings: Mapping[str, Value]) -> dict[str, str]:
+    def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
         """Return what must be set when a process starts: nothing for a value that the user's environment gives."""
         changed = {name: value for name, value in settings.items() if self.defaults.get(name) != value}
-        return environment_of(changed)
+        return environment_of(changed, at_start_only)
 
 
 WORKER_MARK = "AUTOACCEL_WORKER"

@@ -110,6 +110,7 @@ class Described(Record, frozen=True, tag="described"):
 class TrainResult(Record, frozen=True, tag="trained"):
     """Answer to Train: one entry per seed."""
 
+    metric: str  # its name
     metrics: tuple[float, ...]
     losses: tuple[float, ...]  # of the last training step
     steps: int  # optimizer steps per seed

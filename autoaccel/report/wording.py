@@ -60,7 +60,9 @@ def outcome_words(trial: Trial, best: Trial | None = None) -> str:
         return "infeasible"
     if best is not None and best.number == trial.number:
         return "best"
-    return trial.comparison.verdict if trial.comparison else "not compared"
+    if trial.comparison is None:
+        return "not compared"
+    return f"{trial.comparison.verdict} (again)" if trial.again else trial.comparison.verdict
 
 
 # A run has one knob of most names, so that the part after the dot is enough where space is short.
@@ -146,7 +148,7 @@ def break_even_words(projection: Projection) -> str:
 def proven_words(search: SearchSummary) -> str:
     """Return when the recipe was first proven; nothing if none was."""
     seconds = search.proven_after_seconds
-    return "" if seconds is None else f"first proven {format_duration(seconds)} after the start"
+    return "" if seconds is None else f"its speed was first proven {format_duration(seconds)} after the start"
 
 
 def spent_parts(search: SearchSummary) -> list[tuple[str, float, float]]:

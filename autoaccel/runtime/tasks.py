@@ -150,6 +150,7 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
             torch.save(loop.plain_model.state_dict(), aside)
             aside.replace(task.save_path)
     return TrainResult(
+        metric=loop.training.metric.name,
         metrics=tuple(metrics),
         losses=tuple(losses),
         steps=steps,

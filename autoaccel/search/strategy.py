@@ -15,7 +15,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
-from autoaccel.records.settings import Settings, settings_key
+from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.surrogate import Surrogate, Vector
@@ -26,6 +26,7 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 _MOST_WEIGHED = 4096  # settings that are weighed against each other; of a larger space those near the best, and
 _MOST_PROPOSED = 64  # that Optuna proposes
+_LEAST_SHARE = 5e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
 _COMPILE_SECONDS = 25.0  # expected of a first compilation until one was seen: 15 to 30 s for small models on a CPU
 _READING_DEVIATION = math.hypot(PROCESS_DEVIATION, 0.03)  # of the next reading: its process and its turns
 _DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
@@ -123,14 +124,17 @@ class Strategy:
 
     def suggest(self) -> Suggestion | None:
         """Return what to measure next, or None if nothing is expected to save more time than it costs."""
+        # What a person has set is tried once, however little it promises.
+        forced = not (self._measured or self._failed) and changed(self._space.fixed, self._own)
         while self._candidates:
             candidate = self._candidates.pop(0)
             if self._is_new(candidate):
                 (weighed,) = self._weigh([candidate])
-                if weighed.gain_seconds > weighed.cost_seconds:
+                if forced or self._pays(weighed):
                     return weighed
         options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
-        paying = [weighed for weighed in self._weigh(options) if weighed.gain_seconds > weighed.cost_seconds]
+        weighed_all = self._weigh(options)
+        paying = weighed_all if forced else [weighed for weighed in weighed_all if self._pays(weighed)]
         if not paying:
             return None
         return max(paying, key=lambda weighed: weighed.gain_seconds / weighed.cost_seconds)
@@ -187,6 +191,11 @@ class Strategy:
             return self._economy.compile_seconds
         expected = statistics.median(self._compile_seconds.values()) if self._compile_seconds else _COMPILE_SECONDS
         return self._compile_seconds.get(settings_key(compiled_part(settings)), expected)
+
+    def _pays(self, weighed: Suggestion) -> bool:
+        """Whether it saves more time than it costs, and so much of each run that it could ever be noticed."""
+        noticed = _LEAST_SHARE * self._economy.runs * self._economy.own_total_seconds
+        return weighed.gain_seconds > max(weighed.cost_seconds, noticed)
 
     def _weigh(self, options: Sequence[Settings]) -> list[Suggestion]:
         """Return for each option what measuring it is expected to save and to cost."""

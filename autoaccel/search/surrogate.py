@@ -31,12 +31,13 @@ class Surrogate:
         """Begin without evidence.
 
         Args:
-            space: Its open knobs are those that differ between settings.
+            space: Its knobs differ between settings, or from the baseline.
             own: The baseline's settings.
-            deviations: For each open knob the standard deviation of its effect's logarithm, above zero.
+            deviations: For each of them the standard deviation of its effect's logarithm, above zero.
         """
-        self._names = [name for name in space.open if len(space.open[name]) > 1 or space.open[name][0] != own[name]]
-        self._values = {name: list(space.open[name]) for name in self._names}
+        forced = {name: (value,) for name, value in space.fixed.items() if value != own[name]}
+        self._values = {name: list(values) for name, values in {**forced, **space.open}.items()}
+        self._names = list(self._values)
         self._own = own
         self._similar = {name: self._similarity(name, deviations[name]) for name in self._names}
         self._joint = {

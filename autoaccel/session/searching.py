@@ -26,7 +26,8 @@ from autoaccel.statistics.comparison import (
 )
 from autoaccel.statistics.sequences import normal_radius
 
-MOST_TURNS = 12  # of each of the two, per trial
+_LEAST_TURNS, MOST_TURNS = 4, 12  # of each of the two, per trial
+_USUAL_DEVIATION = 0.1  # of a turn's log ratio on a shared machine; a few turns may show less by chance
 _CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
 _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
@@ -188,12 +189,13 @@ class Search:
         needed = self._economy.log_speedup_for(best_total, self._strategy.compile_seconds(settings))
 
         def enough(pairs: Sequence[Pair]) -> bool:
-            if len(pairs) >= MOST_TURNS:
-                return True
+            if len(pairs) < 2:
+                return False
             logs = log_ratios(pairs)
             own_deviation = turns_deviation(logs)
-            radius = normal_radius(len(logs), own_deviation * math.sqrt(len(logs)), _EVER_WRONG)
-            hopeless = middle(logs) + radius + PROCESS_DEVIATION < needed
-            return hopeless or own_deviation < _CLEAR
+            deviation = max(own_deviation * math.sqrt(len(logs)), _USUAL_DEVIATION)
+            hopeless = middle(logs) + normal_radius(len(logs), deviation, _EVER_WRONG) + PROCESS_DEVIATION < needed
+            clear = len(pairs) >= _LEAST_TURNS and own_deviation < _CLEAR
+            return hopeless or clear or len(pairs) >= MOST_TURNS
 
         return enough

@@ -35,7 +35,7 @@ from autoaccel.session.proof import MOST_CONTENDERS, Prover, metric_steps, proof
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder, RunState
 from autoaccel.session.searching import Search
-from autoaccel.session.workers import describe_workload, probe_machine, workload_error
+from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, baseline_settings, default_settings, is_exact
 from autoaccel.space.narrow import narrow
@@ -46,7 +46,7 @@ from autoaccel.statistics.disturbance import TOO_DISTURBED
 LEAST_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
 
-PROFILE_SECONDS = 2.0
+PROFILE_SECONDS = 1.0
 _PROOF_SHARE = 0.45  # of the budget is kept for the proof at most
 
 
@@ -65,9 +65,9 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(RunStarted(request.workload.path, str(folder.path), request.budget_seconds))
 
         run.tell(StageStarted("hardware", "what this machine can do"))
-        machine = probe_machine(runner)
+        timeout_seconds = clock.timeout("the training was built", share=0.25)
+        machine, facts = probe_and_describe(runner, request.workload, timeout_seconds)
         _check_resumable(earlier, request, machine)
-        facts = describe_workload(runner, request.workload, clock.timeout("the training was built", share=0.25))
         place = Place(machine, facts)
         runner.defaults = default_settings(place)
         own = baseline_settings(place)
@@ -119,7 +119,8 @@ def _start_search(run: Run, yardstick: Yardstick, space: SearchSpace, findings: 
         trial_seconds=yardstick.trial_seconds,
     )
     candidates = first_candidates(space, own, findings)
-    strategy = Strategy(space, own, candidates, effect_deviations(space.open, findings), economy, request.seed)
+    deviations = effect_deviations([*space.fixed, *space.open], findings)
+    strategy = Strategy(space, own, candidates, deviations, economy, request.seed)
     return Search(yardstick, own, strategy, economy, run.clock, run.folder.add_trial, run.tell, request.most_trials)
 
 

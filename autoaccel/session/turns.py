@@ -13,7 +13,7 @@ from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
-_LEAST_TURNS = 4  # undisturbed ones; as long as there are fewer, more are taken,
+_LEAST_TURNS = 4  # undisturbed ones, to be trusted; as long as there are fewer, more are taken,
 _MOST_REPEATED = 3  # until there are this many times as many in all
 
 Enough = Callable[[Sequence[Pair]], bool]
@@ -74,7 +74,7 @@ def take_turns(
         counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds]))
         pairs = [pair for pair, counted in zip(every, counts, strict=True) if counted]
         over = len(full) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
-        if len(pairs) >= _LEAST_TURNS and (over or enough(pairs)):
+        if enough(pairs) or (over and len(pairs) >= _LEAST_TURNS):
             return Turns(pairs, own_seconds, counts.count(False), trusted=True)
         if over or (len(every) >= _MOST_REPEATED * _LEAST_TURNS and len(pairs) < _LEAST_TURNS):
             return Turns(every, own_seconds, counts.count(False), trusted=len(pairs) == len(every))

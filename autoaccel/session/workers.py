@@ -12,7 +12,7 @@ from autoaccel.launch.runner import Measuring, Runner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Describe, Described, Failure, Measure, Probe, Probed
+from autoaccel.records.trial import Answer, Describe, Described, Failure, Measure, Probe, Probed
 from autoaccel.records.workload import TrainingFacts, Workload
 
 PROBE_SECONDS = 120.0
@@ -40,11 +40,29 @@ def describe_workload(runner: Runner, workload: Workload, timeout_seconds: float
         BadRequestError: If it returns the wrong thing.
         WorkloadFailedError: If it fails, with the user's own traceback.
     """
-    described = runner.ask(Describe(), {}, "describe", Described, timeout_seconds)
+    return _facts_of(runner.ask(Describe(), {}, "describe", Described, timeout_seconds), runner, workload)
+
+
+def _facts_of(described: Answer, runner: Runner, workload: Workload) -> TrainingFacts:
     if isinstance(described, Failure):
         raise workload_error(described, workload, f"while {workload.entry}() was called")
+    if not isinstance(described, Described):
+        raise AutoaccelError(f"the worker that was to describe {workload.path} answered out of turn")
     runner.modules += described.modules
     return described.facts
+
+
+def probe_and_describe(runner: Runner, workload: Workload, timeout_seconds: float) -> tuple[Machine, TrainingFacts]:
+    """Return what `probe_machine` and `describe_workload` do, in the time of the longer.
+
+    Raises:
+        AutoaccelError: If torch cannot be imported.
+        BadRequestError: If build() returns the wrong thing.
+        WorkloadFailedError: If it fails, with the user's own traceback.
+    """
+    describing = runner.start(Describe(), {}, "describe")
+    machine = probe_machine(runner)
+    return machine, _facts_of(describing.receive(timeout_seconds), runner, workload)
 
 
 def workload_error(failure: Failure, workload: Workload, when: str) -> AutoaccelError:

@@ -41,7 +41,8 @@ class Knob:
         values: Every value worth trying at a place, the default included, cheapest first.
         default: What happens at a place if nobody changes anything.
         why_unavailable: Why no other value than the default works at a place; empty if one does.
-        environment: Variables that carry the value (as text) into a process when it starts.
+        environment: Variables that carry the value (as text) into a process. Of a knob of the stages "launch" and
+            "environment" they must be there when it starts; of others its libraries can still be told.
         modules: What torch imports on the first use of any value but "off".
         limits: For counts: the smallest and largest that may be asked for at a place, both included. A person may
             set any count between them, not only those worth trying.
@@ -81,8 +82,15 @@ def _why_one_thread(place: Place) -> str:
     return "" if len(_thread_values(place)) > 1 else "this process may use one core only"
 
 
+_FLOAT16_UNITS = {"avx512_fp16", "amx_fp16", "neon"}
+"""CPU features with which float16 may be more than a way to store numbers; of ARM it is not known."""
+
+
 def _autocast_values(place: Place) -> tuple[Value, ...]:
-    return ("off", *(place.machine.torch.autocast if place.machine.torch else ()))
+    """The types that train here; on a CPU float16 only where it computes in it: emulated, it is slower tenfold."""
+    found = place.machine.torch.autocast if place.machine.torch else ()
+    emulated = place.device == "cpu" and not _FLOAT16_UNITS & set(place.machine.cpu.features)
+    return ("off", *(name for name in found if not (name == "float16" and emulated)))
 
 
 def _why_no_autocast(place: Place) -> str:
@@ -149,7 +157,7 @@ KNOBS: Mapping[str, Knob] = {
     for knob in (
         Knob(
             name="threads.intra_op",
-            stage="environment",
+            stage="process",
             risk="rounding",  # sums are split over threads: another count rounds them in another order
             help="threads that share the work of one operator",
             helps_when="fewer than all cores: small operators, loader workers or neighbours that need cores",
@@ -300,12 +308,18 @@ def default_settings(place: Place) -> Settings:
     return {name: knob.default(place) for name, knob in KNOBS.items()}
 
 
-def environment_of(settings: Mapping[str, Value]) -> dict[str, str]:
-    """Return the variables that a process needs so that settings of the environment stage hold from its start."""
+def environment_of(settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
+    """Return the variables that carry settings into a process.
+
+    Args:
+        settings: Whatever they are.
+        at_start_only: Whether to leave out those that a process that has started can still be told.
+    """
+    stages = ("launch", "environment")
     return {
         variable: str(value)
         for name, value in settings.items()
-        if name in KNOBS
+        if name in KNOBS and (KNOBS[name].stage in stages or not at_start_only)
         for variable in KNOBS[name].environment
     }
 

@@ -66,7 +66,7 @@ def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int
     )
     space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD)
     candidates = first_candidates(space, head.own, head.findings)
-    deviations = effect_deviations(space.open, head.findings)
+    deviations = effect_deviations([*space.fixed, *space.open], head.findings)
     strategy = Strategy(space, head.own, candidates, deviations, economy, seed)
 
     def keep(trial: Trial) -> None:

@@ -44,7 +44,7 @@ def recipe(machine: Machine) -> Recipe:
         constraint=Constraint(0.01, True),
         accuracy=Accuracy("accuracy", "maximize", 0.98, 0.979, 0.001, 0.004, 3, 1.0, (0.98,) * 3, (0.979,) * 3),
         projection=Projection(1000, 3.0, 0.1, 0.02, 23.1, 33.1),
-        search=SearchSummary(10, 1, 2, 120.0, 300.0, 0, "cpu", "done"),
+        search=SearchSummary(10, 1, 2, 120.0, 300.0, 0, "cpu", "done", 20, 40.0, 0.0, {"start-up": 20.0}),
         versions={"torch": "2.13.0"},
     )
 

@@ -78,8 +78,8 @@ def test_a_budget_overrun_is_said():
 
 def test_accuracy_and_proof_show_when_they_are_known():
     shown = picture(view_of((*samples.EVENTS, *samples.LATER_EVENTS)))
-    assert "test_accuracy 0.9741 -> 0.9736, feasible" in shown
-    assert "1.49x (1.40 to 1.58) after round 2 of 5" in shown
+    assert "test_accuracy 0.9741 -> 0.9736" in shown
+    assert "1.49x (1.40 to 1.58) after round 4 of at most 16" in shown
     assert "▶ confirm" in shown and "Trial 10" not in shown
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.trial import Accuracy
-from autoaccel.statistics.accuracy import compare_metric, violation
+from autoaccel.statistics.accuracy import compare_metric, confidence_of_look, metric_status
 
 ONE_PERCENT = Constraint(0.01, True)
 
@@ -44,8 +44,39 @@ def test_the_bound_holds_as_often_as_it_says() -> None:
 
 
 def test_the_constraint_holds_up_to_its_bound() -> None:
-    assert violation(judged([1.0, 1.0], [0.995, 0.995]), Constraint(0.005, True)) == pytest.approx(0.0, abs=1e-12)
-    assert violation(judged([1.0, 1.0], [0.98, 0.98]), ONE_PERCENT) == pytest.approx(0.01)
+    half_a_percent_worse = judged([1.0, 1.0], [0.995, 0.995])
+    assert metric_status(half_a_percent_worse, Constraint(0.0051, True), 6) == "holds"
+    assert metric_status(half_a_percent_worse, Constraint(0.0049, True), 6) == "drops"
+
+
+def test_what_more_runs_could_tell_stays_open_until_there_are_enough() -> None:
+    scattered = judged([0.90, 0.92, 0.91], [0.91, 0.90, 0.915])
+    assert metric_status(None, ONE_PERCENT, 3) == "open"
+    assert metric_status(scattered, ONE_PERCENT, 4) == "open"
+    assert metric_status(scattered, ONE_PERCENT, 3) == "drops"
+
+
+def test_all_looks_together_err_no_more_than_one_would() -> None:
+    generator = np.random.default_rng(3)
+    passed = 0
+    for _ in range(1000):
+        # The metric drops by exactly what is allowed.
+        drops = generator.normal(0.01, 0.004, 6)
+        own = np.full(6, 0.9)
+        for count in range(3, 7):
+            bound = compare_metric(
+                "m",
+                "maximize",
+                own[:count].tolist(),
+                (own - drops)[:count].tolist(),
+                1.0,
+                Constraint(0.01, False),
+                confidence_of_look(count - 2),
+            )
+            if metric_status(bound, Constraint(0.01, False), 6) == "holds":
+                passed += 1
+                break
+    assert passed <= 60
 
 
 def test_one_run_says_nothing() -> None:

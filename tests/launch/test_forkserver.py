@@ -1,0 +1,146 @@
+"""Forked workers: as good as new, and gone when they should be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch.runner import Runner
+from autoaccel.records.trial import Describe, Described, Failure
+from autoaccel.session.workloads import find_workload
+
+WriteModel = Callable[..., Path]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker is a program of its own")
+
+
+@pytest.fixture
+def runner_for(tmp_path: Path) -> Iterator[Callable[[Path], Runner]]:
+    """Return a function that gives the runner for a model file."""
+    runners = []
+
+    def start(model: Path) -> Runner:
+        (tmp_path / "run").mkdir()
+        runners.append(Runner(tmp_path / "run", find_workload(str(model))))
+        return runners[-1]
+
+    yield start
+    for runner in runners:
+        runner.__exit__()
+
+
+def describe(runner: Runner, name: str = "describe", fresh: bool = False) -> str:
+    """Return what a worker that describes the training prints meanwhile."""
+    worker = runner.start(Describe(), {}, name, fresh)
+    answer = worker.receive(60.0)
+    worker.close()
+    assert isinstance(answer, Described), answer
+    return (runner._logs / f"{name}.log").read_text()
+
+
+def test_a_forked_worker_is_like_a_new_program(write_model: WriteModel, runner_for: Callable[[Path], Runner]) -> None:
+    model = write_model(
+        """
+        import multiprocessing, os, random, signal, threading
+        print("variables", sorted(name for name in os.environ if name not in ("_", "LC_CTYPE")))
+        print("group", os.getpgrp() == os.getpid(), "threads", threading.active_count())
+        print("signals", signal.getsignal(signal.SIGCHLD), signal.getsignal(signal.SIGINT))
+        print("main", __import__("__main__").__name__, sys.argv, sys.stdout.isatty())
+        print("torch threads", torch.get_num_threads(), torch.initial_seed())
+        """
+    )
+    runner = runner_for(model)
+    forked, fresh = describe(runner, "forked"), describe(runner, "fresh", fresh=True)
+    assert forked == fresh
+    assert "group True threads 1" in forked
+
+
+def test_workers_of_one_server_share_no_random_numbers(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model("import random, numpy\nprint(random.random(), numpy.random.random())\n"))
+    first, second = describe(runner, "one").split(), describe(runner, "two").split()
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+
+
+def test_what_the_users_file_imports_is_imported_once_for_all(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model("print('had', 'sklearn.datasets' in sys.modules)\nimport sklearn.datasets\n"))
+    answer = runner.ask(Describe(), {}, "first", Described, 60.0)
+    assert isinstance(answer, Described)
+    assert "sklearn.datasets" in answer.modules
+    runner.modules += answer.modules
+    assert describe(runner, "second") == "had True\n"
+    assert describe(runner, "fresh", fresh=True) == "had False\n"
+
+
+def test_a_file_that_sets_variables_first_is_left_to_import_for_itself(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model("import os\nos.environ['X_THREADS'] = '3'\nimport sklearn.datasets\n"))
+    answer = runner.ask(Describe(), {}, "describe", Described, 60.0)
+    assert isinstance(answer, Described)
+    assert answer.modules == ()
+
+
+def test_a_worker_that_imports_left_unfit_begins_anew(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "threaded_library.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"))
+    runner = runner_for(write_model("import threading\nprint(threading.active_count(), 'torch' in sys.modules)\n"))
+    runner.modules += ("threaded_library",)
+    assert describe(runner) == "1 True\n"
+
+
+def test_exit_codes_and_signals_are_told(tmp_path: Path) -> None:
+    server = ForkServer(os.environ, tmp_path / "log")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = server.fork(os.environ, (), theirs, tmp_path / "worker.log")
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.1)
+        os.kill(process.pid, signal.SIGSEGV)
+        assert process.wait(5.0) == -signal.SIGSEGV
+        assert process.wait(5.0) == -signal.SIGSEGV
+    server.close()
+
+
+def test_workers_end_with_their_server(tmp_path: Path) -> None:
+    server = ForkServer(os.environ, tmp_path / "log")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = server.fork(os.environ, (), theirs, None)
+        server.close()
+        assert process.wait(5.0) == -signal.SIGKILL
+        deadline = time.perf_counter() + 5
+        while psutil.pid_exists(process.pid) and time.perf_counter() < deadline:
+            time.sleep(0.05)
+        assert not psutil.pid_exists(process.pid)
+        with pytest.raises(ForkFailedError):
+            server.fork(os.environ, (), theirs, None)
+
+
+def test_without_its_server_a_runner_starts_programs(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model())
+    describe(runner, "one")
+    for server in runner._servers.values():
+        server.close()
+    assert not isinstance(runner.ask(Describe(), {}, "two", Described, 60.0), Failure)

@@ -1,0 +1,76 @@
+"""What the surrogate expects, with and without evidence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.search.surrogate import Surrogate
+
+OWN: Settings = {"threads": 4, "cast": "off", "fused": False}
+SPACE = SearchSpace(
+    name="test",
+    open={"threads": (4, 3, 2, 1), "cast": ("off", "bfloat16", "float16"), "fused": (False, True)},
+    fixed={},
+    closed={},
+)
+DEVIATIONS = {"threads": 0.3, "cast": 0.3, "fused": 0.02}
+
+
+def surrogate() -> Surrogate:
+    return Surrogate(SPACE, OWN, DEVIATIONS)
+
+
+def expected(model: Surrogate, **changes: object) -> tuple[float, float]:
+    mean, deviation = model.predict([{**OWN, **changes}])  # type: ignore[dict-item]
+    return float(mean[0]), float(deviation[0])
+
+
+def test_without_evidence_only_the_baseline_is_certain() -> None:
+    model = surrogate()
+    assert expected(model) == (0.0, 0.0)
+    assert expected(model, cast="bfloat16") == (0.0, pytest.approx(0.3))
+    assert expected(model, fused=True) == (0.0, pytest.approx(0.02))
+    mean, deviation = expected(model, cast="bfloat16", threads=2)
+    assert mean == 0.0
+    assert deviation > math.hypot(0.3, 0.3)  # both effects and what they do together
+
+
+def test_a_reading_moves_what_shares_its_values_and_nothing_else() -> None:
+    model = surrogate()
+    model.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.05)
+    same, same_deviation = expected(model, cast="bfloat16")
+    assert 0.35 < same < 0.4
+    assert same_deviation < 0.06
+    assert expected(model, cast="bfloat16", fused=True)[0] == pytest.approx(same, abs=0.02)
+    assert expected(model, cast="float16")[0] == 0.0
+    assert expected(model, fused=True)[0] == 0.0
+    assert expected(model)[0] == 0.0
+
+
+def test_neighbouring_counts_are_alike() -> None:
+    model = surrogate()
+    model.learn({**OWN, "threads": 1}, -0.6, 0.05)
+    two, three = expected(model, threads=2)[0], expected(model, threads=3)[0]
+    assert -0.6 < two < three < 0.0
+
+
+def test_a_vague_reading_moves_little() -> None:
+    sure, vague = surrogate(), surrogate()
+    sure.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.05)
+    vague.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.4)
+    assert expected(vague, cast="bfloat16")[0] < 0.5 * expected(sure, cast="bfloat16")[0]
+
+
+def test_it_is_a_covariance_whatever_the_space() -> None:
+    model = surrogate()
+    everything = [dict(zip(SPACE.open, values, strict=True)) for values in itertools.product(*SPACE.open.values())]
+    for settings in everything:
+        model.learn(settings, 0.0, 0.01)  # fails unless the matrix is positive definite
+    _, deviation = model.predict(everything)
+    assert np.all(deviation <= 0.0101)
