@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from autoaccel.records.machine import Gpu
+
+_THROTTLING = {
+    "HwThermalSlowdown": "it is too hot: improve its cooling",
+    "SwThermalSlowdown": "it is too hot: improve its cooling",
+    "HwPowerBrakeSlowdown": "the power supply holds it back",
+    "SwPowerCap": "it is at its power limit: nvidia-smi --power-limit shows and sets that",
+}
+"""Part of NVML's name of a reason for lower clocks -> what it means and what to do."""
+
+_Value = TypeVar("_Value")
+
+
+def _ask_driver(question: Callable[[Any], _Value], otherwise: _Value) -> _Value:
+    """Return the answer of NVML to a question, or something else without a GPU, its driver, or the module."""
+    try:
+        import pynvml  # late: most computers have no GPU, and every start would pay for it
+    except ImportError:
+        return otherwise
+    try:
+        pynvml.nvmlInit()
+        try:
+            return question(pynvml)
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        # No library, no driver loaded, no right to use it, or a driver half updated: no process here gets at a GPU.
+        return otherwise
 
 
 def read_gpus() -> tuple[Gpu, ...]:
@@ -12,21 +40,38 @@ def read_gpus() -> tuple[Gpu, ...]:
 
     These are the computer's: CUDA_VISIBLE_DEVICES hides none of them.
     """
+
+    def all_gpus(pynvml: Any) -> tuple[Gpu, ...]:
+        driver = str(pynvml.nvmlSystemGetDriverVersion())
+        found = [_read_gpu(pynvml, index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
+        return tuple(gpu for gpu in found if gpu is not None)
+
+    none: tuple[Gpu, ...] = ()
+    return _ask_driver(all_gpus, none)
+
+
+def read_gpu_throttling() -> tuple[str, ...]:
+    """Return one sentence for each GPU whose clocks are held down now, with what to do."""
+
+    def all_hints(pynvml: Any) -> tuple[str, ...]:
+        return tuple(_throttling_of(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
+
+    none: tuple[str, ...] = ()
+    return tuple(hint for hint in _ask_driver(all_hints, none) if hint)
+
+
+def _throttling_of(pynvml: Any, index: int) -> str:
     try:
-        import pynvml  # late: most computers have no GPU, and every start would pay for it
-    except ImportError:
-        return ()
-    try:
-        pynvml.nvmlInit()
-        try:
-            driver = str(pynvml.nvmlSystemGetDriverVersion())
-            gpus = [_read_gpu(pynvml, index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
-        finally:
-            pynvml.nvmlShutdown()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        reasons = int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     except pynvml.NVMLError:
-        # No library, no driver loaded, no right to use it, or a driver half updated: no process here gets at a GPU.
-        return ()
-    return tuple(gpu for gpu in gpus if gpu is not None)
+        return ""  # not every GPU tells, nor every user may ask
+    for name, meaning in _THROTTLING.items():
+        # The constants were renamed from "throttle" to "event" reasons; a driver's library may know only one.
+        for prefix in ("nvmlClocksEventReason", "nvmlClocksThrottleReason"):
+            if reasons & int(getattr(pynvml, prefix + name, 0)):
+                return f"GPU {index} is slowed down: {meaning}"
+    return ""
 
 
 def _read_gpu(pynvml: Any, index: int, driver: str) -> Gpu | None:

@@ -95,6 +95,14 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
     )
 
 
+def not_worth_proving(saving_seconds: float, runs: int) -> str:
+    """Return the sentence for a best that would save less time than its proof takes."""
+    return (
+        f"Your own settings stay: the best that was found would save about {format_duration(saving_seconds)} in all on "
+        f"{runs:,} runs, less than its proof takes. If you train more often than that, say so with --runs."
+    )
+
+
 def too_disturbed(share: float) -> str:
     """Return the sentence for a machine that was too busy with something else."""
     return (

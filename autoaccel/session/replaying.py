@@ -27,6 +27,7 @@ from autoaccel.records.trial import (
 )
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
+from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
@@ -98,8 +99,9 @@ def verify_recipe(
         run.tell(StageStarted("confirm", f"{rounds} fresh pairs of processes"))
         runner.defaults = default_settings(Place(probed, facts))
         step_seconds = recipe.baseline.step_seconds
-        prover = Prover(run, facts, own.settings, turn_seconds_for(step_seconds), step_seconds, fresh=True)
-        measured = prover.measure(recipe.settings, rounds)
+        turn_seconds = turn_seconds_for(step_seconds)
+        pairs = FreshPairs(run, own.settings, facts.steps_per_epoch, turn_seconds, step_seconds, fresh=True)
+        measured = Prover(run, facts, pairs).measure(recipe.settings, rounds)
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")
     return Verification(recipe.comparison, measured, measured.high >= recipe.comparison.low)

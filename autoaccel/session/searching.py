@@ -94,6 +94,12 @@ class Search:
                 return next(trial for trial in self.trials if trial.comparison and trial.settings == ranked.settings)
         return None
 
+    @property
+    def saving_seconds(self) -> float:
+        """What the best is expected to save on all runs."""
+        best = min([entry.total_seconds for entry in self._strategy.ranked()[:1]], default=math.inf)
+        return self._economy.runs * max(0.0, self._economy.own_total_seconds - best)
+
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Go on from the trials of an earlier part of the run."""
         for trial in trials:

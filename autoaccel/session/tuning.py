@@ -10,6 +10,7 @@ from autoaccel.advise.effects import effect_deviations
 from autoaccel.advise.findings import advise
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
+from autoaccel.machine.quiet import quiet_hints, read_load
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
@@ -25,13 +26,15 @@ from autoaccel.session.ending import (
     Ending,
     keep_own,
     make_recipe,
+    not_worth_proving,
     nothing_better,
     nothing_to_win,
     proven,
     too_disturbed,
     why_not,
 )
-from autoaccel.session.proof import MOST_CONTENDERS, Prover, metric_steps, proof_seconds
+from autoaccel.session.pairs import FreshPairs
+from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Prover, metric_steps, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder, RunState
 from autoaccel.session.searching import Search
@@ -65,9 +68,12 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(RunStarted(request.workload.path, str(folder.path), request.budget_seconds))
 
         run.tell(StageStarted("hardware", "what this machine can do"))
+        load = read_load()  # before anything of ours keeps the computer busy
         timeout_seconds = clock.timeout("the training was built", share=0.25)
         machine, facts = probe_and_describe(runner, request.workload, timeout_seconds)
         _check_resumable(earlier, request, machine)
+        for hint in quiet_hints(machine, load):
+            run.tell(Note(hint))
         place = Place(machine, facts)
         runner.defaults = default_settings(place)
         own = baseline_settings(place)
@@ -127,7 +133,9 @@ def _start_search(run: Run, yardstick: Yardstick, space: SearchSpace, findings: 
 def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int) -> tuple[Ending, str]:
     """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why."""
     own = yardstick.settings
-    prover = Prover(run, yardstick.facts, own, yardstick.turn_seconds, yardstick.usual_seconds)
+    steps_per_epoch = yardstick.facts.steps_per_epoch
+    pairs = FreshPairs(run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds)
+    prover = Prover(run, yardstick.facts, pairs)
     for_proof = proof_seconds(steps, run.request.metric_repeats, yardstick.step_seconds, yardstick.trial_seconds)
     keep_seconds = min(_PROOF_SHARE * run.request.budget_seconds, for_proof)
     refused = ""
@@ -135,6 +143,9 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
         ended = search.run(keep_seconds)
         best = search.best
         if best is None:
+            break
+        if search.saving_seconds < LEAST_PAIRS * yardstick.trial_seconds:
+            refused = not_worth_proving(search.saving_seconds, run.request.runs)
             break
         yardstick.rest()  # whose memory the proof may need
         run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
@@ -152,8 +163,9 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
             break
         run.tell(Note(refused.replace("Your own settings stay: ", "")))
         run.tell(StageStarted("search", "going on without it"))
-    if max(yardstick.disturbed_share, prover.disturbed_share) > TOO_DISTURBED:
-        return keep_own(yardstick, too_disturbed(max(yardstick.disturbed_share, prover.disturbed_share))), ended
+    disturbed_share = max(yardstick.disturbed_share, pairs.disturbed_share)
+    if disturbed_share > TOO_DISTURBED:
+        return keep_own(yardstick, too_disturbed(disturbed_share)), ended
     return keep_own(yardstick, refused or nothing_better(search.trials)), ended
 
 

@@ -1,0 +1,65 @@
+"""Hints about what makes timings unsteady."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from autoaccel.machine import quiet
+from autoaccel.machine.quiet import Load, quiet_hints, read_load
+from autoaccel.records.machine import Limits, Machine
+
+from .conftest import Computer
+
+CALM = Load(busy=0.01, stolen=0.0)
+
+
+@pytest.fixture(autouse=True)
+def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "read_gpu_throttling", lambda: ())
+
+
+def test_a_calm_computer_gets_no_hint(machine: Machine, computer: Computer) -> None:
+    assert quiet_hints(machine, CALM, computer.root) == []
+
+
+def test_other_programs_and_other_guests_are_told_apart(machine: Machine, computer: Computer) -> None:
+    (busy,) = quiet_hints(machine, Load(0.5, 0.0), computer.root)
+    assert "keep 2.0 of 4 cores busy" in busy
+    (stolen,) = quiet_hints(machine, Load(0.0, 0.12), computer.root)
+    assert "12%" in stolen and "host" in stolen
+
+
+def test_a_quota_below_the_cores_is_told_with_what_to_type(machine: Machine, computer: Computer) -> None:
+    limited = msgspec.structs.replace(
+        machine, limits=Limits(affinity=(0, 1, 2, 3), physical_cores=4, cpu_quota=2.5, cgroup_version=2)
+    )
+    (hint,) = quiet_hints(limited, CALM, computer.root)
+    assert "sees 4 cores but may use 2.5" in hint
+    assert "--cpuset-cpus 0-1" in hint
+
+
+@pytest.mark.parametrize(
+    ("governor", "driver", "told"),
+    [
+        ("performance", "acpi-cpufreq", False),
+        ("schedutil", "acpi-cpufreq", True),
+        ("powersave", "intel_cpufreq", True),
+        ("powersave", "intel_pstate", False),
+        ("powersave", "amd-pstate-epp", False),
+    ],
+)
+def test_a_clock_that_follows_the_load_is_told(
+    machine: Machine, computer: Computer, governor: str, driver: str, told: bool
+) -> None:
+    computer.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor)
+    computer.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", driver)
+    hints = quiet_hints(machine, CALM, computer.root)
+    assert bool(hints) == told
+    assert all("cpupower frequency-set" in hint for hint in hints)
+
+
+def test_the_load_is_a_share() -> None:
+    load = read_load(0.05)
+    assert 0 <= load.busy <= 1
+    assert 0 <= load.stolen <= 1

@@ -1,0 +1,140 @@
+"""The proof on pairs whose truth is known."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from autoaccel.launch.runner import Runner
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.session.clock import Clock
+from autoaccel.session.pairs import PairReading
+from autoaccel.session.proof import LEAST_PAIRS, MOST_PAIRS, Proof, Prover, metric_steps
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+
+SETTINGS: Settings = {"precision.autocast": "bfloat16"}
+
+
+class FakePairs:
+    """Pairs with this log speed-up and this drop of the metric, each scattering."""
+
+    def __init__(self, log: float, drop: float = 0.0, seed: int = 0, short: bool = False) -> None:
+        self.log = log
+        self.drop = drop
+        self.random = random.Random(seed)
+        self.short = short
+        self.asked: list[tuple[int, int | None]] = []  # seed, steps
+        self.untrusted = 0  # so many of the first pairs are disturbed
+        self.fails_after = 1000
+
+    def is_short(self, steps: int) -> bool:
+        return self.short
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        self.asked.append((seed, steps))
+        if len(self.asked) > self.fails_after:
+            return Failure("hung", "the budget was spent")
+        luck = self.random.gauss(self.log, 0.04)
+        turns = [(1.0, math.exp(-luck - self.random.gauss(0, 0.1))) for _ in range(8)]
+        metrics = (0.9, 0.9 - self.drop - self.random.gauss(0, 0.001)) if steps else None
+        trusted = len(self.asked) > self.untrusted
+        return PairReading(turns if trusted else [(1.0, 5.0)] * 8, trusted, metrics)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    request = Request(Workload("/m.py", "build", ""), 600.0, Constraint(0.01, False))
+    return Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(600.0), ignore)
+
+
+def proved(run: Run, facts: TrainingFacts, pairs: FakePairs, steps: int | None = 200, contender: int = 1) -> Proof:
+    return Prover(run, facts, pairs).prove(SETTINGS, contender, steps, least_speedup=1.02)
+
+
+def test_speed_is_proven_before_any_training_is_paid_for(run: Run, facts: TrainingFacts) -> None:
+    pairs = FakePairs(0.4)
+    proof = proved(run, facts, pairs)
+    assert proof.outcome == "proven"
+    assert proof.comparison is not None and proof.comparison.low > 1.02
+    assert proof.accuracy is not None and proof.accuracy.repeats == 3
+    trained = [seed for seed, steps in pairs.asked if steps is not None]
+    assert trained == [0, 1, 2]
+    assert [steps for _, steps in pairs.asked[:LEAST_PAIRS]] == [None] * LEAST_PAIRS
+    assert proof.proven_after_seconds is not None
+
+
+def test_short_trainings_come_at_once(run: Run, facts: TrainingFacts) -> None:
+    pairs = FakePairs(0.4, short=True)
+    assert proved(run, facts, pairs).outcome == "proven"
+    assert pairs.asked[0] == (0, 200)
+
+
+def test_exact_settings_are_not_trained(run: Run, facts: TrainingFacts) -> None:
+    pairs = FakePairs(0.4)
+    proof = proved(run, facts, pairs, steps=None)
+    assert proof.outcome == "proven"
+    assert proof.accuracy is None
+    assert all(steps is None for _, steps in pairs.asked)
+
+
+def test_a_metric_that_drops_ends_it(run: Run, facts: TrainingFacts) -> None:
+    proof = proved(run, facts, FakePairs(0.4, drop=0.05))
+    assert proof.outcome == "metric drops"
+    assert proof.accuracy is not None and proof.accuracy.drop == pytest.approx(0.05, abs=0.005)
+
+
+def test_seeds_are_added_only_while_the_verdict_is_open(run: Run, facts: TrainingFacts) -> None:
+    clear, close = FakePairs(0.4), FakePairs(0.4, drop=0.0085)
+    proved(run, facts, clear)
+    proved(run, facts, close)
+    trained = [sum(steps is not None for _, steps in pairs.asked) for pairs in (clear, close)]
+    assert trained[0] == 3 < trained[1] <= 6
+
+
+@pytest.mark.parametrize("log", [0.0, -0.3])
+def test_equal_and_slower_settings_are_never_proven(run: Run, facts: TrainingFacts, log: float) -> None:
+    outcomes = [proved(run, facts, FakePairs(log, seed=seed), steps=None).outcome for seed in range(100)]
+    assert set(outcomes) == {"not faster"}
+
+
+def test_disturbed_pairs_do_not_count(run: Run, facts: TrainingFacts) -> None:
+    pairs = FakePairs(0.4)
+    pairs.untrusted = 4
+    proof = proved(run, facts, pairs, steps=None)
+    assert proof.outcome == "proven"
+    assert len(proof.pairs) == len(pairs.asked) - 4
+    pairs = FakePairs(0.4)
+    pairs.untrusted = MOST_PAIRS
+    assert proved(run, facts, pairs, steps=None).outcome == "incomplete"
+
+
+def test_what_is_cut_short_is_incomplete(run: Run, facts: TrainingFacts) -> None:
+    pairs = FakePairs(0.4)
+    pairs.fails_after = 2
+    proof = proved(run, facts, pairs)
+    assert proof.outcome == "incomplete"
+    assert proof.message == "the budget was spent"
+
+
+def test_later_contenders_must_show_more(run: Run, facts: TrainingFacts) -> None:
+    first = proved(run, facts, FakePairs(0.4), steps=None, contender=1)
+    third = proved(run, facts, FakePairs(0.4), steps=None, contender=3)
+    assert first.comparison is not None and third.comparison is not None
+    assert third.comparison.confidence > first.comparison.confidence > 0.95
+
+
+def test_trainings_that_judge_the_metric_take_a_share_of_the_budget() -> None:
+    assert metric_steps(planned_steps=200, metric_repeats=3, budget_seconds=600, step_seconds=0.03) == 200
+    assert metric_steps(planned_steps=10**6, metric_repeats=3, budget_seconds=600, step_seconds=0.04) == 1000
+    assert metric_steps(planned_steps=10**6, metric_repeats=3, budget_seconds=1, step_seconds=1.0) == 20
+    assert metric_steps(planned_steps=7, metric_repeats=3, budget_seconds=1, step_seconds=1.0) == 7

@@ -1,0 +1,145 @@
+"""The search on a gauge whose truth is known: what it measures how long, what it believes, when it ends."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from autoaccel.records.progress import ignore
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
+from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.session.searching import MOST_TURNS, Search
+from autoaccel.session.turns import Enough
+from autoaccel.session.yardstick import Reading
+
+OWN: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
+CAST: Settings = {**OWN, "precision.autocast": "bfloat16"}
+SPACE = SearchSpace(
+    name="test",
+    open={
+        "precision.autocast": ("off", "bfloat16"),
+        "layout.channels_last": (False, True),
+        "loader.workers": (0, 1, 2),
+    },
+    fixed={},
+    closed={},
+)
+STEP_SECONDS, TURN_SECONDS, START_SECONDS = 0.04, 0.25, 1.0
+
+
+class Watch:
+    """A clock that only measuring moves."""
+
+    def __init__(self, budget_seconds: float) -> None:
+        self.budget_seconds = budget_seconds
+        self.spent = 0.0
+
+    @property
+    def left(self) -> float:
+        return self.budget_seconds - self.spent
+
+
+class FakeGauge:
+    """Measures with the noise of a shared machine: 0.1 from turn to turn, 0.03 from process to process."""
+
+    def __init__(self, logs: dict[str, float], watch: Watch, seed: int = 0) -> None:
+        self.logs = logs
+        self.watch = watch
+        self.random = random.Random(seed)
+        self.turns: dict[str, int] = {}
+        self.lucky: set[str] = set()  # whose first process is five times as fast as it should be
+        self.failing: set[str] = set()
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        self.watch.spent += START_SECONDS
+        key = str(settings["precision.autocast"])
+        if key in self.failing:
+            return Failure("crashed", "it does")
+        luck = self.random.gauss(0, 0.03) + (1.6 if key in self.lucky else 0.0)
+        self.lucky.discard(key)
+        log = self.logs.get(key, 0.0) + luck
+        pairs: list[tuple[float, float]] = []
+        while not enough(pairs):
+            for _ in range(2):
+                noise = math.exp(log + self.random.gauss(0, 0.1))
+                pairs.append((STEP_SECONDS, STEP_SECONDS / noise))
+                self.watch.spent += 2 * TURN_SECONDS
+        self.turns[name] = len(pairs)
+        turns = tuple(Turn((own,)) for own, _ in pairs)
+        measurement = Measurement(3.0, (STEP_SECONDS,), tuple(Turn((other,)) for _, other in pairs))
+        return Reading(measurement, turns, pairs, trusted=True)
+
+
+def searching(gauge: FakeGauge, planned_steps: int = 20_000, runs: int = 20, kept: list[Trial] | None = None) -> Search:
+    economy = Economy(runs, planned_steps, STEP_SECONDS, 3.0, 0.0, 4.0)
+    strategy = Strategy(SPACE, OWN, [CAST], dict.fromkeys(SPACE.open, 0.2), economy, 0)
+    keep = kept.append if kept is not None else ignore
+    return Search(gauge, OWN, strategy, economy, gauge.watch, keep, ignore)
+
+
+def test_the_faster_settings_win_and_every_trial_is_kept() -> None:
+    kept: list[Trial] = []
+    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)), kept=kept)
+    assert search.run(0.0) == "no trial promises to save more time than it takes"
+    assert search.best is not None
+    assert search.best.settings["precision.autocast"] == "bfloat16"
+    assert kept == search.trials
+    assert all(trial.own_turns and trial.total_seconds for trial in kept)
+
+
+def test_a_trial_that_is_clearly_worse_ends_early_and_a_close_one_does_not() -> None:
+    slow, close = FakeGauge({"bfloat16": -1.0}, Watch(300)), FakeGauge({"bfloat16": 0.02}, Watch(300))
+    searching(slow).run(0.0)
+    searching(close).run(0.0)
+    assert slow.turns["trial-0001"] <= 4
+    assert slow.turns["trial-0001"] < close.turns["trial-0001"] <= MOST_TURNS
+
+
+def test_a_reading_too_good_to_be_true_does_not_win_alone() -> None:
+    gauge = FakeGauge({"bfloat16": -0.1}, Watch(300))
+    gauge.lucky.add("bfloat16")
+    search = searching(gauge)
+    search.run(0.0)
+    first, second = search.trials[:2]
+    assert first.comparison is not None and first.comparison.speedup > 3
+    assert second.again and second.settings == first.settings
+
+
+def test_what_the_best_would_save_is_counted_over_all_runs() -> None:
+    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)), planned_steps=10_000, runs=5)
+    search.run(0.0)
+    # 5 runs of 400 s, of which a third would be saved.
+    assert 500 < search.saving_seconds < 800
+    assert searching(FakeGauge({}, Watch(300))).saving_seconds == 0.0
+
+
+def test_the_budget_is_a_ceiling_not_a_target() -> None:
+    watch = Watch(3000)
+    searching(FakeGauge({"bfloat16": 0.4}, watch)).run(0.0)
+    assert watch.spent < 300
+    tight = Watch(20)
+    assert searching(FakeGauge({"bfloat16": 0.4}, tight)).run(keep_seconds=10.0).startswith("the rest of the budget")
+    assert tight.spent < 12
+
+
+def test_failures_are_trials_too() -> None:
+    gauge = FakeGauge({}, Watch(300))
+    gauge.failing.add("bfloat16")
+    search = searching(gauge)
+    search.run(0.0)
+    assert isinstance(search.trials[0].outcome, Failure)
+    assert search.best is None
+
+
+def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:
+    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)))
+    search.run(0.0)
+    accuracy = Accuracy("m", "maximize", 0.9, 0.8, 0.1, 0.12, 3, 1.0, (0.9,) * 3, (0.8,) * 3)
+    search.judge(CAST, accuracy, "drops")
+    for trial in search.trials:
+        assert trial.feasible == (trial.settings["precision.autocast"] == "off")
+    assert search.best is None or search.best.settings["precision.autocast"] == "off"
+    same_risk = [trial for trial in search.trials if trial.settings["layout.channels_last"] is False]
+    assert all((trial.accuracy == accuracy) == (not trial.feasible) for trial in same_risk)
