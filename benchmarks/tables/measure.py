@@ -1,6 +1,6 @@
 """Measure a table: every setting of a space, in rounds of random order, each visit in turns with the baseline.
 
-    python benchmarks/tables/measure.py NAME [--rounds 3] [--more 4]
+    python benchmarks/tables/measure.py NAME [--rounds 2] [--more 5]
 
 After `--rounds` rounds over all settings come `--more` over the better third, because there the differences that
 matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Each round has a baseline
@@ -227,8 +227,8 @@ def measure(name: str, rounds: int, more: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*WORKLOADS, []], default=[])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--more", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--more", type=int, default=5)
     arguments = parser.parse_args()
     for chosen in arguments.names or WORKLOADS:
         measure(chosen, arguments.rounds, arguments.more)

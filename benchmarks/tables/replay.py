@@ -42,7 +42,7 @@ def seconds_of(turn: Turn) -> float:
 
 
 @dataclass
-class _Side:
+class Side:
     """One of the two processes of a visit, whose turns come again."""
 
     recorded: Sequence[Turn]
@@ -188,8 +188,8 @@ class Replay:
             return outcome
         order = self._random.sample(range(len(outcome.turns)), len(outcome.turns))
         shift = math.exp(self._level - self._facts.round_level[visit.round])
-        own = _Side([_slowed(visit.own_turns[index], shift) for index in order], self._clock)
-        other = _Side([outcome.turns[index] for index in order], self._clock)
+        own = Side([_slowed(visit.own_turns[index], shift) for index in order], self._clock)
+        other = Side([outcome.turns[index] for index in order], self._clock)
         turns = take_turns(
             _as_measuring(own),
             _as_measuring(other),
@@ -225,5 +225,5 @@ def _slowed(turn: Turn, factor: float) -> Turn:
     return msgspec.structs.replace(turn, step_seconds=tuple(factor * seconds for seconds in turn.step_seconds))
 
 
-def _as_measuring(side: _Side) -> Measuring:
+def _as_measuring(side: Side) -> Measuring:
     return side  # type: ignore[return-value]  # it has the turns of one, which is all that is asked for

@@ -3,6 +3,8 @@
 Convolutions between batch normalisations: what precision, memory layout and compilation were made for.
 """
 
+import dataclasses
+
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -81,3 +83,13 @@ def build() -> autoaccel.Training:
         batch_size=BATCH_SIZE,
         drop_last=True,
     )
+
+
+def build_short() -> autoaccel.Training:
+    """Return a training of 50 steps, which no compilation can repay."""
+    return dataclasses.replace(build(), epochs=2, steps_per_epoch=25)
+
+
+def build_long() -> autoaccel.Training:
+    """Return a training of 50,000 steps, in which a compilation costs next to nothing."""
+    return dataclasses.replace(build(), epochs=2000, steps_per_epoch=25)

@@ -1,0 +1,116 @@
+"""Does a claim hold an hour later? Recipes tuned first, their speed-ups measured again in fresh processes.
+
+    python benchmarks/claims.py tune      # some minutes for each recipe
+    python benchmarks/claims.py verify    # at least an hour later
+    python benchmarks/claims.py table     # what came of it
+
+Runs lie in autoaccel-runs/claims; results go to benchmarks/results/claims.json.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RUNS = ROOT / "autoaccel-runs" / "claims"
+RESULTS = ROOT / "benchmarks" / "results" / "claims.json"
+LEAST_AGE = datetime.timedelta(hours=1)
+ROUNDS = "8"
+
+DIGITS, IMAGES = "examples/digits_cnn.py", "examples/image_pipeline.py"
+GPT, RESNET = "examples/char_gpt.py", "benchmarks/workloads/small_resnet.py"
+WIDE = "benchmarks/workloads/wide_mlp.py"
+CLAIMS: dict[str, list[str]] = {
+    "digits": [DIGITS],
+    "digits-cast-only": [DIGITS, "--exclude", "layout.channels_last", "--exclude", "optimizer.fused"],
+    "digits-long": [f"{DIGITS}", "--runs", "1000"],
+    "resnet": [RESNET],
+    "resnet-eager": [RESNET, "--exclude", "compile.mode", "--runs", "200"],
+    "resnet-cast-only": [RESNET, "--exclude", "layout.channels_last", "--exclude", "compile.mode"],
+    "resnet-layout": [RESNET, "--exclude", "precision.autocast", "--exclude", "compile.mode"],
+    "resnet-long": [f"{RESNET}:build_long"],
+    "wide": [WIDE],
+    "wide-many": [WIDE, "--runs", "1000"],
+    "images": [IMAGES],
+    "images-workers": [IMAGES, "--exclude", "precision.autocast"],
+    "images-cast": [IMAGES, "--exclude", "loader.workers"],
+    "gpt-many": [GPT, "--runs", "1000"],
+}
+"""Name -> what is typed after `autoaccel tune`."""
+
+
+def autoaccel(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one command, showing its progress."""
+    print("$ autoaccel", *arguments, flush=True)
+    command = [sys.executable, "-m", "autoaccel", *arguments]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+
+
+def load() -> dict[str, Any]:
+    """Return the results so far."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
+def tune() -> None:
+    """Make the recipes that are not there."""
+    for name, arguments in CLAIMS.items():
+        if not (RUNS / name / "recipe.json").exists():
+            autoaccel("tune", *arguments, "--budget", "6m", "--output", str(RUNS / name))
+
+
+def verify() -> None:
+    """Measure each claim again that is old enough and was not yet."""
+    results = load()
+    for name, arguments in CLAIMS.items():
+        path = RUNS / name / "recipe.json"
+        if name in results or not path.exists():
+            continue
+        recipe = json.loads(path.read_text())
+        if recipe["settings"] == recipe["baseline"]["settings"]:
+            continue
+        age = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(recipe["created"])
+        if age < LEAST_AGE:
+            print(f"{name} is only {age} old")
+            continue
+        done = autoaccel("verify", str(path), arguments[0], "--rounds", ROUNDS, "--json")
+        claimed, measured = recipe["comparison"], json.loads(done.stdout)["measured"]
+        results[name] = {
+            "command": ["autoaccel", "tune", *arguments],
+            "settings": {
+                key: value for key, value in recipe["settings"].items() if recipe["baseline"]["settings"][key] != value
+            },
+            "hours_between": age.total_seconds() / 3600,
+            "claimed": claimed,
+            "measured": measured,
+            "error": measured["speedup"] / claimed["speedup"] - 1,
+            "covered": claimed["low"] <= measured["speedup"] <= claimed["high"],
+        }
+        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+
+
+def table() -> None:
+    """Print claims and what was measured again."""
+    results = load()
+    for name, row in results.items():
+        one, other = row["claimed"], row["measured"]
+        print(
+            f"{name:18} claimed {one['speedup']:.2f} ({one['low']:.2f} to {one['high']:.2f}), "
+            f"{row['hours_between']:.1f} h later {other['speedup']:.2f}: {row['error']:+.1%}"
+            f"{'' if row['covered'] else '  outside'}"
+        )
+    if results:
+        errors = [abs(math.log1p(row["error"])) for row in results.values()]
+        covered = statistics.fmean(row["covered"] for row in results.values())
+        print(f"{len(results)} recipes, median error {statistics.median(errors):.1%}, covered {covered:.0%}")
+
+
+if __name__ == "__main__":
+    {"tune": tune, "verify": verify, "table": table}[sys.argv[1] if len(sys.argv) > 1 else "table"]()

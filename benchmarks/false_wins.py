@@ -1,0 +1,188 @@
+"""How often settings that change nothing are called faster: the baseline against itself under other names.
+
+    python benchmarks/false_wins.py replayed [--comparisons 2000]
+    python benchmarks/false_wins.py live [--comparisons 30]
+
+Replayed: pairs of processes out of the tables' visits, with the effect of their settings taken away and their noise
+left in, and with disturbances put on top: bursts that slow some neighbouring turns two- to tenfold, the two sides not
+alike. Live: fresh pairs of processes of the digits network, both under its own settings. Both go through the proof
+that decides on every recipe. Results go to benchmarks/results/false_wins.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
+
+from replay import Facts, Side, SimulatedClock  # noqa: E402
+from table import TABLES, Visit, read_table  # noqa: E402
+
+from autoaccel.launch.runner import Runner  # noqa: E402
+from autoaccel.records.progress import ignore  # noqa: E402
+from autoaccel.records.recipe import Constraint  # noqa: E402
+from autoaccel.records.request import Request  # noqa: E402
+from autoaccel.records.settings import Settings, settings_key  # noqa: E402
+from autoaccel.records.trial import Measurement, Turn  # noqa: E402
+from autoaccel.records.workload import Workload  # noqa: E402
+from autoaccel.session.clock import Clock  # noqa: E402
+from autoaccel.session.pairs import TURNS, FreshPairs, PairReading  # noqa: E402
+from autoaccel.session.proof import Proof, Prover  # noqa: E402
+from autoaccel.session.run import Run  # noqa: E402
+from autoaccel.session.run_folder import RunFolder  # noqa: E402
+from autoaccel.session.turns import take_turns  # noqa: E402
+from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
+from autoaccel.session.workloads import find_workload  # noqa: E402
+from autoaccel.space.knobs import Place, baseline_settings, default_settings  # noqa: E402
+from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "false_wins.json"
+DRAWN_TURNS = 24
+BURST_SHARE = 0.3  # of the pairs meet a burst
+MOST_LIVE_PAIRS = 6
+
+
+class NullPairs:
+    """Pairs of processes without a difference, with the noise of real ones."""
+
+    def __init__(self, facts: Facts, generator: random.Random) -> None:
+        """Draw from these tables' visits."""
+        self._facts = facts
+        self._random = generator
+        self._visits = [visit for visits in facts.visits.values() for visit in visits if visit.trusted]
+        self._own_seconds = [facts.usual]
+        self.first_log = math.nan  # what a single reading would have shown
+
+    def is_short(self, steps: int) -> bool:
+        """Never asked for: nothing is trained."""
+        return False
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
+        """Return a pair drawn by chance."""
+        visit = self._random.choice(self._visits)
+        own, other = self._turns_of(visit)
+        clock = SimulatedClock(math.inf)
+        head = self._facts.table.head
+        turns = take_turns(
+            Side(own, clock),  # type: ignore[arg-type]
+            Side(other, clock),  # type: ignore[arg-type]
+            head.turn_seconds,
+            head.facts.steps_per_epoch,
+            self._own_seconds,
+            lambda pairs: len(pairs) >= TURNS,
+            math.inf,
+        )
+        self._own_seconds = [*self._own_seconds, *turns.own_seconds][-200:]  # type: ignore[union-attr]
+        return PairReading(turns.pairs, turns.trusted, None)  # type: ignore[union-attr]
+
+    def _turns_of(self, visit: Visit) -> tuple[list[Turn], list[Turn]]:
+        assert isinstance(visit.outcome, Measurement)
+        effect = math.exp(self._facts.log_speedup[settings_key(visit.settings)] + self._facts.round_level[visit.round])
+        count = len(visit.own_turns)
+        order = [*self._random.sample(range(count), count), *self._random.choices(range(count), k=DRAWN_TURNS)]
+        own = [visit.own_turns[index] for index in order]
+        other = [_times(visit.outcome.turns[index], effect) for index in order]
+        if self._random.random() < BURST_SHARE:
+            start = self._random.randrange(len(order))
+            length = self._random.randint(1, len(order))
+            factor = math.exp(self._random.uniform(math.log(2), math.log(10)))
+            unlike = factor ** self._random.uniform(0.3, 1.5)
+            for index in range(start, min(start + length, len(order))):
+                own[index], other[index] = _times(own[index], factor), _times(other[index], unlike)
+        return own, other
+
+
+def _times(turn: Turn, factor: float) -> Turn:
+    return msgspec.structs.replace(turn, step_seconds=tuple(factor * seconds for seconds in turn.step_seconds))
+
+
+def _run(folder: Path, runner: Runner | None, clock: Any) -> Run:
+    request = Request(Workload("", "", ""), math.inf, Constraint(0.0, True))
+    return Run(request, RunFolder(folder), runner, clock, ignore)  # type: ignore[arg-type]
+
+
+def replayed(comparisons: int) -> dict[str, Any]:
+    """Return what came of this many replayed proofs."""
+    tables = [Facts(read_table(path)) for path in sorted(TABLES.glob("*.jsonl.gz"))]
+    generator = random.Random(0)
+    outcomes: dict[str, int] = {}
+    pairs = single = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(comparisons):
+            facts = tables[number % len(tables)]
+            source = NullPairs(facts, generator)
+            prover = Prover(_run(Path(folder), None, SimulatedClock(math.inf)), facts.table.head.facts, source)
+            proof = prover.prove(facts.table.head.own, 1, None, 1 + NOISE_THRESHOLD)
+            outcomes[proof.outcome] = outcomes.get(proof.outcome, 0) + 1
+            pairs += len(proof.pairs)
+            first = source.measure({}, 0, None).turns[0]
+            single += first[0] / first[1] > 1 + NOISE_THRESHOLD
+    return {
+        "comparisons": comparisons,
+        "tables": [facts.table.head.workload for facts in tables],
+        "outcomes": outcomes,
+        "false_win_share": outcomes.get("proven", 0) / comparisons,
+        "mean_pairs": pairs / comparisons,
+        "share_of_single_turns_above_threshold": single / comparisons,
+    }
+
+
+def live(comparisons: int) -> dict[str, Any]:
+    """Return what came of this many live proofs."""
+    workload = find_workload(str(ROOT / "examples" / "digits_cnn.py"))
+    found: list[Proof] = []
+    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
+        machine, facts = probe_and_describe(runner, workload, 120.0)
+        runner.defaults = default_settings(Place(machine, facts))
+        own = baseline_settings(Place(machine, facts))
+        first = runner.start_measuring(own, "first", 120.0)
+        step_seconds = first.warm_step_seconds  # type: ignore[union-attr]
+        first.close()  # type: ignore[union-attr]
+        for number in range(comparisons):
+            run = _run(Path(folder), runner, Clock(3600.0))
+            source = FreshPairs(run, own, facts.steps_per_epoch, turn_seconds_for(step_seconds), step_seconds)
+            found.append(Prover(run, facts, source).prove(own, 1, None, 1 + NOISE_THRESHOLD, MOST_LIVE_PAIRS))
+            said = found[-1].comparison
+            interval = f"{said.speedup:.3f} ({said.low:.3f} to {said.high:.3f})" if said else "no interval"
+            print(f"{number + 1}/{comparisons} {found[-1].outcome}: {interval}", flush=True)
+    return {
+        "comparisons": comparisons,
+        "workload": "digits_cnn",
+        "cpu": machine.cpu.model,
+        "outcomes": {
+            outcome: sum(one.outcome == outcome for one in found) for outcome in {one.outcome for one in found}
+        },
+        "false_win_share": sum(one.outcome == "proven" for one in found) / comparisons,
+        "intervals": [
+            [one.comparison.speedup, one.comparison.low, one.comparison.high] for one in found if one.comparison
+        ],
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Compare; write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kind", choices=["replayed", "live"])
+    parser.add_argument("--comparisons", type=int)
+    parsed = parser.parse_args(arguments)
+    kinds = {"replayed": (replayed, 2000), "live": (live, 30)}
+    compare, usual = kinds[parsed.kind]
+    found = compare(parsed.comparisons or usual)
+    print(json.dumps(found, indent=2))
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**results, parsed.kind: found}, indent=2, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

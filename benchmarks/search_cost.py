@@ -1,0 +1,132 @@
+"""What a tuning run spends its time on, and what the tuner itself costs beside the measurement.
+
+    python benchmarks/search_cost.py [--label NAME] [--package FOLDER] [--budget 5m]
+
+Tunes the digits network on a terminal of its own, with the live picture, and adds one row to
+benchmarks/results/search_cost.json: seconds in measured steps, warm-up, compilation, start-up and everything else; when
+the speed-up was first proven; the tuner's own share of a core, second by second, once the search had begun. `--package`
+names a checkout of another version to compare with; one that does not say what it spent its time on is read from its
+trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "search_cost.json"
+
+
+def watch(folder: Path, process: psutil.Process) -> list[float]:
+    """Return the tuner's own share of a core in each second of its search and proof."""
+    shares = []
+    last = None
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and not (folder / "recipe.json").exists():
+        time.sleep(1.0)
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            break
+        now = times.user + times.system
+        if last is not None and (folder / "run.json").exists():
+            shares.append(now - last)
+        last = now
+    return shares
+
+
+def tune(package: Path, folder: Path, budget: str) -> tuple[float, list[float]]:
+    """Tune on a terminal of its own; return how long it took and the tuner's share of a core."""
+    command = [sys.executable, "-m", "autoaccel", "tune", str(ROOT / "examples" / "digits_cnn.py")]
+    command += ["--budget", budget, "--output", str(folder)]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(package), "TERM": "xterm-256color", "COLUMNS": "110", "LINES": "40"}
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=package, env=environment)
+    os.close(theirs)
+    threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+    shares = watch(folder, psutil.Process(process.pid))
+    process.wait()
+    return time.perf_counter() - start, shares
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, 65536):
+            pass
+    except OSError:
+        return
+
+
+def spent_on(folder: Path, recipe: dict[str, Any]) -> dict[str, float]:
+    """Return what the time was spent on; of a version that does not say, as far as its trials tell."""
+    if "spent_on" in recipe["search"]:
+        found: dict[str, float] = recipe["search"]["spent_on"]
+        return found
+    spent = {"measured steps": 0.0, "warm-up steps": 0.0, "compilation and first steps": 0.0, "start-up": 0.0}
+    for line in (folder / "trials.jsonl").read_text().splitlines():
+        outcome = json.loads(line)["outcome"]
+        if "turns" not in outcome:
+            continue
+        turns = [sum(turn["step_seconds"]) for turn in outcome["turns"]]
+        spent["measured steps"] += 2 * sum(turns)  # the baseline's turns beside them are as long
+        settled = statistics.median(outcome["warmup_step_seconds"][-5:])
+        slower = sum(max(0.0, seconds - settled) for seconds in outcome["warmup_step_seconds"])
+        spent["compilation and first steps"] += slower
+        spent["warm-up steps"] += sum(outcome["warmup_step_seconds"]) - slower
+        spent["start-up"] += outcome["startup_seconds"]
+    pairs, turns_taken = recipe["comparison"]["process_pairs"], recipe["comparison"]["turns"]
+    spent["start-up"] += 2 * pairs * recipe["baseline"]["startup_seconds"]
+    steps = recipe["baseline"]["step_seconds"] + recipe["projection"]["step_seconds"]
+    spent["measured steps"] += turns_taken * 6 * steps
+    spent["everything else"] = recipe["search"]["spent_seconds"] - sum(spent.values())
+    return spent
+
+
+def main() -> None:
+    """Tune once; add the row and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--label", default="now")
+    parser.add_argument("--package", type=Path, default=ROOT)
+    parser.add_argument("--budget", default="5m")
+    parsed = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        seconds, shares = tune(parsed.package.resolve(), folder, parsed.budget)
+        recipe = json.loads((folder / "recipe.json").read_text())
+        row = {
+            "seconds": seconds,
+            "spent_on": spent_on(folder, recipe),
+            "trials": recipe["search"]["trials"],
+            "proven_after_seconds": recipe["search"].get("proven_after_seconds"),
+            "speedup": recipe["comparison"]["speedup"],
+            "low": recipe["comparison"]["low"],
+            "tuner_share_of_a_core_median": statistics.median(shares),
+            "tuner_share_of_a_core_mean": statistics.fmean(shares),
+            "cpu": recipe["machine"]["cpu"]["model"],
+        }
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results.setdefault(parsed.label, []).append(row)
+    RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    for label, rows in results.items():
+        for one in rows:
+            total = sum(one["spent_on"].values())
+            parts = ", ".join(f"{name} {value / total:.0%}" for name, value in one["spent_on"].items())
+            print(f"{label}: {one['seconds']:.0f} s, proven after {one['proven_after_seconds']}; {parts}; tuner "
+                  f"{one['tuner_share_of_a_core_median']:.2%} of a core")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
