@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples check-wheel picture clean
+.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour check-wheel picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -37,6 +37,30 @@ $(READY): pyproject.toml constraints.txt
 
 examples: setup  ## tune the four examples, verify and use their recipes; half an hour
 	$(BIN)/python benchmarks/examples.py
+
+tables: setup  ## measure every setting of six spaces; three hours in which nothing else should run
+	$(BIN)/python benchmarks/tables/measure.py
+
+simulate: setup  ## replay 200 searches on each table, autoaccel's and its peers'; minutes
+	$(BIN)/python benchmarks/tables/simulate.py
+
+false-wins: setup  ## the baseline against itself: 2,000 replayed and 30 live comparisons; a quarter of an hour
+	$(BIN)/python benchmarks/false_wins.py replayed
+	$(BIN)/python benchmarks/false_wins.py live
+
+live: setup  ## autoaccel and its peers in the same time on each workload, picks side by side; an hour
+	$(BIN)/python benchmarks/live.py
+
+claims: setup  ## tune; an hour later the same command measures each claim again
+	$(BIN)/python benchmarks/claims.py tune
+	$(BIN)/python benchmarks/claims.py verify
+	$(BIN)/python benchmarks/claims.py table
+
+search-cost: setup  ## what a run spends its time on
+	$(BIN)/python benchmarks/search_cost.py
+
+neighbour: setup  ## tune beside a neighbour that hogs all cores in bursts
+	$(BIN)/python benchmarks/neighbour.py
 
 check-wheel: setup  ## install the wheel in an environment of its own and tune in a folder with spaces
 	rm -rf build/check-wheel && mkdir -p "build/check-wheel/an empty folder"

@@ -272,13 +272,17 @@ def _probe() -> Machine:
 
 
 def _hardware(parsed: argparse.Namespace) -> int:
+    from autoaccel.machine.quiet import quiet_hints, read_load
     from autoaccel.report.tables import print_machine
 
+    load = read_load()  # before anything of ours keeps the computer busy
     machine = _probe()
     if parsed.json:
         _print_json(machine)
     else:
         print_machine(_console(), machine)
+        for hint in quiet_hints(machine, load):
+            print(f"Note: {hint}.")
     return EXIT_FASTER
 
 

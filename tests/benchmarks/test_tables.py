@@ -1,0 +1,96 @@
+"""The committed tables, and searches replayed on them: the claims of benchmarks/README.md, in small."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from false_wins import NullPairs, replayed  # noqa: E402
+from replay import Facts, Replay, SimulatedClock  # noqa: E402
+from simulate import simulate  # noqa: E402
+from table import TABLES, read_table, write_table  # noqa: E402
+
+from autoaccel.records.trial import Failure, Measurement  # noqa: E402
+
+NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def facts(request: pytest.FixtureRequest) -> Facts:
+    """One table's facts."""
+    return Facts(read_table(TABLES / f"{request.param}.jsonl.gz"))
+
+
+def test_a_table_holds_every_setting_several_times_with_raw_times(facts: Facts) -> None:
+    head = facts.table.head
+    assert len(facts.settings) == head.space.size >= 48
+    for visit in facts.table.visits:
+        if isinstance(visit.outcome, Measurement):
+            assert len(visit.own_turns) == len(visit.outcome.turns) >= 6
+            assert all(turn.step_seconds for turn in (*visit.own_turns, *visit.outcome.turns))
+        else:
+            assert isinstance(visit.outcome, Failure)
+    assert all(len(visits) >= 2 for visits in facts.visits.values())
+
+
+def test_the_baseline_is_as_fast_as_itself(facts: Facts) -> None:
+    from autoaccel.records.settings import settings_key
+
+    key = settings_key(facts.table.head.own)
+    assert facts.log_speedup[key] == 0.0
+    assert abs(math.fsum(log - facts.round_level[number] for number, log in facts.logs[key])) < 0.3
+
+
+def test_a_replayed_search_is_cheap_and_its_pick_is_good(facts: Facts) -> None:
+    row = simulate("autoaccel", facts, 50_000, searches=20)
+    assert row["share_of_grid"] <= 0.1
+    assert row["median_regret"] <= 0.03
+
+
+def test_a_first_compilation_is_paid_once(facts: Facts) -> None:
+    import random
+
+    from autoaccel.space.knobs import must_compile
+
+    compiled = next(found for found in facts.settings.values() if must_compile(found))
+    clock = SimulatedClock(math.inf)
+    replay = Replay(facts, clock, random.Random(0))
+    spent: list[float] = []
+    for _ in range(2):
+        before = clock.spent
+        replay.start(replay.draw(compiled))
+        spent.append(clock.spent - before)
+    assert spent[0] > spent[1] + 3.0
+
+
+def test_a_table_comes_back_the_same(facts: Facts, tmp_path: Path) -> None:
+    write_table(facts.table, tmp_path / "t.jsonl.gz")
+    again = read_table(tmp_path / "t.jsonl.gz")
+    assert again.head == facts.table.head
+    assert again.visits == facts.table.visits
+
+
+def test_the_baseline_under_another_name_is_hardly_ever_called_faster() -> None:
+    found: dict[str, Any] = replayed(200)
+    assert found["false_win_share"] <= 0.01
+    assert found["share_of_single_turns_above_threshold"] > 0.2  # what single readings would believe
+
+
+def test_null_pairs_have_no_difference_on_average(facts: Facts) -> None:
+    import random
+
+    pairs = NullPairs(facts, random.Random(1))
+    logs = []
+    for _ in range(200):
+        reading = pairs.measure({}, 0, None)
+        if reading.trusted:
+            logs.append(math.log(reading.turns[0][0] / reading.turns[0][1]))
+    assert abs(sum(logs) / len(logs)) < 0.05
