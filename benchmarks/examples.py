@@ -3,7 +3,7 @@
     python benchmarks/examples.py [NAME ...]
 
 Runs go to autoaccel-runs/examples/NAME; one that is complete is not repeated. Takes about half an hour for all.
-Results go to benchmarks/results/examples.json and the table in benchmarks/results/README.md.
+Results go to benchmarks/results/examples.json, and the table in benchmarks/results/README.md is written anew.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from report import main as write_page
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "autoaccel-runs" / "examples"
@@ -50,21 +52,6 @@ def measure(name: str) -> dict[str, Any]:
     return found
 
 
-def row(name: str, found: dict[str, Any]) -> str:
-    """Return one line of the table."""
-    own = found["baseline"]["settings"]
-    change = ", ".join(f"{knob} {value}" for knob, value in found["settings"].items() if value != own[knob])
-    claimed, measured = found["comparison"], found.get("verified", {}).get("measured")
-    seconds = found["search"]["spent_seconds"]
-    if not measured:
-        return f"| `{name}` | {found['exit_code']} | none | | | {seconds:.0f} s |"
-    return (
-        f"| `{name}` | {found['exit_code']} | {change} "
-        f"| {claimed['speedup']:.2f} ({claimed['low']:.2f} to {claimed['high']:.2f}) "
-        f"| {measured['speedup']:.2f} ({measured['low']:.2f} to {measured['high']:.2f}) | {seconds:.0f} s |"
-    )
-
-
 def main(names: list[str]) -> None:
     """Measure these examples, or all; keep the results of the others."""
     data = RESULTS / "examples.json"
@@ -72,22 +59,7 @@ def main(names: list[str]) -> None:
     for name in names or list(BUDGETS):
         results[name] = measure(name)
         data.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
-    some = next(iter(results.values()))
-    lines = [
-        "# What the examples came to",
-        "",
-        f"On {some['usable_cores']} cores of an {some['cpu']}, torch {some['versions']['torch']}, no GPU. Written by",
-        "`benchmarks/examples.py`, one example at a time;",
-        "all figures are in [examples.json](examples.json). Speed-ups are of the training step, with",
-        "their 95 % intervals; *measured again* is what `autoaccel verify` found afterwards in fresh processes.",
-        "",
-        "| Example | Exit code | Changed | Speed-up claimed | Measured again | Tuned in |",
-        "|---|---|---|---|---|---|",
-        *(row(name, results[name]) for name in BUDGETS if name in results),
-        "",
-        *(f"- `{name}`: {results[name]['summary']}" for name in BUDGETS if name in results),
-    ]
-    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
+    write_page()
 
 
 if __name__ == "__main__":
