@@ -85,7 +85,8 @@ def search_cost(found: dict[str, Any]) -> list[str]:
             proven = row["proven_after_seconds"]
             lines.append(
                 f"| {label} | {row['seconds']:.0f} | {row['trials']} | {shares} "
-                f"| {f'{proven:.0f} s' if proven else 'not told'} | {row['tuner_share_of_a_core_median']:.1%} of a core |"
+                f"| {f'{proven:.0f} s' if proven else 'not told'} "
+                f"| {row['tuner_share_of_a_core_median']:.1%} of a core |"
             )
     return lines
 
@@ -103,14 +104,10 @@ def neighbour(found: dict[str, Any]) -> list[str]:
 
 def break_even(found: dict[str, Any]) -> list[str]:
     """Return what short and long runs of one model get."""
-    lines = [
-        "| Planned steps | Picked | The table's best | Regret by the table | Pays from step |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| Planned steps | Picked | Regret by the table | Pays from step |", "|---|---|---|---|"]
     for steps, row in found.items():
         lines.append(
-            f"| {int(steps):,} | {row['picked']} | {row['table' + chr(39) + 's best']} | {row['regret_by_the_table']:.1%} "
-            f"| {row['break_even_steps']:,} |"
+            f"| {int(steps):,} | {row['picked']} | {row['regret_by_the_table']:.1%} | {row['break_even_steps']:,} |"
         )
     return lines
 
@@ -152,12 +149,15 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
 
 def main() -> None:
     """Write the page."""
+    machine = json.loads((RESULTS / "examples.json").read_text())
+    some = next(iter(machine.values()))
     lines = [
         "# Results",
         "",
-        "Each table is written from the data beside it, by `benchmarks/report.py`; what they mean is",
+        "Each table is written from the data beside it, by `benchmarks/report.py`; what they mean is in",
+        f"[../README.md](../README.md). On {some['usable_cores']} cores of an {some['cpu']}, torch",
+        f"{some['versions']['torch']}, no GPU.",
     ]
-    lines += ["in [../README.md](../README.md). All on 2 cores of an AMD EPYC (Zen 4), torch 2.13.0, no GPU."]
     for name, (title, command, write) in SECTIONS.items():
         path = RESULTS / f"{name}.json"
         if path.exists():
