@@ -26,7 +26,7 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 _MOST_WEIGHED = 4096  # settings that are weighed against each other; of a larger space those near the best, and
 _MOST_PROPOSED = 64  # that Optuna proposes
-_LEAST_SHARE = 5e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
+_LEAST_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
 _COMPILE_SECONDS = 25.0  # expected of a first compilation until one was seen: 15 to 30 s for small models on a CPU
 _READING_DEVIATION = math.hypot(PROCESS_DEVIATION, 0.03)  # of the next reading: its process and its turns
 _DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal

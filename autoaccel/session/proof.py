@@ -15,10 +15,12 @@ from autoaccel.session.pairs import PairReading
 from autoaccel.session.run import Run
 from autoaccel.statistics.accuracy import MetricStatus, compare_metric, confidence_of_look, metric_status
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair, compare, log_ratios, middle
+from autoaccel.statistics.sequences import t_radius_for
 
 LEAST_PAIRS = 3  # with fewer no interval exists
 MOST_PAIRS = 16
 _ENOUGH_PAIRS = 10  # what is proven by then is not measured any longer
+_LEAST_PAIRS_TO_GIVE_UP = 5  # with fewer the spread is hardly known
 MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
 _PRECISE = 0.02
 """A claim whose standard error is below this is not made sharper: 2 % decides nothing."""
@@ -125,7 +127,7 @@ class Prover:
                 return Proof("metric drops", pairs, comparison, accuracy)
             if comparison is None:
                 continue
-            if comparison.high < max(least_speedup, 1 + NOISE_THRESHOLD):
+            if _is_futile(pairs, comparison, least_speedup, most_pairs):
                 return Proof("not faster", pairs, comparison, accuracy)
             if _is_faster(comparison, least_speedup):
                 proven_after = self._run.clock.spent if proven_after is None else proven_after
@@ -167,6 +169,22 @@ class Prover:
 
 def _is_faster(comparison: Comparison, least_speedup: float) -> bool:
     return comparison.verdict == "faster" and comparison.low > least_speedup
+
+
+def _is_futile(pairs: Sequence[Sequence[Pair]], comparison: Comparison, least_speedup: float, most_pairs: int) -> bool:
+    """Whether the settings are not faster, or so little that the pairs that are left could hardly show it.
+
+    To give up too early loses a small gain and claims nothing, so that no error is spent on it.
+    """
+    needed = max(least_speedup, 1 + NOISE_THRESHOLD)
+    if comparison.high < needed:
+        return True
+    if len(pairs) < _LEAST_PAIRS_TO_GIVE_UP:
+        return False
+    logs = [middle(log_ratios(turns)) for turns in pairs]
+    deviation = statistics.stdev(logs)
+    hoped = statistics.fmean(logs) + deviation / math.sqrt(len(logs))
+    return hoped - t_radius_for(most_pairs, deviation, 1 - comparison.confidence) < math.log(needed)
 
 
 def _is_precise(pairs: Sequence[Sequence[Pair]]) -> bool:

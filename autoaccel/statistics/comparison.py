@@ -15,8 +15,8 @@ NOISE_THRESHOLD = 0.02
 
 CONFIDENCE = 0.95
 
-PROCESS_DEVIATION = 0.04
-"""Standard deviation of the log ratio from one pair of processes to the next, turns aside: 0.02 to 0.05 on shared
+PROCESS_DEVIATION = 0.06
+"""Standard deviation of the log ratio from one pair of processes to the next, turns aside: 0.02 to 0.06 on shared
 machines (benchmarks/results/README.md). Used where one process must do; a proof measures its own."""
 
 _DISTURBED_DEVIATION = 0.4

@@ -22,15 +22,19 @@ def t_radius(values: Sequence[float], alpha: float) -> float:
     Raises:
         ValueError: If there are fewer than two values.
     """
-    count = len(values)
-    if count < 2:
-        raise ValueError(f"two or more values must be given, but got {count}")
+    if len(values) < 2:
+        raise ValueError(f"two or more values must be given, but got {len(values)}")
+    return t_radius_for(len(values), statistics.stdev(values), alpha)
+
+
+def t_radius_for(count: int, deviation: float, alpha: float) -> float:
+    """Return what `t_radius` is for so many values, at least two, with this sample standard deviation."""
     precision = min(_PRECISION, alpha)  # above about alpha three values would say nothing
     growth = ((count + precision) / (precision * alpha**2)) ** (1 / count)
     shrunk = growth * precision / (count + precision)
     if shrunk >= 1:
         return math.inf
-    squares = (count - 1) * statistics.variance(values)
+    squares = (count - 1) * deviation**2
     return math.sqrt(squares * (growth - 1) / (count * (1 - shrunk)))
 
 

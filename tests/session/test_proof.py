@@ -107,6 +107,14 @@ def test_equal_and_slower_settings_are_never_proven(run: Run, facts: TrainingFac
     assert set(outcomes) == {"not faster"}
 
 
+def test_small_gains_are_given_up_before_all_pairs_are_spent(run: Run, facts: TrainingFacts) -> None:
+    equal = [FakePairs(0.0, seed=seed) for seed in range(30)]
+    assert all(proved(run, facts, pairs, steps=None).outcome == "not faster" for pairs in equal)
+    assert sum(len(pairs.asked) for pairs in equal) / 30 < 0.6 * MOST_PAIRS
+    clear = [proved(run, facts, FakePairs(0.15, seed=seed), steps=None).outcome for seed in range(30)]
+    assert clear.count("proven") >= 27
+
+
 def test_disturbed_pairs_do_not_count(run: Run, facts: TrainingFacts) -> None:
     pairs = FakePairs(0.4)
     pairs.untrusted = 4

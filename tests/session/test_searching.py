@@ -129,8 +129,9 @@ def test_failures_are_trials_too() -> None:
     gauge.failing.add("bfloat16")
     search = searching(gauge)
     search.run(0.0)
-    assert isinstance(search.trials[0].outcome, Failure)
-    assert search.best is None
+    failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
+    assert failed[0].settings == CAST
+    assert search.best is None or search.best not in failed
 
 
 def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:
