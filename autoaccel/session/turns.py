@@ -9,7 +9,7 @@ from typing import NamedTuple
 from autoaccel.launch.runner import Measuring
 from autoaccel.records.trial import Failure
 from autoaccel.statistics.comparison import Pair
-from autoaccel.statistics.disturbance import undisturbed, usual_seconds
+from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
@@ -71,7 +71,7 @@ def take_turns(
         own_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
         other_seconds = step_seconds_of_turns([others for _, others in full], steps_per_epoch)
         every = list(zip(own_seconds, other_seconds, strict=True))
-        counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds]))
+        counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds][-RECENT_TURNS:]))
         pairs = [pair for pair, counted in zip(every, counts, strict=True) if counted]
         over = len(full) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
         if enough(pairs) or (over and len(pairs) >= _LEAST_TURNS):

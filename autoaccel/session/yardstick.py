@@ -14,7 +14,7 @@ from autoaccel.session.run import Run
 from autoaccel.session.turns import Enough, TurnFailed, take_turns
 from autoaccel.session.workers import turn_seconds_for, workload_error
 from autoaccel.statistics.comparison import Pair
-from autoaccel.statistics.disturbance import usual_seconds
+from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 _TURNS_ALONE = 6
@@ -72,7 +72,7 @@ class Yardstick:
     @property
     def usual_seconds(self) -> float:
         """What its step takes while nothing disturbs it."""
-        return usual_seconds(self._own_seconds)
+        return usual_seconds(self._own_seconds[-RECENT_TURNS:])
 
     @property
     def disturbed_share(self) -> float:

@@ -13,18 +13,18 @@ TOO_DISTURBED = 0.5
 """With more than this share of disturbed turns a machine is too busy to be measured on."""
 
 
-_RECENT = 40
+RECENT_TURNS = 40
 """Turns back to which the usual time is looked for: a machine that has become slower for good is not disturbed."""
 
 
 def usual_seconds(step_seconds: Sequence[float]) -> float:
-    """Return what the baseline's step takes while nothing disturbs it: the lower quartile over its last turns.
+    """Return what the baseline's step takes while nothing disturbs it: the lower quartile over its turns.
 
     The lower, because others can only make it slower; not the least, which is luck.
     """
     if len(step_seconds) == 1:
         return step_seconds[0]
-    return statistics.quantiles(step_seconds[-_RECENT:], n=4, method="inclusive")[0]
+    return statistics.quantiles(step_seconds, n=4, method="inclusive")[0]
 
 
 def undisturbed(own_step_seconds: Sequence[float], usual: float) -> list[bool]:

@@ -66,6 +66,10 @@ class Facts:
         steps_per_epoch = table.head.facts.steps_per_epoch
         own = [step_seconds_of_turns(visit.own_turns, steps_per_epoch) for visit in table.visits if visit.own_turns]
         self.usual = usual_seconds([seconds for turns in own for seconds in turns])
+        by_round: dict[int, list[float]] = defaultdict(list)
+        for visit in table.visits:
+            by_round[visit.round].extend(step_seconds_of_turns(visit.own_turns, steps_per_epoch))
+        self.usual_of_round = {number: usual_seconds(seconds) for number, seconds in by_round.items() if seconds}
         self.own_step_seconds = statistics.median(seconds for turns in own for seconds in turns)
         self.visits: dict[str, list[Visit]] = defaultdict(list)
         self.failed: dict[str, Visit] = {}
@@ -94,7 +98,7 @@ class Facts:
         own = step_seconds_of_turns(visit.own_turns, steps_per_epoch)
         other = step_seconds_of_turns(visit.outcome.turns, steps_per_epoch)
         pairs = list(zip(own, other, strict=True))
-        counts = undisturbed(own, self.usual)
+        counts = undisturbed(own, self.usual_of_round[visit.round])
         return middle(log_ratios([pair for pair, count in zip(pairs, counts, strict=True) if count] or pairs))
 
     def compile_seconds(self, settings: Settings) -> float:
