@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,10 +28,16 @@ class Load(NamedTuple):
 
 def read_load(seconds: float = _WATCHED_SECONDS) -> Load:
     """Wait for so long; return how busy the computer was with other things."""
-    times = psutil.cpu_times_percent(interval=seconds)
-    stolen = float(getattr(times, "steal", 0.0))
+    # Not psutil.cpu_times_percent(): its shares are wrong where all cores together spend less than a second.
+    before = psutil.cpu_times()
+    time.sleep(seconds)
+    after = psutil.cpu_times()
+    spent = {name: getattr(after, name) - getattr(before, name) for name in after._fields if "guest" not in name}
+    total = max(sum(spent.values()), 1e-9)
+    stolen = spent.get("steal", 0.0)
     # What waits for a disk is idle as far as training is concerned.
-    return Load((100.0 - times.idle - getattr(times, "iowait", 0.0) - stolen) / 100, stolen / 100)
+    idle = spent["idle"] + spent.get("iowait", 0.0)
+    return Load(busy=max(0.0, total - idle - stolen) / total, stolen=stolen / total)
 
 
 def quiet_hints(machine: Machine, load: Load, root: Path = Path("/")) -> list[str]:

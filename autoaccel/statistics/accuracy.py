@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -40,7 +41,8 @@ def compare_metric(
     unit = abs(baseline) if constraint.relative and baseline else 1.0
     drops = [sign * (own - other) / unit for own, other in zip(baseline_runs, recipe_runs, strict=True)]
     drop = statistics.fmean(drops)
-    drop_high = drop + t_quantile(confidence, count - 1) * statistics.stdev(drops) / math.sqrt(count)
+    deviation = max(statistics.stdev(drops), _resolution([*baseline_runs, *recipe_runs]) / unit / math.sqrt(12))
+    drop_high = drop + t_quantile(confidence, count - 1) * deviation / math.sqrt(count)
     return Accuracy(
         metric=metric,
         direction=direction,
@@ -53,6 +55,17 @@ def compare_metric(
         baseline_runs=tuple(baseline_runs),
         recipe_runs=tuple(recipe_runs),
     )
+
+
+def _resolution(values: Sequence[float]) -> float:
+    """Return the smallest step in which a metric was seen to move; 0 if it never did.
+
+    A metric that counts, as accuracy counts samples, may show the same drop three times by chance: what lies within a
+    step is spread evenly at best, with a standard deviation of the step over the root of 12.
+    """
+    ordered = sorted(set(values))
+    steps = [after - before for before, after in itertools.pairwise(ordered)]
+    return min((step for step in steps if step > 1e-9 * abs(ordered[-1])), default=0.0)
 
 
 def confidence_of_look(look: int, error: float = 1 - BOUND_CONFIDENCE) -> float:

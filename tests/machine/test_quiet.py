@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+
 import msgspec
 import pytest
 
@@ -59,7 +64,13 @@ def test_a_clock_that_follows_the_load_is_told(
     assert all("cpupower frequency-set" in hint for hint in hints)
 
 
-def test_the_load_is_a_share() -> None:
-    load = read_load(0.05)
-    assert 0 <= load.busy <= 1
+def test_the_load_is_the_share_of_all_cores_that_others_use() -> None:
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        time.sleep(0.3)
+        load = read_load(0.3)
+    finally:
+        hog.kill()
+        hog.wait()
+    assert 0.7 / (os.cpu_count() or 1) <= load.busy <= 1
     assert 0 <= load.stolen <= 1
