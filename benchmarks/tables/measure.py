@@ -191,7 +191,9 @@ def measure(name: str, rounds: int, more: int) -> None:
         table = read_table(path)
         head, visits = table.head, list(table.visits)
         everything = all_settings(head.space)
-        compiled = {settings_key(compiled_part(found.settings)) for found in visits}
+        # What was compiled before an interruption is compiled anew if its cache is gone.
+        cached = (folder / "compiled").is_dir()
+        compiled = {settings_key(compiled_part(found.settings)) for found in visits} if cached else set()
         for number in range(1, rounds + more + 1):
             wanted = everything if number <= rounds else better_third([v for v in visits if v.round <= rounds])
             done = {settings_key(found.settings) for found in visits if found.round == number and found.trusted}

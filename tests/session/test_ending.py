@@ -1,0 +1,56 @@
+"""What a run comes to, in a sentence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.session.ending import break_even_steps, not_worth_proving, too_disturbed, why_not
+from autoaccel.session.proof import Proof
+from autoaccel.session.yardstick import Yardstick
+
+OWN: Settings = {"precision.autocast": "off"}
+CAST: Settings = {"precision.autocast": "bfloat16"}
+NARROW = Comparison(1.01, 0.97, 1.05, "within noise", 0.975, 8, 64)
+
+
+@pytest.mark.parametrize(
+    ("step_seconds", "compile_seconds", "steps"),
+    [
+        (0.03, 0.1, 0),  # nothing to repay
+        (0.03, 20.1, 2000),  # 20 s at 10 ms a step
+        (0.05, 20.1, None),  # never
+        (0.05, 0.0, 0),
+    ],
+)
+def test_the_break_even_is_where_slower_first_steps_are_repaid(
+    step_seconds: float, compile_seconds: float, steps: int | None
+) -> None:
+    yardstick = cast("Yardstick", SimpleNamespace(measurement=SimpleNamespace(compile_seconds=0.1)))
+    found = break_even_steps(yardstick, step_seconds, compile_seconds, own_step=0.04)
+    assert found == steps or (found is not None and steps is not None and abs(found - steps) <= 1)
+
+
+def test_why_a_proof_failed_is_told_with_its_numbers() -> None:
+    accuracy = Accuracy("accuracy", "maximize", 0.98, 0.9, 0.08, 0.09, 3, 1.0, (0.98,) * 3, (0.9,) * 3)
+    drops = why_not(Proof("metric drops", [], NARROW, accuracy), CAST, OWN, 5)
+    assert "--max-drop" in drops and "0.98 -> 0.9 over 3 paired runs" in drops
+    slower = why_not(Proof("not faster", [], NARROW, None), CAST, OWN, 5)
+    assert "0.97x to 1.05x" in slower and "5 trials" in slower
+    cut = why_not(Proof("incomplete", [], None, None, "the budget was spent"), CAST, OWN, 5)
+    assert "the budget was spent" in cut and "--budget" in cut
+    assert all("autocast=bfloat16" in sentence for sentence in (drops, slower, cut))
+
+
+def test_what_is_not_worth_its_proof_names_the_way_to_ask_for_it() -> None:
+    assert "--runs" in not_worth_proving(3.0, 20)
+    assert "3.0 s in all on 20 runs" in not_worth_proving(3.0, 20)
+
+
+def test_a_disturbed_machine_is_told() -> None:
+    assert "too disturbed to tell" in too_disturbed(0.62)
+    assert "62%" in too_disturbed(0.62)
