@@ -120,24 +120,31 @@ class Strategy:
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.open.items()
         }
+        self.out_of_time = False
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), direction="minimize")
 
-    def suggest(self) -> Suggestion | None:
-        """Return what to measure next, or None if nothing is expected to save more time than it costs."""
+    def suggest(self, most_seconds: float = math.inf) -> Suggestion | None:
+        """Return what to measure next, or None if nothing that fits in so many seconds saves more than it costs.
+
+        `out_of_time` tells whether something longer would.
+        """
+        self.out_of_time = False
         # What a person has set is tried once, however little it promises.
         forced = not (self._measured or self._failed) and changed(self._space.fixed, self._own)
         while self._candidates:
             candidate = self._candidates.pop(0)
             if self._is_new(candidate):
                 (weighed,) = self._weigh([candidate])
-                if forced or self._pays(weighed):
+                if (forced or self._pays(weighed)) and weighed.cost_seconds <= most_seconds:
                     return weighed
         options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
         weighed_all = self._weigh(options)
         paying = weighed_all if forced else [weighed for weighed in weighed_all if self._pays(weighed)]
-        if not paying:
+        affordable = [weighed for weighed in paying if weighed.cost_seconds <= most_seconds]
+        self.out_of_time = bool(paying) and not affordable
+        if not affordable:
             return None
-        return max(paying, key=lambda weighed: weighed.gain_seconds / weighed.cost_seconds)
+        return max(affordable, key=lambda weighed: weighed.gain_seconds / weighed.cost_seconds)
 
     def learn(self, trial: Trial) -> None:
         """Take a finished trial into account, a failed one and one of an earlier part of the run included."""

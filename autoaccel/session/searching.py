@@ -138,13 +138,13 @@ class Search:
         while True:
             if len(self.trials) >= self._most_trials:
                 return f"{len(self.trials)} trials were asked for"
-            suggestion = self._strategy.suggest()
+            suggestion = self._strategy.suggest(self._clock.left - keep_seconds)
             if suggestion is None:
+                if self._strategy.out_of_time:
+                    return "the rest of the budget is needed for the proof"
                 if not self._strategy.untried_left:
                     return "every setting of the search space was tried"
                 return "no trial promises to save more time than it takes"
-            if self._clock.left - keep_seconds < suggestion.cost_seconds:
-                return "the rest of the budget is needed for the proof"
             mean, deviation = self._strategy.expects(suggestion.settings)
             trial = self._try(suggestion.settings, suggestion.again, keep_seconds)
             if trial.comparison is None or suggestion.again:

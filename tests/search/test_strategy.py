@@ -130,6 +130,16 @@ def test_what_can_save_less_than_a_trial_costs_is_not_tried() -> None:
     assert suggestion.gain_seconds > suggestion.cost_seconds
 
 
+def test_what_does_not_fit_in_the_time_that_is_left_is_passed_over() -> None:
+    compiled: Settings = {**OWN, "compile.mode": "default"}
+    chosen = strategy(planned_steps=1_000_000, candidates=(compiled,))
+    suggestion = chosen.suggest(most_seconds=10.0)
+    assert suggestion is not None
+    assert suggestion.settings["compile.mode"] == "off"
+    assert chosen.suggest(most_seconds=1.0) is None
+    assert chosen.out_of_time
+
+
 def test_cheap_starts_come_before_compilations() -> None:
     trials = search(strategy(planned_steps=20_000))
     first = next((n for n, trial in enumerate(trials) if trial.settings["compile.mode"] == "default"), len(trials))
