@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoaccel.advise.bounds import bound_of_run
+from autoaccel.advise.bounds import OTHERS_SPEEDUP, bound_of_run
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.effects import effect_deviations
 from autoaccel.advise.findings import advise
@@ -91,7 +91,8 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(StageStarted("profile", "where the time of a step goes"))
         profile = earlier.profile if earlier else _take_profile(run, own)
         findings = tuple(advise(profile, machine))
-        space = narrow(space, own, findings, 1 + NOISE_THRESHOLD)
+        # A knob is closed if even beside all other remedies it could win nothing that would be noticed.
+        space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
         for name, reason in space.closed.items():
             run.tell(Note(f"{name} is not searched: {reason}"))
         affordable = metric_steps(

@@ -25,6 +25,7 @@ import optuna
 from replay import Facts, Replay, SimulatedClock, seconds_of
 from table import TABLES, read_table
 
+from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.effects import effect_deviations
 from autoaccel.records.progress import ignore
@@ -64,7 +65,7 @@ def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int
         compile_seconds=baseline.compile_seconds,
         trial_seconds=ready_seconds + 16 * 1.3 * head.turn_seconds,
     )
-    space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD)
+    space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     candidates = first_candidates(space, head.own, head.findings)
     deviations = effect_deviations([*space.fixed, *space.open], head.findings)
     strategy = Strategy(space, head.own, candidates, deviations, economy, seed)

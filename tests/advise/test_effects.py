@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from autoaccel.advise.bounds import bound_beside_others
 from autoaccel.advise.effects import effect_deviations
 from autoaccel.records.profile import Finding
 
@@ -15,8 +16,14 @@ def finding(bound_speedup: float, *knobs: str) -> Finding:
 
 
 def test_two_deviations_are_the_most_that_a_knob_could_win() -> None:
-    found = effect_deviations(["optimizer.fused"], [finding(1.2, "optimizer.fused")])
-    assert 2 * found["optimizer.fused"] == pytest.approx(math.log(1.2))
+    found = effect_deviations(["optimizer.fused"], [finding(1.05, "optimizer.fused")])
+    assert 2 * found["optimizer.fused"] == pytest.approx(math.log(bound_beside_others(1.05)))
+
+
+def test_a_small_share_is_a_larger_one_of_a_shorter_step() -> None:
+    assert bound_beside_others(1.0) == 1.0
+    # 1 ms of 101 ms; once the other 100 ms take a third, it is 1 ms of 34.3 ms.
+    assert bound_beside_others(1.01) == pytest.approx(34.33 / 33.33, rel=1e-3)
 
 
 def test_the_largest_bound_counts_within_limits() -> None:
