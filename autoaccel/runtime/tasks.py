@@ -92,6 +92,7 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         return Profiled(profile=take_profile(loop, task.seconds))
     line.write(Ready(warmup_step_seconds=tuple(warmup_step_seconds), learned=learned))
     while text := line.read():
+        # A union is no class to mypy, but it is one kind of record to msgspec.
         order: Order = decode(text, Order)  # type: ignore[arg-type]
         line.write(_take_turn(loop, order, steps) if isinstance(order, GiveTurn) else _finish(loop, steps))
     return None

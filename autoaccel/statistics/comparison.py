@@ -16,8 +16,8 @@ NOISE_THRESHOLD = 0.02
 CONFIDENCE = 0.95
 
 PROCESS_DEVIATION = 0.06
-"""Standard deviation of the log ratio from one pair of processes to the next, turns aside: 0.02 to 0.06 on shared
-machines (benchmarks/results/README.md). Used where one process must do; a proof measures its own."""
+"""Standard deviation of the log ratio from one process to the next: 0.06 between visits to the same settings of the
+digits table (benchmarks/results/tables). Used where one process must do; a proof measures its own."""
 
 _DISTURBED_DEVIATION = 0.4
 """The same for a process measured while others used the cores: they take from two threads what they leave to one."""

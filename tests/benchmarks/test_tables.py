@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from false_wins import NullPairs, replayed
+from replay import Facts, Replay, SimulatedClock
+from simulate import simulate
+from table import TABLES, read_table, write_table
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from false_wins import NullPairs, replayed  # noqa: E402
-from replay import Facts, Replay, SimulatedClock  # noqa: E402
-from simulate import simulate  # noqa: E402
-from table import TABLES, read_table, write_table  # noqa: E402
-
-from autoaccel.records.trial import Failure, Measurement  # noqa: E402
+from autoaccel.records.trial import Failure, Measurement
 
 NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
 
