@@ -82,11 +82,13 @@ class Server:
         channel, status, *log = descriptors
         for name in request.modules:
             self._import(name)
+        server = os.getpid()
         with warnings.catch_warnings():
             # Of forking with native threads around (OpenBLAS), as every DataLoader on Linux does.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
+            worker.die_with_parent(server)
             self._become_worker(request, channel, log)
         with contextlib.suppress(OSError):  # it was as fast itself
             os.setpgid(pid, pid)
@@ -152,7 +154,7 @@ def _is_like_new() -> bool:
 
 def main() -> None:
     """Serve the connection whose descriptor is the only argument."""
-    worker.die_with_parent()
+    worker.die_with_parent(os.getppid())
     with contextlib.suppress(ConnectionError, msgspec.MsgspecError, KeyboardInterrupt):
         Server(socket.socket(fileno=int(sys.argv[1]))).serve()
     os._exit(0)

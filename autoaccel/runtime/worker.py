@@ -38,20 +38,23 @@ class Channel:
         self._socket.sendall(encode(message) + b"\n")
 
 
-def die_with_parent() -> None:
-    """Make the kernel kill this process when the tuner dies, even by SIGKILL."""
+def die_with_parent(parent: int) -> None:
+    """Make the kernel kill this process when its parent dies, even by SIGKILL.
+
+    Args:
+        parent: The process to die with; if that is dead already, this one ends at once.
+    """
     if sys.platform == "linux":
-        parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it died before it could be watched
-            os._exit(1)
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
     """Serve one spec; see the module's docstring."""
     faulthandler.enable()  # a crash in native code prints the Python line it came from
     faulthandler.register(signal.SIGUSR1)  # the tuner asks where a hung process is
-    die_with_parent()
+    die_with_parent(os.getppid())
     channel = Channel(int(sys.argv[1]))
     spec = decode(channel.read(), TrialSpec)
     # After the handlers above: importing torch is the first thing that can crash or hang.

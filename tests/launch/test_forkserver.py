@@ -144,3 +144,9 @@ def test_without_its_server_a_runner_starts_programs(
     for server in runner._servers.values():
         server.close()
     assert not isinstance(runner.ask(Describe(), {}, "two", Described, 60.0), Failure)
+
+
+def test_a_worker_whose_server_died_before_it_could_be_watched_ends_too() -> None:
+    somebody_else = os.getppid()
+    code = f"from autoaccel.runtime.worker import die_with_parent; die_with_parent({somebody_else})"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
