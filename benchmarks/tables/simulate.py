@@ -177,6 +177,7 @@ def simulate(name: str, facts: Facts, planned_steps: int, searches: int) -> dict
         regrets.append(totals[-1][1] / best - 1 if totals else math.inf)
         to_close.append(next((when for when, total in totals if total <= CLOSE * best), math.inf))
         spent.append(totals[-1][0] if totals else budget_seconds)
+    median_to_close = statistics.median(to_close)
     return {
         "searches": len(regrets),
         "median_regret": statistics.median(regrets),
@@ -184,7 +185,7 @@ def simulate(name: str, facts: Facts, planned_steps: int, searches: int) -> dict
         "median_seconds": statistics.median(spent),
         "share_of_grid": statistics.median(spent) / facts.grid_seconds,
         "share_of_one_pass": statistics.median(spent) / facts.pass_seconds,
-        "median_seconds_to_close": statistics.median(to_close),
+        "median_seconds_to_close": median_to_close if math.isfinite(median_to_close) else None,
         "reached_close": statistics.fmean(math.isfinite(when) for when in to_close),
     }
 
@@ -193,10 +194,12 @@ def show(name: str, planned_steps: int, rows: dict[str, dict[str, Any]]) -> None
     """Print one table's results."""
     print(f"\n{name}, {planned_steps:,} steps")
     for peer, row in rows.items():
+        close = row["median_seconds_to_close"]
+        after = "seldom" if close is None else f"after {close:.0f} s"
         print(
             f"  {peer:14} regret {row['median_regret']:7.2%} median, {row['p90_regret']:7.2%} p90; "
             f"{row['median_seconds']:6.0f} s = {row['share_of_grid']:6.1%} of the grid; "
-            f"within 2 % after {row['median_seconds_to_close']:6.0f} s ({row['reached_close']:.0%})"
+            f"within 2 % {after} ({row['reached_close']:.0%})"
         )
 
 
