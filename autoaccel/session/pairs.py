@@ -95,7 +95,7 @@ class FreshPairs:
             self._own_seconds.extend(turns.own_seconds)
             self._disturbed += turns.disturbed
             if not turns.pairs:
-                return Failure(kind="hung", message="the training is too short for a turn")
+                return Failure(kind="invalid", message="the training is too short for a turn")
             metrics: tuple[float, float] | None = None
             if steps is not None:
                 ended = [own.finish(clock.left), other.finish(clock.left)]

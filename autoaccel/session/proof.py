@@ -113,7 +113,7 @@ class Prover:
             seed = len(metrics) if trains else number - 1
             reading = self._pairs.measure(settings, seed, steps if trains else None)
             if isinstance(reading, Failure):
-                message = reading.message
+                message = "the budget was spent" if reading.kind == "hung" else reading.message
                 break
             if reading.trusted:
                 pairs.append(reading.turns)
@@ -153,8 +153,7 @@ class Prover:
     def _compare_metrics(self, metrics: list[tuple[float, float]], steps: int | None, error: float) -> Accuracy | None:
         """Return what the metrics so far say; None as long as they are fewer than were asked for."""
         request = self._run.request
-        look = len(metrics) - request.metric_repeats + 1
-        if look < 1 or steps is None:
+        if len(metrics) < request.metric_repeats or steps is None:
             return None
         return compare_metric(
             self._facts.metric,
@@ -163,7 +162,7 @@ class Prover:
             [other for _, other in metrics],
             share=steps / self._facts.planned_steps,
             constraint=request.constraint,
-            confidence=confidence_of_look(look, error),
+            confidence=confidence_of_look(len(metrics), request.metric_repeats, 2 * request.metric_repeats, error),
         )
 
 

@@ -68,12 +68,20 @@ def _resolution(values: Sequence[float]) -> float:
     return min((step for step in steps if step > 1e-9 * abs(ordered[-1])), default=0.0)
 
 
-def confidence_of_look(look: int, error: float = 1 - BOUND_CONFIDENCE) -> float:
-    """Return the confidence of the bound at the n-th look, from 1, so that all looks together err with `error`.
+def confidence_of_look(runs: int, first: int, most: int, error: float = 1 - BOUND_CONFIDENCE) -> float:
+    """Return the confidence of the bound after so many runs, so that all looks together err with `error`.
 
-    Halves, the first look the largest: an error-spending function (Lan and DeMets, Biometrika 1983).
+    By then the square of the share of the runs is spent of it (an error-spending function: Kim and DeMets, Biometrika
+    1987): early looks, of which hardly any could tell, leave most to the last.
+
+    Args:
+        runs: Made so far.
+        first: After which one looks for the first time.
+        most: After which one looks for the last time.
+        error: Allowed for all looks.
     """
-    return 1 - error * 0.5**look
+    before = ((runs - 1) / most) ** 2 if runs > first else 0.0
+    return 1 - error * ((runs / most) ** 2 - before)
 
 
 def metric_status(accuracy: Accuracy | None, constraint: Constraint, most_repeats: int) -> MetricStatus:

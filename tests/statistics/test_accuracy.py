@@ -78,7 +78,7 @@ def test_all_looks_together_err_no_more_than_one_would() -> None:
                 (own - drops)[:count].tolist(),
                 1.0,
                 Constraint(0.01, False),
-                confidence_of_look(count - 2),
+                confidence_of_look(count, first=3, most=6),
             )
             if metric_status(bound, Constraint(0.01, False), 6) == "holds":
                 passed += 1
