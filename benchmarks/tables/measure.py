@@ -42,7 +42,7 @@ WORKLOADS = {
     "digits_cnn": ("examples/digits_cnn.py", "fewer-workers.toml"),
     "small_resnet": ("benchmarks/workloads/small_resnet.py", "fewer-workers.toml"),
     "wide_mlp": ("benchmarks/workloads/wide_mlp.py", "all.toml"),
-    "image_pipeline": ("examples/image_pipeline.py", "all.toml"),
+    "image_pipeline": ("examples/image_pipeline.py", "fewer-workers.toml"),
     "char_gpt": ("examples/char_gpt.py", "all.toml"),
     "tabular_mlp": ("examples/tabular_mlp.py", "all.toml"),
 }
