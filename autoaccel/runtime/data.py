@@ -94,12 +94,18 @@ def epochs_of(loader: Iterable[Any], steps_per_epoch: int) -> Iterator[tuple[boo
     Raises:
         BadRequestError: If the loader gives no batch.
     """
+    try:
+        ends_itself = len(loader) == steps_per_epoch  # type: ignore[arg-type]
+    except TypeError:
+        ends_itself = False
     while True:
         count = 0
         for batch in loader:
             yield count == 0, batch
             count += 1
-            if count == steps_per_epoch:
+            # Left before its end, a sampler would not draw the last of its random numbers, which loader workers, who
+            # are ahead, have drawn: the next epoch's order would depend on them.
+            if count == steps_per_epoch and not ends_itself:
                 break
         if count == 0:
             raise BadRequestError("Training: train_data must hold at least one batch, got none.")

@@ -221,6 +221,15 @@ def test_a_ready_loader_is_rebuilt_with_other_workers_in_the_same_order() -> Non
     assert orders[0][:4] != orders[0][4:]
 
 
+def test_workers_do_not_change_a_number() -> None:
+    settings: Settings = {"threads.intra_op": torch.get_num_threads()}
+    for batch_size in (16, 14):  # with and without an incomplete last batch
+        found = [
+            losses(loop_with({**settings, "loader.workers": workers}, batch_size=batch_size), 12) for workers in (0, 1)
+        ]
+        assert found[0] == found[1]
+
+
 def test_a_loader_that_has_the_arguments_stays_itself() -> None:
     loader = DataLoader(TensorDataset(INPUTS), batch_size=4)
     assert with_arguments(loader, {"num_workers": 0, "persistent_workers": False, "pin_memory": False}) is loader
