@@ -56,7 +56,7 @@ def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int
     baseline = head.baseline
     ready_seconds = sum(baseline.warmup_step_seconds) + 0.5
     clock.spent = head.prepare_seconds + head.profile_seconds + ready_seconds + sum(map(seconds_of, baseline.turns))
-    history: History = [(clock.spent, head.own)]
+    history: History = []
     economy = Economy(
         runs=RUNS,
         planned_steps=planned_steps,
@@ -76,6 +76,7 @@ def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int
 
     search = Search(Replay(facts, clock, random.Random(seed)), head.own, strategy, economy, clock, keep, ignore)
     search.run(keep_seconds=0.0)
+    history.append((clock.spent, search.best.settings if search.best else head.own))
     return history
 
 
@@ -173,10 +174,12 @@ def simulate(name: str, facts: Facts, planned_steps: int, searches: int) -> dict
     regrets, to_close, spent = [], [], []
     for seed in range(min(searches, SLOW_PEERS.get(name, searches))):
         history = SEARCHERS[name](facts, planned_steps, budget_seconds, seed)
-        totals = [(when, facts.total_seconds(settings, planned_steps)) for when, settings in history]
-        regrets.append(totals[-1][1] / best - 1 if totals else math.inf)
+        # Whoever searches holds the user's own settings until something else is measured.
+        held = [(0.0, facts.table.head.own), *history]
+        totals = [(when, facts.total_seconds(settings, planned_steps)) for when, settings in held]
+        regrets.append(totals[-1][1] / best - 1)
         to_close.append(next((when for when, total in totals if total <= CLOSE * best), math.inf))
-        spent.append(totals[-1][0] if totals else budget_seconds)
+        spent.append(totals[-1][0])
     median_to_close = statistics.median(to_close)
     return {
         "searches": len(regrets),
