@@ -2,8 +2,8 @@
 
     python benchmarks/tables/measure.py NAME [--rounds 2] [--more 5]
 
-After `--rounds` rounds over all settings come `--more` over the better third, because there the differences that
-matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Each round has a baseline
+After `--rounds` rounds over all settings come `--more` over the better third, by their steps and by the planned run,
+because there the differences that matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Each round has a baseline
 process of its own. It may be stopped at any time and goes on where it was; each visit is kept as it ends, in
 autoaccel-runs/tables/NAME.jsonl, and in the end everything in benchmarks/results/tables/NAME.jsonl.gz.
 """
@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import msgspec
+from replay import Facts
 from table import DIGITS, TABLES, Table, TableHead, Visit, read_table, write_table
 
 from autoaccel.advise.findings import advise
@@ -167,16 +168,14 @@ def middle_ratio(found: Visit) -> float:
     )
 
 
-def better_third(visits: list[Visit]) -> list[Settings]:
-    """Return the settings that were fastest in the rounds over all, a third of them."""
-    ratios: dict[str, list[float]] = {}
-    settings_of: dict[str, Settings] = {}
-    for found in visits:
-        if isinstance(found.outcome, Measurement):
-            ratios.setdefault(settings_key(found.settings), []).append(math.log(middle_ratio(found)))
-            settings_of[settings_key(found.settings)] = found.settings
-    ranked = sorted(ratios, key=lambda key: -statistics.fmean(ratios[key]))
-    return [settings_of[key] for key in ranked[: math.ceil(BETTER_SHARE * len(ranked))]]
+def better_third(table: Table) -> list[Settings]:
+    """Return the third of the settings whose steps are fastest, and the third whose planned run is shortest."""
+    facts = Facts(table)
+    planned_steps = table.head.facts.planned_steps
+    by_steps = sorted(facts.visits, key=lambda key: -facts.log_speedup[key])
+    by_run = sorted(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned_steps))
+    count = math.ceil(BETTER_SHARE * len(facts.visits))
+    return [facts.settings[key] for key in dict.fromkeys([*by_steps[:count], *by_run[:count]])]
 
 
 def measure(name: str, rounds: int, more: int) -> None:
@@ -195,7 +194,8 @@ def measure(name: str, rounds: int, more: int) -> None:
         cached = (folder / "compiled").is_dir()
         compiled = {settings_key(compiled_part(found.settings)) for found in visits} if cached else set()
         for number in range(1, rounds + more + 1):
-            wanted = everything if number <= rounds else better_third([v for v in visits if v.round <= rounds])
+            first = Table(head, [found for found in visits if found.round <= rounds])
+            wanted = everything if number <= rounds else better_third(first)
             done = {settings_key(found.settings) for found in visits if found.round == number and found.trusted}
             order = [settings for settings in wanted if settings_key(settings) not in done]
             random.Random(f"{name} {number}").shuffle(order)
