@@ -3,9 +3,10 @@
     python benchmarks/tables/measure.py NAME [--rounds 2] [--more 5]
 
 After `--rounds` rounds over all settings come `--more` over the better third, by their steps and by the planned run,
-because there the differences that matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Each round has a baseline
-process of its own. It may be stopped at any time and goes on where it was; each visit is kept as it ends, in
-autoaccel-runs/tables/NAME.jsonl, and in the end everything in benchmarks/results/tables/NAME.jsonl.gz.
+because there the differences that matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE
+2017). Each round has a baseline process of its own. It may be stopped at any time and goes on where it was; each visit
+is kept as it ends, in autoaccel-runs/tables/NAME.jsonl, and in the end everything in
+benchmarks/results/tables/NAME.jsonl.gz.
 """
 
 from __future__ import annotations
