@@ -223,7 +223,10 @@ class Strategy:
         weighed: list[Suggestion] = []
         for option, gain in zip(options, gains.tolist(), strict=True):
             again = settings_key(option) in self._measured
-            if again and ranked and option == ranked[0].settings:
+            chosen = (
+                bool(ranked) and option == ranked[0].settings and ranked[0].total_seconds < economy.own_total_seconds
+            )
+            if again and chosen:
                 gain = self._gain_of_doubt(totals[len(weighed)], ranked)
             part = settings_key(compiled_part(option))
             compiles = must_compile(option) and part not in self._compile_seconds

@@ -116,6 +116,16 @@ def test_nothing_is_tried_twice_but_to_make_sure_and_nothing_forbidden() -> None
             assert any(trial.settings == earlier.settings for earlier in trials[:number])
 
 
+def test_what_is_far_slower_than_ones_own_settings_is_not_measured_again() -> None:
+    """However bad the best of the trials is, there is nothing to make sure of: one's own settings are better."""
+    chosen = strategy(planned_steps=1_000_000)
+    slow: Settings = {**OWN, "threads.intra_op": 1}
+    chosen.learn(finished(1, slow, -1.0))
+    suggestion = chosen.suggest()
+    assert suggestion is not None
+    assert suggestion.settings != slow
+
+
 def test_a_short_run_is_searched_less_and_nothing_is_compiled_for_it() -> None:
     long, short = search(strategy(planned_steps=1_000_000)), search(strategy(planned_steps=200))
     assert len(short) < 0.5 * len(long)
