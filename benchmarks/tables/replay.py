@@ -57,11 +57,23 @@ class Side:
         return turn
 
 
+def by_baseline(visits: Sequence[Visit]) -> list[Visit]:
+    """Return the visits, their rounds counted anew: what was added to a round later had a baseline of its own."""
+    found: list[Visit] = []
+    number, last = 0, None
+    for visit in visits:
+        number += visit.round != last
+        last = visit.round
+        found.append(msgspec.structs.replace(visit, round=number))
+    return found
+
+
 class Facts:
     """What a table says on the whole, which no search sees."""
 
     def __init__(self, table: Table) -> None:
         """Sum up all visits."""
+        table = Table(table.head, by_baseline(table.visits))
         self.table = table
         steps_per_epoch = table.head.facts.steps_per_epoch
         own = [step_seconds_of_turns(visit.own_turns, steps_per_epoch) for visit in table.visits if visit.own_turns]
