@@ -223,10 +223,9 @@ class Strategy:
         weighed: list[Suggestion] = []
         for option, gain in zip(options, gains.tolist(), strict=True):
             again = settings_key(option) in self._measured
-            chosen = (
-                bool(ranked) and option == ranked[0].settings and ranked[0].total_seconds < economy.own_total_seconds
-            )
-            if again and chosen:
+            # As long as nothing measured is better, the baseline is what is held.
+            held = [entry.settings for entry in ranked[:1] if entry.total_seconds < economy.own_total_seconds]
+            if again and option in held:
                 gain = self._gain_of_doubt(totals[len(weighed)], ranked)
             part = settings_key(compiled_part(option))
             compiles = must_compile(option) and part not in self._compile_seconds

@@ -128,7 +128,9 @@ class Facts:
         """Return the luck of each round's baseline process, and the log speed-up of each settings apart from it.
 
         A round's baseline is one process, which is some percent faster or slower than the next: what all of the
-        round's ratios share. Fitted by turns until nothing moves, with the middle rather than the mean.
+        round's ratios share. Fitted by turns until nothing moves, with the middle rather than the mean. That leaves
+        open what all rounds share: the baseline's own visits should show nothing, nor should the rounds' luck on
+        average, and each of these processes counts alike.
         """
         rounds = {number: 0.0 for found in self.logs.values() for number, _ in found}
         speedups = dict.fromkeys(self.logs, 0.0)
@@ -139,7 +141,12 @@ class Facts:
             for number in rounds:
                 left = [log - speedups[key] for key, found in self.logs.items() for at, log in found if at == number]
                 rounds[number] = statistics.median(left)
-        return rounds, {key: value - speedups[own] for key, value in speedups.items()}
+        visits = len(self.logs[own])
+        shared = (visits * speedups[own] - sum(rounds.values())) / (visits + len(rounds))
+        return (
+            {number: level + shared for number, level in rounds.items()},
+            {key: 0.0 if key == own else speedup - shared for key, speedup in speedups.items()},
+        )
 
     def _cold_seconds(self) -> dict[str, float]:
         cold = {}
