@@ -15,8 +15,8 @@ def effect_deviations(names: Iterable[str], findings: Sequence[Finding]) -> dict
     """Return for each knob the standard deviation of its effect, as the logarithm of a speed-up.
 
     Half of the largest bound that a finding names for it, once other remedies have shortened the rest of the step: two
-    deviations are the most that it could win. A knob of
-    which no finding speaks could do much: absence of evidence closes nothing.
+    deviations are the most that it could win. A knob of which no finding speaks could do much: absence of evidence
+    closes nothing.
     """
     deviations = {}
     for name in names:
