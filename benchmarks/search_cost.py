@@ -135,7 +135,7 @@ def main() -> None:
             total = sum(one["spent_on"].values())
             parts = ", ".join(f"{name} {value / total:.0%}" for name, value in one["spent_on"].items())
             print(f"{label}: {one['seconds']:.0f} s, proven after {one['proven_after_seconds']}; {parts}; tuner "
-                  f"{one['tuner_share_while_measuring']:.2%} of a core while it measures")  # fmt: skip
+                  f"{one['tuner_share_of_search_and_proof']:.2%} of a core")  # fmt: skip
 
 
 if __name__ == "__main__":
