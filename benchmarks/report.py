@@ -84,10 +84,11 @@ def search_cost(found: dict[str, Any]) -> list[str]:
             total = sum(row["spent_on"].values())
             shares = " | ".join(f"{row['spent_on'].get(name, 0.0) / total:.0%}" for name in names)
             proven, measuring = row["proven_after_seconds"], row["tuner_share_while_measuring"]
+            waiting = "not told" if measuring is None else f"{measuring:.1%} of a core"
             lines.append(
                 f"| {label} | {row['seconds']:.0f} | {row['trials']} | {shares} "
                 f"| {f'{proven:.0f} s' if proven else 'not told'} "
-                f"| {'not told' if measuring is None else f'{measuring:.1%} of a core'} | {row['tuner_share_of_search_and_proof']:.1%} |"
+                f"| {waiting} | {row['tuner_share_of_search_and_proof']:.1%} |"
             )
     return lines
 
