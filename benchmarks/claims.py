@@ -33,6 +33,7 @@ CLAIMS: dict[str, list[str]] = {
     "digits": [DIGITS],
     "digits-cast-only": [DIGITS, "--exclude", "layout.channels_last", "--exclude", "optimizer.fused"],
     "digits-long": [DIGITS, "--runs", "1000"],
+    "digits-quick": [DIGITS, "--space", "quick"],
     "resnet": [RESNET, *WIDER],
     "resnet-eager": [RESNET, *WIDER, "--exclude", "compile.mode", "--runs", "200"],
     "resnet-cast-only": [RESNET, *WIDER, "--exclude", "layout.channels_last", "--exclude", "compile.mode"],
@@ -40,9 +41,13 @@ CLAIMS: dict[str, list[str]] = {
     "resnet-long": [f"{RESNET}:build_long", *WIDER],
     "wide": [WIDE],
     "wide-many": [WIDE, "--runs", "1000"],
+    "wide-cast-only": [WIDE, "--exclude", "optimizer.fused"],
+    "wide-fused": [WIDE, "--exclude", "precision.autocast"],
     "images": [IMAGES],
     "images-workers": [IMAGES, "--exclude", "precision.autocast"],
     "images-cast": [IMAGES, "--exclude", "loader.workers"],
+    "images-many": [IMAGES, "--runs", "1000"],
+    "images-quick": [IMAGES, "--space", "quick"],
     "gpt-many": [GPT, "--runs", "1000"],
 }
 """Name -> what is typed after `autoaccel tune`."""
