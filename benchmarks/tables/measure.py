@@ -1,12 +1,12 @@
 """Measure a table: every setting of a space, in rounds of random order, each visit in turns with the baseline.
 
-    python benchmarks/tables/measure.py NAME [--rounds 2] [--more 5]
+    python benchmarks/tables/measure.py NAME [--rounds 2] [--more 5] [--closest 8]
 
 After `--rounds` rounds over all settings come `--more` over the better third, by their steps and by the planned run,
 because there the differences that matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE
-2017). Each round has a baseline process of its own. It may be stopped at any time and goes on where it was; each visit
-is kept as it ends, in autoaccel-runs/tables/NAME.jsonl, and in the end everything in
-benchmarks/results/tables/NAME.jsonl.gz.
+2017), and `--closest` over those that are within some percent of the best by then. Each round has a baseline process of
+its own. It may be stopped at any time and goes on where it was; each visit is kept as it ends, in
+autoaccel-runs/tables/NAME.jsonl, and in the end everything in benchmarks/results/tables/NAME.jsonl.gz.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ PROFILE_SECONDS = 2.0
 TIMEOUT_SECONDS = 300.0
 MOST_TRIES = 3
 BETTER_SHARE = 1 / 3
+CLOSE = 0.03
 
 
 def rounded(turn: Turn) -> Turn:
@@ -179,7 +180,16 @@ def better_third(table: Table) -> list[Settings]:
     return [facts.settings[key] for key in dict.fromkeys([*by_steps[:count], *by_run[:count]])]
 
 
-def measure(name: str, rounds: int, more: int) -> None:
+def contenders(table: Table) -> list[Settings]:
+    """Return the settings whose planned run is within some percent of the shortest."""
+    facts = Facts(table)
+    planned_steps = table.head.facts.planned_steps
+    totals = {key: facts.total_seconds(facts.settings[key], planned_steps) for key in facts.visits}
+    least = min(totals.values())
+    return [facts.settings[key] for key, total in totals.items() if total <= (1 + CLOSE) * least]
+
+
+def measure(name: str, rounds: int, more: int, closest: int) -> None:
     """Measure one table, or go on with it."""
     folder = RUNS / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -194,9 +204,12 @@ def measure(name: str, rounds: int, more: int) -> None:
         # What was compiled before an interruption is compiled anew if its cache is gone.
         cached = (folder / "compiled").is_dir()
         compiled = {settings_key(compiled_part(found.settings)) for found in visits} if cached else set()
-        for number in range(1, rounds + more + 1):
-            first = Table(head, [found for found in visits if found.round <= rounds])
-            wanted = everything if number <= rounds else better_third(first)
+        for number in range(1, rounds + more + closest + 1):
+            wanted = everything
+            if number > rounds + more:
+                wanted = contenders(Table(head, [found for found in visits if found.round <= rounds + more]))
+            elif number > rounds:
+                wanted = better_third(Table(head, [found for found in visits if found.round <= rounds]))
             done = {settings_key(found.settings) for found in visits if found.round == number and found.trusted}
             order = [settings for settings in wanted if settings_key(settings) not in done]
             random.Random(f"{name} {number}").shuffle(order)
@@ -219,7 +232,8 @@ def measure(name: str, rounds: int, more: int) -> None:
                 words = found.outcome.message if isinstance(found.outcome, Failure) else f"{middle_ratio(found):.3f}x"
                 change = describe_change(settings, head.own) or "baseline"
                 print(
-                    f"{name} round {number}/{rounds + more} {index}/{len(order)}  {found.spent_seconds:.1f} s  "
+                    f"{name} round {number}/{rounds + more + closest} {index}/{len(order)}  "
+                    f"{found.spent_seconds:.1f} s  "
                     f"{words}  {change}",
                     flush=True,
                 )
@@ -232,6 +246,7 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", choices=[*WORKLOADS, []], default=[])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--more", type=int, default=5)
+    parser.add_argument("--closest", type=int, default=8)
     arguments = parser.parse_args()
     for chosen in arguments.names or WORKLOADS:
-        measure(chosen, arguments.rounds, arguments.more)
+        measure(chosen, arguments.rounds, arguments.more, arguments.closest)
