@@ -129,13 +129,17 @@ class Strategy:
         `out_of_time` tells whether something longer would.
         """
         self.out_of_time = False
+        first = not (self._measured or self._failed)
         # What a person has set is tried once, however little it promises.
-        forced = not (self._measured or self._failed) and changed(self._space.fixed, self._own)
+        forced = first and changed(self._space.fixed, self._own)
         while self._candidates:
             candidate = self._candidates.pop(0)
             if self._is_new(candidate):
                 (weighed,) = self._weigh([candidate])
-                if (forced or self._pays(weighed)) and weighed.cost_seconds <= most_seconds:
+                # So is the first guess that need not compile: until then it is not known what a trial takes here, and
+                # on a busy machine the baseline's start makes it look dear.
+                tried = forced or (first and not must_compile(candidate)) or self._pays(weighed)
+                if tried and weighed.cost_seconds <= most_seconds:
                     return weighed
         options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
         weighed_all = self._weigh(options)
@@ -169,6 +173,11 @@ class Strategy:
                 value=float(total_seconds),
             )
         )
+
+    @property
+    def trial_seconds(self) -> float:
+        """What a trial usually takes that compiles nothing."""
+        return statistics.median(self._trial_seconds) if self._trial_seconds else self._economy.trial_seconds
 
     @property
     def untried_left(self) -> bool:
@@ -219,7 +228,7 @@ class Strategy:
         ranked = self.ranked()
         best = min(economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1]), math.inf)
         gains = np.maximum(best - totals, 0.0).mean(axis=1)
-        usual = statistics.median(self._trial_seconds) if self._trial_seconds else economy.trial_seconds
+        usual = self.trial_seconds
         weighed: list[Suggestion] = []
         for option, gain in zip(options, gains.tolist(), strict=True):
             again = settings_key(option) in self._measured

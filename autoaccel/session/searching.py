@@ -100,6 +100,11 @@ class Search:
         best = min([entry.total_seconds for entry in self._strategy.ranked()[:1]], default=math.inf)
         return self._economy.runs * max(0.0, self._economy.own_total_seconds - best)
 
+    @property
+    def trial_seconds(self) -> float:
+        """What a trial usually takes that compiles nothing."""
+        return self._strategy.trial_seconds
+
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Go on from the trials of an earlier part of the run."""
         for trial in trials:

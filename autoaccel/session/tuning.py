@@ -145,7 +145,7 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
         best = search.best
         if best is None:
             break
-        if search.saving_seconds < LEAST_PAIRS * yardstick.trial_seconds:
+        if search.saving_seconds < LEAST_PAIRS * search.trial_seconds:
             refused = not_worth_proving(search.saving_seconds, run.request.runs)
             break
         yardstick.rest()  # whose memory the proof may need

@@ -140,6 +140,21 @@ def test_what_can_save_less_than_a_trial_costs_is_not_tried() -> None:
     assert suggestion.gain_seconds > suggestion.cost_seconds
 
 
+def test_the_first_guess_is_tried_however_dear_a_trial_looks() -> None:
+    """On a busy machine the baseline's start took long; only a trial shows what a trial takes."""
+    guess: Settings = {**OWN, "precision.autocast": "bfloat16"}
+    compiled: Settings = {**OWN, "compile.mode": "default"}
+    dear = Economy(20, 200, 0.04, 3.0, 0.1, 500.0)
+    chosen = Strategy(SPACE, OWN, [compiled, guess], DEVIATIONS, dear, 0)
+    suggestion = chosen.suggest()
+    assert suggestion is not None
+    assert suggestion.settings == guess
+    assert chosen.trial_seconds == 500.0
+    chosen.learn(finished(1, guess, 0.3))
+    assert chosen.trial_seconds == 3.0
+    assert chosen.suggest() is not None  # now that a trial is cheap, others pay, too
+
+
 def test_what_does_not_fit_in_the_time_that_is_left_is_passed_over() -> None:
     compiled: Settings = {**OWN, "compile.mode": "default"}
     chosen = strategy(planned_steps=1_000_000, candidates=(compiled,))
