@@ -50,6 +50,7 @@ def read_cpu(root: Path, cpus: Sequence[LogicalCpu]) -> Cpu:
         numa_nodes=read_numa_nodes(root, cpus),
         caches=read_caches(root, cpus),
         features=_features(blocks[0]),
+        is_virtual="hypervisor" in blocks[0].get("flags", "").split(),
     )
 
 

@@ -35,6 +35,7 @@ class Cpu(Record, frozen=True):
     features: tuple[
         str, ...
     ]  # of: avx2 avx512f avx512_bf16 avx512_fp16 avx512_vnni amx_bf16 amx_int8 amx_fp16 neon sve bf16
+    is_virtual: bool = False  # a hypervisor hands them out, most often to other machines as well
 
 
 class Limits(Record, frozen=True):

@@ -173,6 +173,7 @@ class Comparison(Record, frozen=True):
     confidence: float
     process_pairs: int
     turns: int
+    drift: float = 0.0  # standard deviation of its logarithm from hour to hour, for which the interval has room
 
 
 class Accuracy(Record, frozen=True):

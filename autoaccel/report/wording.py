@@ -49,7 +49,8 @@ def comparison_words(comparison: Comparison) -> str:
 def proof_words(comparison: Comparison) -> str:
     """Return what a comparison rests on: processes, turns, confidence."""
     pairs = "1 pair" if comparison.process_pairs == 1 else f"{comparison.process_pairs} pairs"
-    return f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval"
+    drift = ", with room for the drift of a shared machine" if comparison.drift else ""
+    return f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
 
 
 def outcome_words(trial: Trial, best: Trial | None = None) -> str:

@@ -16,7 +16,7 @@ from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.session.proof import Proof
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.statistics.comparison import CONFIDENCE
+from autoaccel.statistics.comparison import CONFIDENCE, with_drift
 from autoaccel.units import format_duration
 
 
@@ -58,13 +58,24 @@ def nothing_to_win(yardstick: Yardstick) -> str:
     )
 
 
-def proven(proof: Proof, settings: Settings, own: Settings, compile_seconds: float) -> Ending:
-    """Return the ending in which some settings were proven."""
-    comparison = proof.comparison
-    assert comparison is not None  # nothing is proven without
+def proven(proof: Proof, settings: Settings, own: Settings, compile_seconds: float, drift: float) -> Ending:
+    """Return the ending in which some settings were proven.
+
+    Args:
+        proof: Of the settings.
+        settings: That were proven.
+        own: The user's.
+        compile_seconds: Of a run with the settings.
+        drift: Of this machine from hour to hour, for which the claim leaves room; see `with_drift`.
+    """
+    assert proof.comparison is not None  # nothing is proven without
+    comparison = with_drift(proof.comparison, drift)
+    if comparison.low > 1:
+        sure = f", at least {comparison.low:.2f}x with {CONFIDENCE:.0%} confidence"
+    else:  # proven while it was measured
+        sure = f" ({comparison.low:.2f}x to {comparison.high:.2f}x from hour to hour on a shared machine)"
     return Ending(
-        summary=f"{comparison.speedup:.2f}x faster steps, at least {comparison.low:.2f}x with {CONFIDENCE:.0%} "
-        f"confidence: {describe_change(settings, own)}.",
+        summary=f"{comparison.speedup:.2f}x faster steps{sure}: {describe_change(settings, own)}.",
         settings=settings,
         comparison=comparison,
         compile_seconds=compile_seconds,

@@ -43,7 +43,7 @@ from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, baseline_settings, default_settings, is_exact
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import load_space
-from autoaccel.statistics.comparison import NOISE_THRESHOLD
+from autoaccel.statistics.comparison import NOISE_THRESHOLD, SHARED_DRIFT
 from autoaccel.statistics.disturbance import TOO_DISTURBED
 
 LEAST_RUN_SPEEDUP = 1.05
@@ -108,7 +108,8 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(StageStarted("search", f"{space.size} combinations of {len(space.open)} knobs"))
         search = _start_search(run, yardstick, space, findings)
         search.take_over(trials)
-        ending, ended = _search_and_prove(run, yardstick, search, steps)
+        drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0
+        ending, ended = _search_and_prove(run, yardstick, search, steps, drift)
         recipe = make_recipe(run, machine, yardstick, ending, search.trials, space.name, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
         folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed))
@@ -131,7 +132,7 @@ def _start_search(run: Run, yardstick: Yardstick, space: SearchSpace, findings: 
     return Search(yardstick, own, strategy, economy, run.clock, run.folder.add_trial, run.tell, request.most_trials)
 
 
-def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int) -> tuple[Ending, str]:
+def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int, drift: float) -> tuple[Ending, str]:
     """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why."""
     own = yardstick.settings
     steps_per_epoch = yardstick.facts.steps_per_epoch
@@ -156,7 +157,7 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
         if proof.outcome == "proven":
             search.judge(best.settings, proof.accuracy, "holds")
             run.folder.save_trials(search.trials)
-            return proven(proof, best.settings, own, search.compile_seconds(best.settings)), ended
+            return proven(proof, best.settings, own, search.compile_seconds(best.settings), drift), ended
         refused = why_not(proof, best.settings, own, len(search.trials))
         search.judge(best.settings, proof.accuracy, "drops" if proof.outcome == "metric drops" else "slower")
         run.folder.save_trials(search.trials)

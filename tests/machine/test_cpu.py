@@ -25,6 +25,12 @@ def test_only_whole_names_of_features_count(computer):
     assert cpu_of(computer).features == ()
 
 
+@pytest.mark.parametrize(("flags", "virtual"), [("fpu avx2 hypervisor", True), ("fpu avx2", False)])
+def test_a_virtual_machine_says_so(computer, flags, virtual):
+    computer.cpuinfo({"processor": 0, "flags": flags})
+    assert cpu_of(computer).is_virtual is virtual
+
+
 def test_an_arm_server(computer):
     computer.topology(sockets=1, cores=2, threads=1)
     block = {

@@ -9,7 +9,7 @@ import pytest
 
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison
-from autoaccel.session.ending import break_even_steps, not_worth_proving, too_disturbed, why_not
+from autoaccel.session.ending import break_even_steps, not_worth_proving, proven, too_disturbed, why_not
 from autoaccel.session.proof import Proof
 from autoaccel.session.yardstick import Yardstick
 
@@ -33,6 +33,21 @@ def test_the_break_even_is_where_slower_first_steps_are_repaid(
     yardstick = cast("Yardstick", SimpleNamespace(measurement=SimpleNamespace(compile_seconds=0.1)))
     found = break_even_steps(yardstick, step_seconds, compile_seconds, own_step=0.04)
     assert found == steps or (found is not None and steps is not None and abs(found - steps) <= 1)
+
+
+def test_a_claim_leaves_room_for_the_drift_of_a_shared_machine() -> None:
+    def summary(speedup: float, low: float, high: float, drift: float) -> str:
+        proof = Proof("proven", [[(1.0, 1.0 / speedup)]], Comparison(speedup, low, high, "faster", 0.975, 8, 64), None)
+        ending = proven(proof, CAST, OWN, 0.0, drift)
+        assert ending.comparison is not None
+        assert ending.comparison.verdict == "faster"
+        return ending.summary
+
+    assert summary(1.5, 1.4, 1.61, 0.0) == (
+        "1.50x faster steps, at least 1.40x with 95% confidence: precision.autocast=bfloat16."
+    )
+    assert "at least 1.29x" in summary(1.5, 1.4, 1.61, 0.06)
+    assert "(0.95x to 1.27x from hour to hour on a shared machine)" in summary(1.1, 1.05, 1.15, 0.06)
 
 
 def test_why_a_proof_failed_is_told_with_its_numbers() -> None:

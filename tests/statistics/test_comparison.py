@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoaccel.statistics.comparison import compare, compare_in_process, middle, verdict_of
+from autoaccel.statistics.comparison import compare, compare_in_process, middle, verdict_of, with_drift
 
 BETWEEN, WITHIN = 0.05, 0.13  # standard deviations of the log ratio, as measured on a shared 2-core machine
 
@@ -71,6 +71,21 @@ def test_a_disturbed_process_says_next_to_nothing() -> None:
     calm, disturbed = compare_in_process(turns), compare_in_process(turns, trusted=False)
     assert disturbed.speedup == calm.speedup
     assert disturbed.low < 1 < disturbed.high
+
+
+def test_an_interval_with_room_for_drift_covers_what_is_measured_at_another_hour() -> None:
+    generator = np.random.default_rng(9)
+    drift, now, later = 0.06, 0, 0
+    for _ in range(400):
+        found = compare(simulated(generator, 1.3 * np.exp(generator.normal(0, drift / np.sqrt(2))), 8))
+        truth = 1.3 * np.exp(generator.normal(0, drift / np.sqrt(2)))
+        claim = with_drift(found, drift)
+        now += found.low <= truth <= found.high
+        later += claim.low <= truth <= claim.high
+        assert (claim.speedup, claim.verdict, claim.drift) == (found.speedup, found.verdict, drift)
+    assert now < 0.9 * 400
+    assert later >= 0.93 * 400
+    assert with_drift(found, 0.0).low == pytest.approx(found.low)
 
 
 def test_the_middle_is_deaf_to_a_few_disturbed_values_and_wastes_few_others() -> None:
