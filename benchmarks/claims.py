@@ -25,7 +25,7 @@ LEAST_AGE = datetime.timedelta(hours=1)
 ROUNDS = "8"
 
 DIGITS, IMAGES = "examples/digits_cnn.py", "examples/image_pipeline.py"
-GPT, RESNET = "examples/char_gpt.py", "benchmarks/workloads/small_resnet.py"
+RESNET = "benchmarks/workloads/small_resnet.py"
 WIDE = "benchmarks/workloads/wide_mlp.py"
 # What is claimed here is speed: a metric that moves by a percent from seed to seed must not take most of the time.
 WIDER = ["--max-drop", "3%"]
@@ -35,20 +35,15 @@ CLAIMS: dict[str, list[str]] = {
     "digits-long": [DIGITS, "--runs", "1000"],
     "digits-quick": [DIGITS, "--space", "quick"],
     "resnet": [RESNET, *WIDER],
-    "resnet-eager": [RESNET, *WIDER, "--exclude", "compile.mode", "--runs", "200"],
     "resnet-cast-only": [RESNET, *WIDER, "--exclude", "layout.channels_last", "--exclude", "compile.mode"],
-    "resnet-layout": [RESNET, *WIDER, "--exclude", "precision.autocast", "--exclude", "compile.mode"],
-    "resnet-long": [f"{RESNET}:build_long", *WIDER],
     "wide": [WIDE],
     "wide-many": [WIDE, "--runs", "1000"],
     "wide-cast-only": [WIDE, "--exclude", "optimizer.fused"],
     "wide-fused": [WIDE, "--exclude", "precision.autocast"],
     "images": [IMAGES],
     "images-workers": [IMAGES, "--exclude", "precision.autocast"],
-    "images-cast": [IMAGES, "--exclude", "loader.workers"],
     "images-many": [IMAGES, "--runs", "1000"],
     "images-quick": [IMAGES, "--space", "quick"],
-    "gpt-many": [GPT, "--runs", "1000"],
 }
 """Name -> what is typed after `autoaccel tune`."""
 
