@@ -229,8 +229,9 @@ def main(arguments: Sequence[str]) -> None:
             results.setdefault(name, {})[str(planned)] = rows
             show(name, planned, rows)
     print(f"\n{time.perf_counter() - start:.0f} s")
-    if not parsed.names and parsed.peers == list(SEARCHERS):
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    if parsed.peers == list(SEARCHERS):
+        others = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps({**others, **results}, indent=2, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
