@@ -63,18 +63,26 @@ class GiveTurn(Record, frozen=True, tag="turn"):
     least_steps: int = 3
 
 
+class WarmUp(Record, frozen=True, tag="warm-up"):
+    """Ask a measuring worker that has built its training to warm up."""
+
+
 class Finish(Record, frozen=True, tag="finish"):
     """Ask a measuring worker to make the steps that are left and to evaluate."""
 
 
-Order = GiveTurn | Finish
+Order = WarmUp | GiveTurn | Finish
 
 
 # --- what it answers ---------------------------------------------------------------------------------------
 
 
+class Built(Record, frozen=True, tag="built"):
+    """Built; waiting to be warmed up: of processes that start side by side, one at a time makes steps."""
+
+
 class Ready(Record, frozen=True, tag="ready"):
-    """Built and warmed up; waiting for turns. The times are of the warm-up steps, in order."""
+    """Warmed up; waiting for turns. The times are of the warm-up steps, in order."""
 
     warmup_step_seconds: tuple[float, ...]
     learned: dict[str, str] = {}  # knob -> what shows that its value took effect
@@ -134,7 +142,7 @@ class Failure(Record, frozen=True, tag="failure"):
     log_tail: str = ""  # last lines that the process printed
 
 
-Answer = Probed | Described | Profiled | TrainResult | Ready | Turn | Finished | Failure
+Answer = Probed | Described | Profiled | TrainResult | Built | Ready | Turn | Finished | Failure
 
 
 class Measurement(Record, frozen=True, tag="measurement"):

@@ -14,6 +14,7 @@ import torch
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.base import Record, decode
 from autoaccel.records.trial import (
+    Built,
     Describe,
     Described,
     Failure,
@@ -83,6 +84,9 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         return _train(spec, task, workload, build)
     seed, steps = (task.seed, task.steps) if isinstance(task, Measure) else (0, None)
     loop = _start_loop(spec, workload, build, seed)
+    if isinstance(task, Measure):
+        line.write(Built())
+        line.read()  # WarmUp, in its turn
     warmup_step_seconds = warm_up(loop, spec.warmup_seconds, steps)
     learned, ineffective = loop.applied.check()
     if ineffective:

@@ -8,7 +8,6 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measure, ProofPair
 from autoaccel.session.run import Run
 from autoaccel.session.turns import TurnFailed, take_turns
-from autoaccel.session.workers import start_together
 from autoaccel.statistics.comparison import Pair
 
 TURNS = 8
@@ -73,7 +72,7 @@ class FreshPairs:
         names = [f"proof-{self._started:02d}-{side}" for side in ("baseline", "recipe")]
         runner, clock = self._run.runner, self._run.clock
         task = Measure(seed=seed, steps=steps)
-        sides = start_together(runner, task, [self._own, settings], names, clock.left, self._fresh)
+        sides = runner.start_all_measuring(task, [self._own, settings], names, clock.left, self._fresh)
         try:
             own, other = sides
             if isinstance(own, Failure):

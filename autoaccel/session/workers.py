@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
-from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.launch.runner import Runner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.machine import Machine
-from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Answer, Describe, Described, Failure, Measure, Probe, Probed
+from autoaccel.records.trial import Answer, Describe, Described, Failure, Probe, Probed
 from autoaccel.records.workload import TrainingFacts, Workload
 
 PROBE_SECONDS = 120.0
@@ -78,22 +76,3 @@ def workload_error(failure: Failure, workload: Workload, when: str) -> Autoaccel
 def turn_seconds_for(step_seconds: float) -> float:
     """Return how long a turn should be for steps of about this length."""
     return min(max(_TURN_STEPS * step_seconds, _SHORTEST_TURN), _LONGEST_TURN)
-
-
-def start_together(
-    runner: Runner,
-    task: Measure,
-    settings: Sequence[Settings],
-    names: Sequence[str],
-    timeout_seconds: float,
-    fresh: bool,
-) -> list[Measuring | Failure]:
-    """Start a worker for each settings at once; all are warmed up and paused, or have failed.
-
-    Starting side by side costs less time; the turns that are compared come later, one at a time.
-    """
-    workers = [runner.start(task, chosen, name, fresh) for chosen, name in zip(settings, names, strict=True)]
-    return [
-        runner.await_measuring(worker, chosen, timeout_seconds)
-        for worker, chosen in zip(workers, settings, strict=True)
-    ]

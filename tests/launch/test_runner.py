@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from autoaccel.records.trial import (
     Describe,
     Described,
     Failure,
+    Measure,
     Probe,
     Probed,
     Profiled,
@@ -232,6 +234,32 @@ def test_turns_are_measured_and_pauses_are_still(runner_for: StartRunner, write_
     assert isinstance(worker.take_turn(0.05, 30.0), Turn)
     assert worker.measurement.startup_seconds > 0.1
     assert worker.measurement.learned["threads.intra_op"] == "torch uses 1 threads"
+
+
+def test_of_those_that_start_together_one_warms_up_at_a_time(
+    runner_for: StartRunner, write_model: WriteModel, tmp_path: Path
+) -> None:
+    code = f"""
+    import os
+
+    def step(model, batch):
+        with open({str(tmp_path / "steps")!r}, "a") as file:
+            print(os.getpid(), file=file)
+        return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+    plain = build
+
+    def build():
+        return plain(loss=None, step=step)
+    """
+    runner = runner_for(write_model(code))
+    settings: list[Settings] = [{"threads.intra_op": 1}, {"threads.intra_op": 2}]
+    both = runner.start_all_measuring(Measure(), settings, ["one", "other"], 60.0)
+    assert all(isinstance(side, Measuring) for side in both), both
+    pids = (tmp_path / "steps").read_text().split()
+    changes = sum(one != other for one, other in itertools.pairwise(pids))
+    assert len(set(pids)) == 2
+    assert changes == 1
 
 
 def test_nothing_survives_a_killed_worker(runner_for: StartRunner, write_model: WriteModel) -> None:
