@@ -35,9 +35,11 @@ def metric_steps(planned_steps: int, metric_repeats: int, budget_seconds: float,
     return max(min(planned_steps, _LEAST_STEPS), min(planned_steps, int(allowed / step_seconds)))
 
 
-def proof_seconds(steps: int, metric_repeats: int, step_seconds: float, trial_seconds: float) -> float:
-    """Return about how long a proof takes that must judge the metric."""
-    return metric_repeats * 2 * steps * step_seconds + 2 * LEAST_PAIRS * trial_seconds
+def proof_seconds(
+    steps: int, metric_repeats: int, step_seconds: float, ready_seconds: float, trial_seconds: float
+) -> float:
+    """Return about how long a proof takes that must judge the metric: pairs that train, after pairs that need not."""
+    return metric_repeats * 2 * (ready_seconds + steps * step_seconds) + 2 * LEAST_PAIRS * trial_seconds
 
 
 def share_of_error(contender: int) -> float:

@@ -50,7 +50,7 @@ LEAST_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
 
 PROFILE_SECONDS = 1.0
-_PROOF_SHARE = 0.45  # of the budget is kept for the proof at most
+_PROOF_SHARE = 0.6  # of the budget is kept for the proof at most
 
 
 def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
@@ -138,7 +138,13 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
     steps_per_epoch = yardstick.facts.steps_per_epoch
     pairs = FreshPairs(run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds)
     prover = Prover(run, yardstick.facts, pairs)
-    for_proof = proof_seconds(steps, run.request.metric_repeats, yardstick.step_seconds, yardstick.trial_seconds)
+    for_proof = proof_seconds(
+        steps,
+        run.request.metric_repeats,
+        yardstick.step_seconds,
+        yardstick.ready_seconds,
+        yardstick.trial_seconds,
+    )
     keep_seconds = min(_PROOF_SHARE * run.request.budget_seconds, for_proof)
     refused = ""
     for contender in range(1, MOST_CONTENDERS + 1):

@@ -51,8 +51,9 @@ class Yardstick:
         self._rests = False
         self._measuring = self._start()
         self.turn_seconds = turn_seconds_for(self._measuring.warm_step_seconds)
+        self.ready_seconds = self._measuring.ready_seconds
         # Ready once more, then about as many turns as it takes to tell, of both.
-        self.trial_seconds = self._measuring.ready_seconds + 16 * 1.3 * self.turn_seconds
+        self.trial_seconds = self.ready_seconds + 16 * 1.3 * self.turn_seconds
         for _ in range(_TURNS_ALONE):
             self._take_turn()
         self.measurement: Measurement = self._measuring.measurement
