@@ -27,8 +27,8 @@ ROUNDS = "8"
 DIGITS, IMAGES = "examples/digits_cnn.py", "examples/image_pipeline.py"
 RESNET = "benchmarks/workloads/small_resnet.py"
 WIDE = "benchmarks/workloads/wide_mlp.py"
-# What is claimed here is speed: a metric that moves by a percent from seed to seed must not take most of the time.
-WIDER = ["--max-drop", "3%"]
+# What is claimed here is speed: a metric that moves by some percent from seed to seed must not take most of the time.
+WIDER = ["--max-drop", "10%"]
 CLAIMS: dict[str, list[str]] = {
     "digits": [DIGITS],
     "digits-cast-only": [DIGITS, "--exclude", "layout.channels_last", "--exclude", "optimizer.fused"],
