@@ -62,12 +62,15 @@ class Measuring:
 
     def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
         """Let it make steps for about this long, alone."""
+        start = time.perf_counter()
         self._worker.resume()
         self._worker.tell(GiveTurn(seconds=seconds))
         answer = self._worker.receive(timeout_seconds)
         self._worker.pause()
         if isinstance(answer, Turn):
-            self._spent_on["measured steps"] += sum(answer.step_seconds)
+            measured = sum(answer.step_seconds)
+            self._spent_on["measured steps"] += measured
+            self._spent_on["warm-up steps"] += time.perf_counter() - start - measured  # a turn's first does not count
             self.turns.append(answer)
             return answer
         return _failure(answer)
