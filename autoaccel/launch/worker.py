@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -27,6 +27,7 @@ _OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_
 _MOST_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
 _TAIL_LINES = 20
 _LAST_WORDS_SECONDS = 0.5  # for a hung process to say where it is
+_END_SECONDS = 5.0  # for a killed process to be gone
 
 
 class Process(Protocol):
@@ -142,7 +143,7 @@ class Worker:
         for process in descendants:
             if process.is_running():
                 process.kill()
-        psutil.wait_procs(descendants, timeout=5)
+        _await_end(descendants, _END_SECONDS)
         self._socket.close()
         self._trim_log()
 
@@ -207,6 +208,15 @@ class Worker:
                 log.seek(size - _MOST_LOG_BYTES)
                 end = log.read()
             self._log_path.write_bytes(f"[{size - _MOST_LOG_BYTES:,} bytes left out]\n".encode() + end)
+
+
+def _await_end(killed: Sequence[psutil.Process], most_seconds: float) -> None:
+    """Wait until none of them runs any longer. One that nobody reaps is gone as well: in a container nobody may."""
+    deadline = time.perf_counter() + most_seconds
+    for process in killed:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while process.status() != psutil.STATUS_ZOMBIE and time.perf_counter() < deadline:
+                time.sleep(0.005)
 
 
 def _start_program(channel: socket.socket, log_path: Path | None, environment: Mapping[str, str]) -> Process:

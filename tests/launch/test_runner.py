@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import psutil
 import pytest
 
 from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.launch.worker import _await_end
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import (
     Describe,
@@ -273,6 +276,19 @@ def test_nothing_survives_a_killed_worker(runner_for: StartRunner, write_model: 
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family)
 
 
+def test_whoever_is_killed_and_not_reaped_is_not_waited_for() -> None:
+    """In a container the first process often reaps nobody."""
+    killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    process = psutil.Process(killed.pid)
+    killed.kill()
+    start = time.perf_counter()
+    _await_end([process], 60.0)
+    assert time.perf_counter() - start < 60.0
+    assert process.status() == psutil.STATUS_ZOMBIE
+    killed.wait()
+    _await_end([process], 60.0)
+
+
 def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: WriteModel) -> None:
     code = """
     count = 0
@@ -336,9 +352,6 @@ def test_a_setting_that_does_nothing_is_a_failure(runner_for: StartRunner, write
 
 def test_a_worker_dies_with_its_tuner(write_model: WriteModel, tmp_path: Path) -> None:
     """Even a tuner killed by SIGKILL, with its workers paused, leaves none behind."""
-    import subprocess
-    import sys
-
     model = write_model()
     (tmp_path / "run").mkdir()
     program = f"""
