@@ -49,6 +49,11 @@ def format_duration(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
+def two_digits(number: float) -> str:
+    """Return a number with two significant digits, or all before the point: `0.038`, `1.7`, `42`, `125`."""
+    return f"{number:.2g}" if abs(number) < 99.5 else f"{number:.0f}"
+
+
 def format_bytes(count: float) -> str:
     """Return a size in binary units with three significant digits: `1.41 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -107,11 +107,16 @@ def neighbour(found: dict[str, Any]) -> list[str]:
 
 def break_even(found: dict[str, Any]) -> list[str]:
     """Return what short and long runs of one model get."""
-    lines = ["| Planned steps | Picked | Regret by the table | Pays from step |", "|---|---|---|---|"]
-    for steps, row in found.items():
-        lines.append(
-            f"| {int(steps):,} | {row['picked']} | {row['regret_by_the_table']:.1%} | {row['break_even_steps']:,} |"
-        )
+    lines = [
+        "| Model | Planned steps | Picked | Best by the table | Regret by the table | Pays from step |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, lengths in found.items():
+        for steps, row in sorted(lengths.items(), key=lambda entry: int(entry[0])):
+            best, regret = row["table's best"], row["regret_by_the_table"]
+            lines.append(
+                f"| {name} | {int(steps):,} | {row['picked']} | {best} | {regret:.1%} | {row['break_even_steps']:,} |"
+            )
     return lines
 
 

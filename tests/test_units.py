@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.errors import BadRequestError
-from autoaccel.units import format_bytes, format_duration, parse_duration, parse_max_drop
+from autoaccel.units import format_bytes, format_duration, parse_duration, parse_max_drop, two_digits
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,13 @@ def test_durations_are_shown_in_units_that_matter(seconds: float, text: str) -> 
 
 
 def test_sizes_are_shown_in_binary_units() -> None:
+    assert [two_digits(number) for number in (0.0381, 1.66, 99.7, -100.0, 1234.5)] == [
+        "0.038",
+        "1.7",
+        "100",
+        "-100",
+        "1234",
+    ]
     assert [format_bytes(size) for size in (512, 1536, 3 << 30, 5 << 40)] == ["512 B", "1.5 KiB", "3 GiB", "5 TiB"]
 
 

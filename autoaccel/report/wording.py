@@ -10,7 +10,7 @@ from autoaccel.records.recipe import Baseline, Constraint, Projection, Recipe, S
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.records.workload import DEFAULT_ENTRY
-from autoaccel.units import format_duration
+from autoaccel.units import format_duration, two_digits
 
 
 def printable(text: str) -> str:
@@ -86,7 +86,7 @@ def metric_words(value: float) -> str:
 
 def drop_words(drop: float, constraint: Constraint) -> str:
     """Return a drop of the metric in the constraint's unit: percent of the baseline's, or the metric's own."""
-    return f"{drop * 100:.2g} %" if constraint.relative else f"{drop:.2g}"
+    return f"{two_digits(drop * 100)} %" if constraint.relative else two_digits(drop)
 
 
 def metric_change_words(accuracy: Accuracy) -> str:
@@ -107,7 +107,7 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
 def repeats_words(accuracy: Accuracy) -> str:
     """Return what an accuracy rests on: `3 paired runs of 25 % of the planned training`."""
     runs = "1 paired run" if accuracy.repeats == 1 else f"{accuracy.repeats} paired runs"
-    part = "the whole" if accuracy.share >= 1 else f"{accuracy.share * 100:.2g} % of the"
+    part = "the whole" if accuracy.share >= 1 else f"{two_digits(accuracy.share * 100)} % of the"
     return f"{runs} of {part} planned training"
 
 

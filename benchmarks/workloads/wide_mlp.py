@@ -1,5 +1,7 @@
 """A wide multilayer perceptron on scikit-learn's handwritten digits: large matrix products, a heavy optimizer."""
 
+import dataclasses
+
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -40,3 +42,13 @@ def build() -> autoaccel.Training:
         batch_size=BATCH_SIZE,
         drop_last=True,
     )
+
+
+def build_short() -> autoaccel.Training:
+    """Return a training of 50 steps, which no compilation can repay."""
+    return dataclasses.replace(build(), epochs=5)
+
+
+def build_long() -> autoaccel.Training:
+    """Return a training of 50,000 steps, in which a compilation costs next to nothing."""
+    return dataclasses.replace(build(), epochs=5000)
