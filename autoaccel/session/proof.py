@@ -13,6 +13,7 @@ from autoaccel.records.trial import Accuracy, Comparison, Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.run import Run
+from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.accuracy import MetricStatus, compare_metric, confidence_of_look, metric_status
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair, compare, log_ratios, middle
 from autoaccel.statistics.sequences import t_radius_for
@@ -35,11 +36,20 @@ def metric_steps(planned_steps: int, metric_repeats: int, budget_seconds: float,
     return max(min(planned_steps, _LEAST_STEPS), min(planned_steps, int(allowed / step_seconds)))
 
 
-def proof_seconds(
-    steps: int, metric_repeats: int, step_seconds: float, ready_seconds: float, trial_seconds: float
-) -> float:
-    """Return about how long a proof takes that must judge the metric: pairs that train, after pairs that need not."""
-    return metric_repeats * 2 * (ready_seconds + steps * step_seconds) + 2 * LEAST_PAIRS * trial_seconds
+def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, speedup: float) -> float:
+    """Return about how long a proof takes.
+
+    Args:
+        steps: Of each training that judges the metric; None: it need not be judged.
+        metric_repeats: How many pairs train.
+        yardstick: The baseline, and what starting and turns take.
+        speedup: Of the settings' steps over the baseline's.
+    """
+    pair_seconds = yardstick.ready_seconds + yardstick.trial_seconds  # a trial starts one process, a pair two
+    if steps is None:
+        return 2 * LEAST_PAIRS * pair_seconds
+    training_seconds = 2 * yardstick.ready_seconds + steps * yardstick.step_seconds * (1 + 1 / speedup)
+    return (LEAST_PAIRS + 1) * pair_seconds + metric_repeats * training_seconds
 
 
 def share_of_error(contender: int) -> float:

@@ -138,12 +138,19 @@ class Search:
 
         self.trials = [judged(trial) for trial in self.trials]
 
-    def run(self, keep_seconds: float) -> str:
-        """Try settings until the search is over, leaving `keep_seconds` of the budget; return why it ended."""
+    def run(self, keep_seconds: Callable[[Trial | None], float]) -> str:
+        """Try settings until the search is over.
+
+        Args:
+            keep_seconds: What of the budget must be left to prove the best, if there is one.
+
+        Returns:
+            Why it ended.
+        """
         while True:
             if len(self.trials) >= self._most_trials:
                 return f"{len(self.trials)} trials were asked for"
-            suggestion = self._strategy.suggest(self._clock.left - keep_seconds)
+            suggestion = self._strategy.suggest(self._clock.left - keep_seconds(self.best))
             if suggestion is None:
                 if self._strategy.out_of_time:
                     return "the rest of the budget is needed for the proof"
@@ -151,12 +158,12 @@ class Search:
                     return "every setting of the search space was tried"
                 return "no trial promises to save more time than it takes"
             mean, deviation = self._strategy.expects(suggestion.settings)
-            trial = self._try(suggestion.settings, suggestion.again, keep_seconds)
+            trial = self._try(suggestion.settings, suggestion.again, keep_seconds(self.best))
             if trial.comparison is None or suggestion.again:
                 continue
             if math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation:
                 # Too good to be believed: another process must show it too before anything is built on it.
-                self._try(suggestion.settings, True, keep_seconds)
+                self._try(suggestion.settings, True, keep_seconds(self.best))
 
     def _try(self, settings: Settings, again: bool, keep_seconds: float) -> Trial:
         number = len(self.trials) + 1

@@ -18,7 +18,7 @@ from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Profiled, TakeProfile
+from autoaccel.records.trial import Failure, Profiled, TakeProfile, Trial
 from autoaccel.report.html import render_report
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.clock import Clock
@@ -138,14 +138,13 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
     steps_per_epoch = yardstick.facts.steps_per_epoch
     pairs = FreshPairs(run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds)
     prover = Prover(run, yardstick.facts, pairs)
-    for_proof = proof_seconds(
-        steps,
-        run.request.metric_repeats,
-        yardstick.step_seconds,
-        yardstick.ready_seconds,
-        yardstick.trial_seconds,
-    )
-    keep_seconds = min(_PROOF_SHARE * run.request.budget_seconds, for_proof)
+
+    def keep_seconds(best: Trial | None) -> float:
+        trained = None if best and is_exact(best.settings, own) else steps
+        speedup = best.comparison.speedup if best and best.comparison else 1.0
+        needed = proof_seconds(trained, run.request.metric_repeats, yardstick, speedup)
+        return min(_PROOF_SHARE * run.request.budget_seconds, needed)
+
     refused = ""
     for contender in range(1, MOST_CONTENDERS + 1):
         ended = search.run(keep_seconds)

@@ -79,10 +79,15 @@ def searching(gauge: FakeGauge, planned_steps: int = 20_000, runs: int = 20, kep
     return Search(gauge, OWN, strategy, economy, gauge.watch, keep, ignore)
 
 
+def nothing(best: Trial | None) -> float:
+    """Leave nothing of the budget for a proof."""
+    return 0.0
+
+
 def test_the_faster_settings_win_and_every_trial_is_kept() -> None:
     kept: list[Trial] = []
     search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)), kept=kept)
-    assert search.run(0.0) == "no trial promises to save more time than it takes"
+    assert search.run(nothing) == "no trial promises to save more time than it takes"
     assert search.best is not None
     assert search.best.settings["precision.autocast"] == "bfloat16"
     assert kept == search.trials
@@ -91,8 +96,8 @@ def test_the_faster_settings_win_and_every_trial_is_kept() -> None:
 
 def test_a_trial_that_is_clearly_worse_ends_early_and_a_close_one_does_not() -> None:
     slow, close = FakeGauge({"bfloat16": -1.0}, Watch(300)), FakeGauge({"bfloat16": 0.02}, Watch(300))
-    searching(slow).run(0.0)
-    searching(close).run(0.0)
+    searching(slow).run(nothing)
+    searching(close).run(nothing)
     assert slow.turns["trial-0001"] <= 4
     assert slow.turns["trial-0001"] < close.turns["trial-0001"] <= MOST_TURNS
 
@@ -101,7 +106,7 @@ def test_a_reading_too_good_to_be_true_does_not_win_alone() -> None:
     gauge = FakeGauge({"bfloat16": -0.1}, Watch(300))
     gauge.lucky.add("bfloat16")
     search = searching(gauge)
-    search.run(0.0)
+    search.run(nothing)
     first, second = search.trials[:2]
     assert first.comparison is not None and first.comparison.speedup > 3
     assert second.again and second.settings == first.settings
@@ -109,7 +114,7 @@ def test_a_reading_too_good_to_be_true_does_not_win_alone() -> None:
 
 def test_what_the_best_would_save_is_counted_over_all_runs() -> None:
     search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)), planned_steps=10_000, runs=5)
-    search.run(0.0)
+    search.run(nothing)
     # 5 runs of 400 s, of which a third would be saved.
     assert 500 < search.saving_seconds < 800
     assert searching(FakeGauge({}, Watch(300))).saving_seconds == 0.0
@@ -117,10 +122,10 @@ def test_what_the_best_would_save_is_counted_over_all_runs() -> None:
 
 def test_the_budget_is_a_ceiling_not_a_target() -> None:
     watch = Watch(3000)
-    searching(FakeGauge({"bfloat16": 0.4}, watch)).run(0.0)
+    searching(FakeGauge({"bfloat16": 0.4}, watch)).run(nothing)
     assert watch.spent < 300
     tight = Watch(20)
-    assert searching(FakeGauge({"bfloat16": 0.4}, tight)).run(keep_seconds=10.0).startswith("the rest of the budget")
+    assert searching(FakeGauge({"bfloat16": 0.4}, tight)).run(lambda best: 10.0).startswith("the rest of the budget")
     assert tight.spent < 12
 
 
@@ -128,7 +133,7 @@ def test_failures_are_trials_too() -> None:
     gauge = FakeGauge({}, Watch(300))
     gauge.failing.add("bfloat16")
     search = searching(gauge)
-    search.run(0.0)
+    search.run(nothing)
     failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
     assert failed[0].settings == CAST
     assert search.best is None or search.best not in failed
@@ -136,7 +141,7 @@ def test_failures_are_trials_too() -> None:
 
 def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:
     search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)))
-    search.run(0.0)
+    search.run(nothing)
     accuracy = Accuracy("m", "maximize", 0.9, 0.8, 0.1, 0.12, 3, 1.0, (0.9,) * 3, (0.8,) * 3)
     search.judge(CAST, accuracy, "drops")
     for trial in search.trials:
