@@ -26,6 +26,7 @@ MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
 _PRECISE = 0.02
 """A claim whose standard error is below this is not made sharper: 2 % decides nothing."""
 
+_MARGIN = 1.2  # a machine that slows down by less must not leave a proof open for want of seconds
 _BUDGET_SHARE = 0.4  # of the budget may go into training runs for the metric
 _LEAST_STEPS = 20  # a metric after fewer says nothing
 
@@ -37,7 +38,7 @@ def metric_steps(planned_steps: int, metric_repeats: int, budget_seconds: float,
 
 
 def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, speedup: float) -> float:
-    """Return about how long a proof takes.
+    """Return how long a proof may take: what is to be expected, and a fifth.
 
     Args:
         steps: Of each training that judges the metric; None: it need not be judged.
@@ -47,9 +48,9 @@ def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, 
     """
     pair_seconds = yardstick.ready_seconds + yardstick.trial_seconds  # a trial starts one process, a pair two
     if steps is None:
-        return 2 * LEAST_PAIRS * pair_seconds
+        return _MARGIN * 2 * LEAST_PAIRS * pair_seconds
     training_seconds = 2 * yardstick.ready_seconds + steps * yardstick.step_seconds * (1 + 1 / speedup)
-    return (LEAST_PAIRS + 1) * pair_seconds + metric_repeats * training_seconds
+    return _MARGIN * ((LEAST_PAIRS + 1) * pair_seconds + metric_repeats * training_seconds)
 
 
 def share_of_error(contender: int) -> float:
