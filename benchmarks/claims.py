@@ -4,7 +4,8 @@
     python benchmarks/claims.py verify    # at least an hour later
     python benchmarks/claims.py table     # what came of it
 
-Runs lie in autoaccel-runs/claims; results go to benchmarks/results/claims.json.
+Runs lie in autoaccel-runs/claims; results go to benchmarks/results/claims.json. In claims-first.json beside it
+is an earlier series, whose intervals had no room for drift.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "autoaccel-runs" / "claims"
 RESULTS = ROOT / "benchmarks" / "results" / "claims.json"
+FIRST = RESULTS.with_name("claims-first.json")
 LEAST_AGE = datetime.timedelta(hours=1)
 ROUNDS = "8"
 
@@ -55,10 +58,26 @@ def autoaccel(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
 
 
-def load() -> dict[str, Any]:
-    """Return the results so far."""
-    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+def load(path: Path) -> dict[str, Any]:
+    """Return a series, as far as it is measured."""
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return found
+
+
+def standard_error(comparison: dict[str, Any]) -> float:
+    """Return that of the log speed-up, drift left out; an anytime interval is about twice as wide as Student's."""
+    z = NormalDist().inv_cdf((1 + comparison["confidence"]) / 2)
+    radius = math.log(comparison["high"] / comparison["low"]) / 2
+    return math.sqrt(max(0.0, (radius / z) ** 2 - comparison.get("drift", 0.0) ** 2)) / 2
+
+
+def drift_of(series: dict[str, Any]) -> float:
+    """Return the standard deviation of the log errors that the two measurements' own errors leave unexplained."""
+    excess = [
+        math.log1p(row["error"]) ** 2 - standard_error(row["claimed"]) ** 2 - standard_error(row["measured"]) ** 2
+        for row in series.values()
+    ]
+    return math.sqrt(max(0.0, statistics.fmean(excess)))
 
 
 def tune() -> None:
@@ -70,7 +89,7 @@ def tune() -> None:
 
 def verify() -> None:
     """Measure each claim again that is old enough and was not yet."""
-    results = load()
+    results = load(RESULTS)
     for name, arguments in CLAIMS.items():
         path = RUNS / name / "recipe.json"
         if name in results or not path.exists():
@@ -99,8 +118,14 @@ def verify() -> None:
 
 
 def table() -> None:
-    """Print claims and what was measured again."""
-    results = load()
+    """Print claims and what was measured again, of both series."""
+    for path in (FIRST, RESULTS):
+        print(path.name)
+        show(load(path))
+
+
+def show(results: dict[str, Any]) -> None:
+    """Print one series."""
     for name, row in results.items():
         one, other = row["claimed"], row["measured"]
         print(
@@ -111,7 +136,10 @@ def table() -> None:
     if results:
         errors = [abs(math.log1p(row["error"])) for row in results.values()]
         covered = statistics.fmean(row["covered"] for row in results.values())
-        print(f"{len(results)} recipes, median error {statistics.median(errors):.1%}, covered {covered:.0%}")
+        print(
+            f"{len(results)} recipes, median error {statistics.median(errors):.1%}, covered {covered:.0%}, "
+            f"drift {drift_of(results):.1%}"
+        )
 
 
 if __name__ == "__main__":
