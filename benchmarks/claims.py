@@ -81,9 +81,10 @@ def drift_of(series: dict[str, Any]) -> float:
 
 
 def tune() -> None:
-    """Make the recipes that are not there."""
+    """Make the recipes that are neither there nor measured again already."""
+    results = load(RESULTS)
     for name, arguments in CLAIMS.items():
-        if not (RUNS / name / "recipe.json").exists():
+        if name not in results and not (RUNS / name / "recipe.json").exists():
             autoaccel("tune", *arguments, "--budget", "6m", "--output", str(RUNS / name))
 
 
