@@ -63,27 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"autoaccel {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
 
-    tune = commands.add_parser("tune", help="search for faster settings, prove them, write recipe.json")
-    _add_model(tune)
-    tune.add_argument(
-        "--budget", default="10m", help="the most time this may take, such as 90s, 10m, 1h (default: 10m)"
-    )
-    tune.add_argument("--trials", type=int, metavar="N", help="the most trials (default: as many as the budget allows)")
-    tune.add_argument("--max-drop", default="1%", metavar="DROP", help="the most that the metric may get worse: "
-                      "0.5%% of the baseline's, or an amount such as 0.005 (default: 1%%)")  # fmt: skip
-    tune.add_argument("--metric-repeats", type=int, default=3, metavar="K", help="paired training runs that judge the "
-                      "metric of settings which may change it (default: 3)")  # fmt: skip
-    tune.add_argument("--space", default="cpu", help="search space: cpu, quick, or a .toml file (default: cpu)")
-    tune.add_argument("--set", action="append", default=[], dest="fixed", metavar="KNOB=VALUE",
-                      help="every trial has this value; may be given several times")  # fmt: skip
-    tune.add_argument("--exclude", action="append", default=[], metavar="KNOB", help="keep your own value of this knob")
-    tune.add_argument("--output", metavar="DIR", help="folder of the run (default: autoaccel-runs/MODEL-N)")
-    tune.add_argument("--resume", action="store_true", help="go on with an interrupted run")
-    tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
-    tune.add_argument("--runs", type=int, default=20, metavar="N", help="how often you will train like this; the "
-                      "search ends when it can no longer repay itself on so many runs (default: 20)")  # fmt: skip
-    tune.add_argument("--json", action="store_true", help="print the recipe as JSON; progress goes to stderr")
-    tune.set_defaults(handler=_tune)
+    _add_tune(commands)
 
     run = commands.add_parser("run", help="train to the end with a recipe")
     _add_recipe(run)
@@ -116,6 +96,30 @@ def _parser() -> argparse.ArgumentParser:
     knobs.add_argument("--json", action="store_true", help="print JSON")
     knobs.set_defaults(handler=_knobs)
     return parser
+
+
+def _add_tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    tune = commands.add_parser("tune", help="search for faster settings, prove them, write recipe.json")
+    _add_model(tune)
+    tune.add_argument(
+        "--budget", default="10m", help="the most time this may take, such as 90s, 10m, 1h (default: 10m)"
+    )
+    tune.add_argument("--trials", type=int, metavar="N", help="the most trials (default: as many as the budget allows)")
+    tune.add_argument("--max-drop", default="1%", metavar="DROP", help="the most that the metric may get worse: "
+                      "0.5%% of the baseline's, or an amount such as 0.005 (default: 1%%)")  # fmt: skip
+    tune.add_argument("--metric-repeats", type=int, default=3, metavar="K", help="paired training runs that judge the "
+                      "metric of settings which may change it (default: 3)")  # fmt: skip
+    tune.add_argument("--space", default="cpu", help="search space: cpu, quick, or a .toml file (default: cpu)")
+    tune.add_argument("--set", action="append", default=[], dest="fixed", metavar="KNOB=VALUE",
+                      help="every trial has this value; may be given several times")  # fmt: skip
+    tune.add_argument("--exclude", action="append", default=[], metavar="KNOB", help="keep your own value of this knob")
+    tune.add_argument("--output", metavar="DIR", help="folder of the run (default: autoaccel-runs/MODEL-N)")
+    tune.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+    tune.add_argument("--runs", type=int, default=20, metavar="N", help="how often you will train like this; the "
+                      "search ends when it can no longer repay itself on so many runs (default: 20)")  # fmt: skip
+    tune.add_argument("--json", action="store_true", help="print the recipe as JSON; progress goes to stderr")
+    tune.set_defaults(handler=_tune)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

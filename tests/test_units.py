@@ -30,7 +30,7 @@ def test_durations_are_shown_in_units_that_matter(seconds: float, text: str) -> 
     assert format_duration(seconds) == text
 
 
-def test_sizes_are_shown_in_binary_units() -> None:
+def test_two_digits_are_enough_but_none_before_the_point_is_lost() -> None:
     assert [two_digits(number) for number in (0.0381, 1.66, 99.7, -100.0, 1234.5)] == [
         "0.038",
         "1.7",
@@ -38,6 +38,9 @@ def test_sizes_are_shown_in_binary_units() -> None:
         "-100",
         "1234",
     ]
+
+
+def test_sizes_are_shown_in_binary_units() -> None:
     assert [format_bytes(size) for size in (512, 1536, 3 << 30, 5 << 40)] == ["512 B", "1.5 KiB", "3 GiB", "5 TiB"]
 
 

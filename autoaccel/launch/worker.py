@@ -114,8 +114,7 @@ class Worker:
             self._received += data
         line, _, self._received = self._received.partition(b"\n")
         try:
-            # A union is no class to mypy, but it is one kind of record to msgspec.
-            answer: Answer = decode(line, Answer)  # type: ignore[arg-type]
+            answer: Answer = decode(line, Answer)  # type: ignore[arg-type]  # to mypy a union is no class
         except msgspec.MsgspecError as error:
             return self._with_log(Failure(kind="crashed", message=f"the process gave no valid answer: {error}"))
         return self._with_log(answer) if isinstance(answer, Failure) else answer

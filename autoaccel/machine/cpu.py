@@ -50,6 +50,7 @@ def read_cpu(root: Path, cpus: Sequence[LogicalCpu]) -> Cpu:
         numa_nodes=read_numa_nodes(root, cpus),
         caches=read_caches(root, cpus),
         features=_features(blocks[0]),
+        revision=_revision(blocks[0]),
         is_virtual="hypervisor" in blocks[0].get("flags", "").split(),
     )
 
@@ -71,6 +72,11 @@ def _model_of_one(fields: dict[str, str]) -> str | None:
         implementer, part = fields.get("CPU implementer", "unknown"), fields["CPU part"]
         return _ARM_MODELS.get((implementer, part), f"ARM implementer {implementer} part {part}")
     return None
+
+
+def _revision(fields: dict[str, str]) -> str:
+    numbers = [fields.get(name, "") for name in ("cpu family", "model", "stepping")]
+    return ".".join(numbers) if all(numbers) else ""
 
 
 def _features(fields: dict[str, str]) -> tuple[str, ...]:

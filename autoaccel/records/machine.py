@@ -35,6 +35,7 @@ class Cpu(Record, frozen=True):
     features: tuple[
         str, ...
     ]  # of: avx2 avx512f avx512_bf16 avx512_fp16 avx512_vnni amx_bf16 amx_int8 amx_fp16 neon sve bf16
+    revision: str = ""  # family.model.stepping as Linux numbers them: some clouds call all generations one name
     is_virtual: bool = False  # a hypervisor hands them out, most often to other machines as well
 
 
@@ -103,7 +104,7 @@ class Machine(Record, frozen=True):
     def fingerprint(self) -> dict[str, str]:
         """What must be equal before two measurements may be compared, by the name people know it by."""
         return {
-            "CPU": self.cpu.model,
+            "CPU": f"{self.cpu.model} {self.cpu.revision}".strip(),
             "usable CPU cores": str(self.usable_cores),
             "GPUs": ", ".join(gpu.name for gpu in self.gpus) or "none",
             "torch": self.torch.version if self.torch else "not probed",

@@ -97,7 +97,7 @@ class Applied:
         """Run the backward pass."""
         for effect in self._effects.values():
             loss = effect.scale(loss)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Update the parameters and clear their gradients."""

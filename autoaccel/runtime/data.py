@@ -30,7 +30,7 @@ def train_loader(training: Training, arguments: Mapping[str, Any], seed: int) ->
             generator=seeds,
             **arguments,
         )
-    loader = data()  # type: ignore[operator]
+    loader = data()  # type: ignore[operator]  # no dataset, so a function
     if not isinstance(loader, DataLoader):
         return loader
     if isinstance(loader.sampler, RandomSampler) and loader.sampler.generator is None:
@@ -46,7 +46,7 @@ def eval_loader(training: Training) -> Iterable[Any]:
     if is_dataset(data):
         dataset: Any = data
         return DataLoader(dataset, batch_size=training.batch_size, collate_fn=training.collate_fn)
-    return data()  # type: ignore[operator]
+    return data()  # type: ignore[operator]  # no dataset, so a function
 
 
 def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any]) -> DataLoader[Any]:
@@ -77,7 +77,7 @@ def count_steps(training: Training, loader: Iterable[Any]) -> int:
     if training.steps_per_epoch is not None:
         return training.steps_per_epoch
     try:
-        steps = len(loader)  # type: ignore[arg-type]
+        steps = len(loader)  # type: ignore[arg-type]  # it may have a length
     except TypeError:
         raise BadRequestError(
             "Training: steps_per_epoch must be given, because train_data has no length. "
@@ -95,7 +95,7 @@ def epochs_of(loader: Iterable[Any], steps_per_epoch: int) -> Iterator[tuple[boo
         BadRequestError: If the loader gives no batch.
     """
     try:
-        ends_itself = len(loader) == steps_per_epoch  # type: ignore[arg-type]
+        ends_itself = len(loader) == steps_per_epoch  # type: ignore[arg-type]  # it may have a length
     except TypeError:
         ends_itself = False
     while True:
@@ -117,5 +117,5 @@ def last_batch(loader: Iterable[Any]) -> Any | None:
         return None
     if loader.drop_last or loader.batch_size is None or loader.batch_sampler is None:
         return None
-    rest = len(loader.sampler) % loader.batch_size  # type: ignore[arg-type]
+    rest = len(loader.sampler) % loader.batch_size  # type: ignore[arg-type]  # a map-style dataset's has a length
     return loader.collate_fn([loader.dataset[index] for index in range(rest)]) if rest else None

@@ -86,7 +86,8 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     loop = _start_loop(spec, workload, build, seed)
     if isinstance(task, Measure):
         line.write(Built())
-        line.read()  # WarmUp, in its turn
+        if not line.read():  # WarmUp, in its turn; nothing if the tuner is gone
+            return None
     warmup_step_seconds = warm_up(loop, spec.warmup_seconds, steps)
     learned, ineffective = loop.applied.check()
     if ineffective:
@@ -96,8 +97,7 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         return Profiled(profile=take_profile(loop, task.seconds))
     line.write(Ready(warmup_step_seconds=tuple(warmup_step_seconds), learned=learned))
     while text := line.read():
-        # A union is no class to mypy, but it is one kind of record to msgspec.
-        order: Order = decode(text, Order)  # type: ignore[arg-type]
+        order: Order = decode(text, Order)  # type: ignore[arg-type]  # to mypy a union is no class
         line.write(_take_turn(loop, order, steps) if isinstance(order, GiveTurn) else _finish(loop, steps))
     return None
 

@@ -150,7 +150,8 @@ class Search:
         while True:
             if len(self.trials) >= self._most_trials:
                 return f"{len(self.trials)} trials were asked for"
-            suggestion = self._strategy.suggest(self._clock.left - keep_seconds(self.best))
+            kept = keep_seconds(self.best)
+            suggestion = self._strategy.suggest(self._clock.left - kept)
             if suggestion is None:
                 if self._strategy.out_of_time:
                     return "the rest of the budget is needed for the proof"
@@ -158,12 +159,12 @@ class Search:
                     return "every setting of the search space was tried"
                 return "no trial promises to save more time than it takes"
             mean, deviation = self._strategy.expects(suggestion.settings)
-            trial = self._try(suggestion.settings, suggestion.again, keep_seconds(self.best))
+            trial = self._try(suggestion.settings, suggestion.again, kept)
             if trial.comparison is None or suggestion.again:
                 continue
             if math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation:
                 # Too good to be believed: another process must show it too before anything is built on it.
-                self._try(suggestion.settings, True, keep_seconds(self.best))
+                self._try(suggestion.settings, True, keep_seconds(self.best))  # which it may be by now
 
     def _try(self, settings: Settings, again: bool, keep_seconds: float) -> Trial:
         number = len(self.trials) + 1

@@ -91,10 +91,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(StageStarted("profile", "where the time of a step goes"))
         profile = earlier.profile if earlier else _take_profile(run, own)
         findings = tuple(advise(profile, machine))
-        # A knob is closed if even beside all other remedies it could win nothing that would be noticed.
-        space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-        for name, reason in space.closed.items():
-            run.tell(Note(f"{name} is not searched: {reason}"))
+        space = _narrow(run, space, own, findings)
         affordable = metric_steps(
             facts.planned_steps, request.metric_repeats, request.budget_seconds, yardstick.step_seconds
         )
@@ -114,6 +111,14 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         run.tell(StageStarted("report", "recipe.json and report.html"))
         folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed))
         return recipe
+
+
+def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Finding]) -> SearchSpace:
+    """Close a knob if even beside all other remedies it could win nothing that would be noticed; tell what is closed."""
+    space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
+    for name, reason in space.closed.items():
+        run.tell(Note(f"{name} is not searched: {reason}"))
+    return space
 
 
 def _start_search(run: Run, yardstick: Yardstick, space: SearchSpace, findings: Sequence[Finding]) -> Search:

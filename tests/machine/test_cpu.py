@@ -31,6 +31,14 @@ def test_a_virtual_machine_says_so(computer, flags, virtual):
     assert cpu_of(computer).is_virtual is virtual
 
 
+def test_generations_of_one_name_are_told_apart(computer):
+    block = {"model name": "AMD EPYC", "cpu family": "26", "model": "2", "stepping": "1", "flags": "avx2"}
+    computer.cpuinfo({"processor": 0, **block})
+    assert cpu_of(computer).revision == "26.2.1"
+    computer.cpuinfo({"processor": 0, "model name": "AMD EPYC", "flags": "avx2"})
+    assert cpu_of(computer).revision == ""
+
+
 def test_an_arm_server(computer):
     computer.topology(sockets=1, cores=2, threads=1)
     block = {

@@ -125,6 +125,8 @@ def test_a_recipe_tells_machines_apart(machine: Machine) -> None:
     torch = msgspec.structs.replace(machine.torch, version="2.11.0")
     other = msgspec.structs.replace(machine, torch=torch, gpus=())
     assert fingerprint_difference(other, machine) == "torch 2.11.0, here 2.13.0"
+    newer = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, revision="26.2.1"))
+    assert fingerprint_difference(machine, newer) == "CPU Test CPU, here Test CPU 26.2.1"
 
 
 def test_settings_are_told_by_what_differs() -> None:

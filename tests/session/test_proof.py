@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -18,9 +19,10 @@ from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.proof import LEAST_PAIRS, MOST_PAIRS, Proof, Prover, metric_steps
+from autoaccel.session.proof import LEAST_PAIRS, MOST_PAIRS, Proof, Prover, metric_steps, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.yardstick import Yardstick
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}
 
@@ -146,3 +148,13 @@ def test_trainings_that_judge_the_metric_take_a_share_of_the_budget() -> None:
     assert metric_steps(planned_steps=10**6, metric_repeats=3, budget_seconds=600, step_seconds=0.04) == 1000
     assert metric_steps(planned_steps=10**6, metric_repeats=3, budget_seconds=1, step_seconds=1.0) == 20
     assert metric_steps(planned_steps=7, metric_repeats=3, budget_seconds=1, step_seconds=1.0) == 7
+
+
+def test_a_proof_needs_less_time_where_nothing_trains_and_where_steps_are_faster() -> None:
+    yardstick = cast("Yardstick", SimpleNamespace(ready_seconds=2.0, trial_seconds=6.0, step_seconds=0.1))
+    exact = proof_seconds(None, 3, yardstick, 1.0)
+    equal = proof_seconds(200, 3, yardstick, 1.0)
+    assert exact == pytest.approx(1.2 * 2 * LEAST_PAIRS * 8.0)
+    # Four pairs that tell the speed; three that start, then train for 20 s on each side.
+    assert equal == pytest.approx(1.2 * (4 * 8.0 + 3 * (4.0 + 40.0)))
+    assert equal - proof_seconds(200, 3, yardstick, 2.0) == pytest.approx(1.2 * 3 * 10.0)

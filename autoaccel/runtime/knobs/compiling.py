@@ -19,7 +19,7 @@ class Compile(Effect):
         if self.mode == "off":
             return model
         # Not model.compile(): that captures nothing, silently, where the class is one of torch.nn's own.
-        compiled: nn.Module = torch.compile(model, mode=self.mode)  # type: ignore[assignment]
+        compiled: nn.Module = torch.compile(model, mode=self.mode)  # type: ignore[assignment]  # declared a function
         return compiled
 
     def check(self) -> str:

@@ -18,7 +18,7 @@ class ChannelsLast(Effect):
 
     def model(self, model: nn.Module) -> nn.Module:
         if self.enabled:
-            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
             weights = [parameter for parameter in model.parameters() if parameter.dim() == 4]
             self.converted = sum(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
         return model
