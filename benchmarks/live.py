@@ -40,7 +40,7 @@ from autoaccel.records.settings import Settings, describe_change  # noqa: E402
 from autoaccel.records.trial import Failure  # noqa: E402
 from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
-from autoaccel.space.knobs import Place, baseline_settings, default_settings  # noqa: E402
+from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 from autoaccel.statistics.comparison import middle  # noqa: E402
 from autoaccel.statistics.steps import step_seconds_of_turns  # noqa: E402
 
@@ -197,7 +197,7 @@ def measure(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, described = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
         own = baseline_settings(Place(machine, described))
-        runner.defaults = default_settings(Place(machine, described))
+        runner.enter(Place(machine, described))
         turn_seconds = turn_seconds_for(facts.own_step_seconds)
         launcher, mode = pick_of_launcher(runner, own, turn_seconds)
         best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))

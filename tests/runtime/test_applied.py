@@ -13,7 +13,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied, map_tensors
 from autoaccel.runtime.data import last_batch, train_loader, with_arguments
-from autoaccel.runtime.knobs.optimizers import has_fused
+from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loading import describe
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.training import Training
@@ -133,7 +133,7 @@ def test_every_optimizer_with_a_fused_form_makes_the_same_step(make: Callable[..
     for fused in (False, True):
         parameter = nn.Parameter(torch.linspace(-1, 1, 7))
         optimizer = Applied({"optimizer.fused": fused}).optimizer(make([parameter], lr=0.1))
-        assert has_fused(optimizer)
+        assert has_form(optimizer, "fused")
         for _ in range(3):
             parameter.grad = parameter.detach() ** 2 + 0.1
             optimizer.step()
@@ -212,7 +212,7 @@ def test_a_ready_loader_is_rebuilt_with_other_workers_in_the_same_order() -> Non
     )
     orders = []
     for workers in (0, 1):
-        loader = train_loader(made, {"num_workers": workers, "persistent_workers": workers > 0}, seed=4)
+        loader = train_loader(made, Applied({"loader.workers": workers}), seed=4)
         assert isinstance(loader, DataLoader)
         assert loader.num_workers == workers
         orders.append([batch[1].tolist() for _ in range(2) for batch in loader])
@@ -232,9 +232,9 @@ def test_workers_do_not_change_a_number() -> None:
 
 def test_a_loader_that_has_the_arguments_stays_itself() -> None:
     loader = DataLoader(TensorDataset(INPUTS), batch_size=4)
-    assert with_arguments(loader, {"num_workers": 0, "persistent_workers": False, "pin_memory": False}) is loader
+    assert with_arguments(loader, {"num_workers": 0, "pin_memory": False}, loader.dataset) is loader
     streamed = DataLoader(Stream(), batch_size=4, drop_last=True)
-    rebuilt = with_arguments(streamed, {"num_workers": 1, "persistent_workers": True})
+    rebuilt = with_arguments(streamed, {"num_workers": 1, "persistent_workers": True}, streamed.dataset)
     assert (rebuilt.batch_size, rebuilt.drop_last, rebuilt.num_workers) == (4, True, 1)
 
 
