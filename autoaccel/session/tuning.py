@@ -114,7 +114,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
 
 
 def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Finding]) -> SearchSpace:
-    """Close a knob if even beside all other remedies it could win nothing that would be noticed; tell what is closed."""
+    """Close, and tell, each knob that even beside all other remedies could win nothing that would be noticed."""
     space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     for name, reason in space.closed.items():
         run.tell(Note(f"{name} is not searched: {reason}"))
