@@ -124,9 +124,9 @@ class Applied:
         Raises:
             RuntimeError: If the state dict is not of this model, whatever the sizes.
         """
-        names = {name for name, effect in self._effects.items() if name.endswith("biases") and effect.value == "drop"}
-        if names:
-            Applied({name: "drop" for name in names}, self.device).model(model)
+        for name, effect in self._effects.items():
+            if name in ("model.biases", "model.norm_biases"):
+                model = effect.model(model)
         return take_shapes(model, state)
 
     def ahead(self, batches: Any) -> Iterator[Any]:

@@ -84,16 +84,15 @@ class Loop:
         """Make the model smaller as the settings say, and begin with a new optimizer where the schedule stands."""
         self.shrinks_at = math.inf
         batch = Applied({}, self.device).batch(batch)
-        self.plain_model, self.model_size = self.applied.shrink(
-            self.plain_model, lambda model: self._loss(model, batch)
-        )
+
+        def loss_of(model: nn.Module) -> torch.Tensor:
+            return self._loss(model, batch)
+
+        self.plain_model, self.model_size = self.applied.shrink(self.plain_model, loss_of)
         self._equip()
         if self.scheduler is not None:
-            done = (
-                self.steps_done
-                if self.training.scheduler_interval == "step"
-                else self.steps_done // self.steps_per_epoch
-            )
+            by_step = self.training.scheduler_interval == "step"
+            done = self.steps_done if by_step else self.steps_done // self.steps_per_epoch
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that no step of the new optimizer came first
                 for _ in range(done):

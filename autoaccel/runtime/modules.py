@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import Counter
 
 import torch
@@ -86,10 +87,8 @@ def _before_norm_by_trace(model: nn.Module) -> list[nn.Module]:
 
 def _before_norm_by_position(model: nn.Module) -> list[nn.Module]:
     sequences = [list(module.children()) for module in model.modules() if isinstance(module, nn.Sequential)]
-    return [
-        first for children in sequences for first, second in zip(children, children[1:], strict=False)
-        if _normalises(second)
-    ]  # fmt: skip
+    pairs = (pair for children in sequences for pair in itertools.pairwise(children))
+    return [first for first, second in pairs if _normalises(second)]
 
 
 def _normalises(module: nn.Module) -> bool:

@@ -42,9 +42,8 @@ class Attention(Effect):
     def check(self) -> str:
         if self.value == "auto":
             return ""
-        if not any(
-            f"attention_{self.value}" in name or f"{self.value}_attention" in name for name in self.called or ()
-        ):
+        wanted = f"attention_{self.value}", f"{self.value}_attention"
+        if not any(word in name for name in self.called or () for word in wanted):
             seen = ", ".join(sorted(self.called or ())) or "no scaled dot-product attention"
             raise IneffectiveError(f"the step called {seen}")
         return f"attention by the {self.value} kernel"

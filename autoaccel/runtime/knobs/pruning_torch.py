@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -29,8 +30,6 @@ def prune(model: nn.Module, run: Run, sparsity: float, norm: int, kept: Sequence
     Raises:
         IneffectiveError: If nothing could be removed so that the model still runs.
     """
-    import copy
-
     untouched = copy.deepcopy(model)
     everywhere = _attempt(model, run, sparsity, norm, set(kept))
     if everywhere is not None:

@@ -227,7 +227,7 @@ KNOBS = (
         risk="rounding",
         help="which of the usable CPUs the process keeps to: one of each core, half of the cores close together or "
         "far apart, one memory node, or an explicit list such as 0-3",
-        helps_when="hyper-threads or several memory nodes: threads that share a core or reach across wait for each other",
+        helps_when="hyper-threads or several memory nodes: threads that share a core, or reach across, wait",
         effect="autoaccel.runtime.knobs.threads:Affinity",
         values=_affinity_values,
         default=always("none"),
