@@ -32,6 +32,7 @@ from autoaccel.runtime.modules import (
     with_bias,
 )
 from autoaccel.runtime.training import Training, check_training, is_dataset
+from autoaccel.runtime.vision import watch_for_torchvision
 
 _HOME = str(Path(__file__).parents[1])
 
@@ -43,6 +44,7 @@ def load_build(workload: Workload) -> Callable[[], Any]:
         BadRequestError: If the file has no such function.
         BaseException: Whatever the file raises.
     """
+    watch_for_torchvision()
     path = Path(workload.path)
     sys.argv = [workload.path, *workload.arguments]
     # First, as Python itself puts a script's folder; torch and autoaccel are loaded already, so a json.py of the
