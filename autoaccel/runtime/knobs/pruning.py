@@ -90,11 +90,11 @@ def count_flops(model: nn.Module, run: Run) -> int:
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Leave the random numbers and the model's buffers as they were: a look must not change the training."""
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    devices = [next(model.parameters()).device] if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=[device for device in devices if device.type == "cuda"]):
+    """Leave the random numbers and running statistics as they were: a look at the model must not change its training."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
         yield
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            buffer.copy_(buffers[name])
+    for module, training in modes.items():
+        module.training = training

@@ -65,10 +65,9 @@ def _attempt(model: nn.Module, run: Run, sparsity: float, norm: int, kept: set[s
             pruner.step()
             model.zero_grad()
         with undisturbed(model):
-            run(model).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            run(copy.deepcopy(model).train()).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     except (RuntimeError, ValueError, IndexError, AssertionError):
         return None  # shapes that no longer fit
-    model.zero_grad()
     return model
 
 
