@@ -90,7 +90,7 @@ def count_flops(model: nn.Module, run: Run) -> int:
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Leave the random numbers and running statistics as they were: a look at the model must not change its training."""
+    """Leave random numbers and running statistics as they were: a look at the model must not change its training."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
