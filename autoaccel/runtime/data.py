@@ -72,7 +72,7 @@ def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any], datase
 def _has(loader: DataLoader[Any], name: str, value: Any) -> bool:
     """Whether a loader has been told this; how its workers start, it may have been left to Python."""
     if name == "multiprocessing_context":
-        return context_name(loader) == value
+        return bool(context_name(loader) == value)
     return bool(getattr(loader, name) == value)
 
 

@@ -116,7 +116,7 @@ def take_shapes(model: nn.Module, state: dict[str, torch.Tensor]) -> nn.Module:
                     continue
                 fresh = torch.empty_like(stored, device=tensor.device, dtype=tensor.dtype)
                 is_parameter = isinstance(tensor, nn.Parameter)
-                kind[key] = nn.Parameter(fresh, tensor.requires_grad) if is_parameter else fresh  # type: ignore[assignment]  # both dicts take it
+                kind[key] = nn.Parameter(fresh, tensor.requires_grad) if is_parameter else fresh
         _follow_sizes(module)
     model.load_state_dict(state)
     return model

@@ -64,8 +64,8 @@ class _Loader(importlib.abc.Loader):
                 raise
             for name in [name for name in sys.modules if name.startswith("torchvision.")]:
                 del sys.modules[name]
-            library = torch.library.Library("torchvision", "DEF")
+            library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]  # torch leaves it untyped
             for schema in _SCHEMAS:
-                library.define(schema)
+                library.define(schema)  # type: ignore[no-untyped-call]  # torch leaves it untyped
             _declared.append(library)
             self._usual.exec_module(module)

@@ -98,7 +98,7 @@ class SideStream(Effect):
         if not self.value:
             yield from batches
             return
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
         def copied() -> Item | None:
             with torch.cuda.stream(side):

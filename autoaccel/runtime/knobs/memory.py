@@ -52,7 +52,8 @@ class ExpandableSegments(Effect):
             return ""
         if "expandable_segments:True" not in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""):
             raise IneffectiveError("PYTORCH_CUDA_ALLOC_CONF was not set when the process started")
-        if not any(segment.get("is_expandable") for segment in torch.cuda.memory_snapshot()):
+        segments = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        if not any(segment.get("is_expandable") for segment in segments):
             raise IneffectiveError("no segment of CUDA memory is expandable")
         return "segments of CUDA memory are expandable"
 

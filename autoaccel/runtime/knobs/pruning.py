@@ -93,7 +93,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     """Leave random numbers and running statistics as they were: a look at the model must not change its training."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    on_gpu = any(parameter.is_cuda for parameter in model.parameters())
+    devices = [torch.cuda.current_device()] if on_gpu else []
     with torch.random.fork_rng(devices=devices):
         yield
     for module, training in modes.items():

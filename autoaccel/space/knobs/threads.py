@@ -83,7 +83,8 @@ def cpus_of(affinity: str, machine: Machine) -> tuple[int, ...]:
     """
     allowed = machine.limits.affinity
     cores = machine.limits.cores or tuple((cpu,) for cpu in allowed)
-    nodes = [[cpu for cpu in node.cpus if cpu in allowed] for node in machine.cpu.numa_nodes] or [list(allowed)]
+    nodes: list[list[int]] = [[cpu for cpu in node.cpus if cpu in allowed] for node in machine.cpu.numa_nodes]
+    nodes = nodes or [list(allowed)]
     half = max(1, len(cores) // 2)
     if affinity == "none":
         return allowed
@@ -96,7 +97,7 @@ def cpus_of(affinity: str, machine: Machine) -> tuple[int, ...]:
         turns = [cpu for rank in range(len(cores)) for node in by_node for cpu in node[rank : rank + 1]]
         return tuple(sorted(turns[:half]))
     if affinity == "node":
-        return tuple(sorted(max(nodes, key=len)))
+        return tuple(sorted(max(nodes, key=lambda node: len(node))))
     return parse_cpus(affinity)
 
 
