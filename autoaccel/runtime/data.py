@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -80,7 +79,7 @@ def context_name(loader: DataLoader[Any]) -> str:
     """Return how the loader's workers are started."""
     context = loader.multiprocessing_context
     name = context if isinstance(context, str) else context.get_start_method() if context is not None else None
-    return name or multiprocessing.get_start_method()
+    return name or torch.multiprocessing.get_start_method()
 
 
 def count_steps(training: Training, loader: Iterable[Any]) -> int:

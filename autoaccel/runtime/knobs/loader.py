@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,7 +23,7 @@ class Workers(Effect):
     def check(self) -> str:
         if not self.value:
             return ""
-        alive = len(multiprocessing.active_children())
+        alive = len(torch.multiprocessing.active_children())
         if alive < int(self.value):
             raise IneffectiveError(f"{alive} worker processes are there; batches may not come from a torch DataLoader")
         return f"{alive} worker processes"

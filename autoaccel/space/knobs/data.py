@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import Clash, Knob, Need, Place, always, choices, is_on, powers_of_two, switch
 
@@ -41,7 +39,8 @@ def _prefetch_default(place: Place) -> int:
 
 def _context_default(place: Place) -> str:
     own = place.training.loader_context if place.training else ""
-    return own or multiprocessing.get_all_start_methods()[0]
+    # Python's own choice before 3.14.
+    return own or ("fork" if place.machine.system == "Linux" else "spawn")
 
 
 def _persistent_default(place: Place) -> bool:
@@ -113,7 +112,7 @@ KNOBS = (
         help="how worker processes are started",
         helps_when="fork is fastest; forkserver and spawn where a library does not survive a fork",
         effect="autoaccel.runtime.knobs.loader:Context",
-        values=lambda place: tuple(multiprocessing.get_all_start_methods()),
+        values=choices("fork", "forkserver", "spawn"),
         default=_context_default,
         why_unavailable=why_no_loader,
         needs=(_WORKERS,),

@@ -97,7 +97,8 @@ def cpus_of(affinity: str, machine: Machine) -> tuple[int, ...]:
         turns = [cpu for rank in range(len(cores)) for node in by_node for cpu in node[rank : rank + 1]]
         return tuple(sorted(turns[:half]))
     if affinity == "node":
-        return tuple(sorted(max(nodes, key=lambda node: len(node))))
+        largest = max(nodes, key=len)
+        return tuple(sorted(largest))
     return parse_cpus(affinity)
 
 
