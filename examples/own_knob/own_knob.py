@@ -1,6 +1,6 @@
 """A knob of one's own: deterministic algorithms. `pip install examples/own_knob`, and `autoaccel knobs` lists it."""
 
-from autoaccel.space.knobs import Knob
+from autoaccel.space.knobs.knob import Knob
 
 KNOB = Knob(
     name="own.deterministic",
