@@ -5,8 +5,8 @@ Two of its assumptions about torch.fx no longer hold; both are set right here, f
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
+from types import MethodDescriptorType
 from typing import Any
 
 import torch
@@ -58,27 +58,28 @@ def _first_inputs(model: nn.Module, run: Run) -> tuple[torch.Tensor, ...]:
 
 def _set_right() -> None:
     """Make NNI's tracer work with the torch that is here. Twice does no more than once."""
-    from nni.common.concrete_trace_utils import concrete_tracer, utils
+    from nni.common.concrete_trace_utils import concrete_tracer
 
-    for holder in (concrete_tracer, utils):
-        for name, value in list(vars(holder).items()):
-            if name == "node_is_impure_wrapper" and len(inspect.signature(value).parameters) == 1:
-                setattr(holder, name, _taking_more(value))
-    _name_tensor_methods()
+    # torch.fx passes a second argument since 2.6. Its code tells, not its signature: that is copied from torch's.
+    check = concrete_tracer.node_is_impure_wrapper
+    if check.__code__.co_argcount == 1:
+        concrete_tracer.node_is_impure_wrapper = _taking_more(check)
+    # The class of tensors' methods has lost its underscore, by which NNI knows where to wrap them.
+    methods = concrete_tracer.ConcreteTracer.default_autowrap_leaf_function
+    for function, (places, is_forced, instead) in list(methods.items()):
+        if not function.__qualname__.startswith("TensorBase."):
+            continue
+        if isinstance(function, MethodDescriptorType):
+            here = (torch.Tensor, function.__name__)
+            methods[function] = ([*(place for place in places if place != here), here], is_forced, instead)
+        else:
+            del methods[function]  # a static one, which no model calls
 
 
 def _taking_more(check: Callable[[fx.Node], bool]) -> Callable[..., bool]:
-    """Return a check that ignores what torch.fx passes since 2.6: whether random operators count as impure."""
+    """Return a check that ignores whether random operators count as impure."""
 
     def wrapped(node: fx.Node, impure_random: bool = True) -> bool:
         return check(node)
 
     return wrapped
-
-
-def _name_tensor_methods() -> None:
-    """Give the methods of tensors the module by which NNI looks them up."""
-    for name in ("__module__",):
-        base = torch._C.TensorBase
-        if getattr(base, name, None) is None:
-            setattr(base, name, "torch._C")
