@@ -1,4 +1,4 @@
-"""Three trainings for a GPU, on synthetic samples: ResNet-50 at 224 px, ResNet-18 at 32 px, a transformer of six layers."""
+"""Trainings for a GPU on synthetic samples: ResNet-50 at 224 px, ResNet-18 at 32 px, a transformer of six layers."""
 
 from __future__ import annotations
 
