@@ -8,8 +8,9 @@ from autoaccel.space.knobs.knob import Knob, Place, always, choices, switch, why
 _FLOAT16_UNITS = {"avx512_fp16", "amx_fp16", "neon"}
 """CPU features with which float16 may be more than a way to store numbers; of ARM it is not known."""
 
-_BFLOAT16_UNITS = {"avx512_bf16", "amx_bf16", "bf16"}
-"""CPU features with which oneDNN multiplies float32 matrices in bfloat16 if it is allowed to."""
+_BFLOAT16_UNITS = {"amx_bf16", "bf16"}
+"""CPU features with which oneDNN multiplies float32 matrices in bfloat16 if it is allowed to; with AVX512_BF16 alone it
+did not (torch 2.13 on Zen 5)."""
 
 
 def _autocast_values(place: Place) -> tuple[Value, ...]:
