@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour check-wheel picture clean
+.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour check-knobs libraries pruning check-nni check-ipex check-wheel picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -61,6 +61,23 @@ search-cost: setup  ## what a run spends its time on
 
 neighbour: setup  ## tune beside a neighbour that hogs all cores in bursts
 	$(BIN)/python benchmarks/neighbour.py
+
+check-knobs: setup  ## every two knobs in one process; an hour
+	$(BIN)/python benchmarks/pairs.py
+
+libraries: setup  ## what OpenMP runtimes and allocators do here; installs them; an hour and a half
+	apt-get install -y libjemalloc2 libtcmalloc-minimal4
+	$(BIN)/pip install --quiet --disable-pip-version-check '.[intel]'
+	$(BIN)/python benchmarks/libraries.py
+
+pruning: setup  ## sparsity against time and accuracy; half an hour
+	$(BIN)/python benchmarks/pruning.py
+
+check-nni: setup  ## prune with NNI in an environment of its own
+	$(BIN)/python benchmarks/check_nni.py
+
+check-ipex: setup  ## tune with Intel's extension in an environment of its own; 7 GB
+	$(BIN)/python benchmarks/check_ipex.py
 
 check-wheel: setup  ## install the wheel in an environment of its own and tune in a folder with spaces
 	rm -rf build/check-wheel && mkdir -p "build/check-wheel/an empty folder"

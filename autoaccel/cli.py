@@ -109,7 +109,11 @@ def _add_tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
                       "0.5%% of the baseline's, or an amount such as 0.005 (default: 1%%)")  # fmt: skip
     tune.add_argument("--metric-repeats", type=int, default=3, metavar="K", help="paired training runs that judge the "
                       "metric of settings which may change it (default: 3)")  # fmt: skip
-    tune.add_argument("--space", default="cpu", help="search space: cpu, quick, or a .toml file (default: cpu)")
+    tune.add_argument(
+        "--space",
+        default="cpu",
+        help="search space: cpu, gpu, quick, exact-only, everything, or a .toml file (default: cpu)",
+    )
     tune.add_argument("--set", action="append", default=[], dest="fixed", metavar="KNOB=VALUE",
                       help="every trial has this value; may be given several times")  # fmt: skip
     tune.add_argument("--exclude", action="append", default=[], metavar="KNOB", help="keep your own value of this knob")

@@ -52,7 +52,8 @@ def measure(name: str) -> dict[str, Any]:
         recipe = tune(name, entry)
         totals = {key: facts.total_seconds(facts.settings[key], steps) for key in facts.visits}
         best = min(totals, key=lambda key: totals[key])
-        picked = {**facts.table.head.own, **recipe["settings"]}
+        # The recipe names every knob; the table knows some of them.
+        picked = {name: recipe["settings"].get(name, value) for name, value in facts.table.head.own.items()}
         key = next(key for key, settings in facts.settings.items() if settings == picked)
         found[str(steps)] = {
             "picked": describe_change(picked, facts.table.head.own),

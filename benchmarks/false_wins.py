@@ -44,7 +44,7 @@ from autoaccel.session.run_folder import RunFolder  # noqa: E402
 from autoaccel.session.turns import take_turns  # noqa: E402
 from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
-from autoaccel.space.knobs import Place, baseline_settings, default_settings  # noqa: E402
+from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "false_wins.json"
@@ -144,7 +144,7 @@ def live(comparisons: int) -> dict[str, Any]:
     found: list[Proof] = []
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, 120.0)
-        runner.defaults = default_settings(Place(machine, facts))
+        runner.enter(Place(machine, facts))
         own = baseline_settings(Place(machine, facts))
         first = runner.start_measuring(own, "first", 120.0)
         step_seconds = first.warm_step_seconds  # type: ignore[union-attr]

@@ -40,7 +40,7 @@ from autoaccel.records.settings import Settings, describe_change  # noqa: E402
 from autoaccel.records.trial import Failure  # noqa: E402
 from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
-from autoaccel.space.knobs import Place, baseline_settings, default_settings  # noqa: E402
+from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 from autoaccel.statistics.comparison import middle  # noqa: E402
 from autoaccel.statistics.steps import step_seconds_of_turns  # noqa: E402
 
@@ -80,7 +80,7 @@ def launched_like(pick: Pick) -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def pick_of_autoaccel(name: str, budget_seconds: float) -> Pick:
+def pick_of_autoaccel(name: str, budget_seconds: float, own: Settings) -> Pick:
     """Tune as a user does; a run that is there already is not repeated."""
     model, space = WORKLOADS[name]
     folder = RUNS / name
@@ -91,7 +91,9 @@ def pick_of_autoaccel(name: str, budget_seconds: float) -> Pick:
         print("$ autoaccel", *command[3:], flush=True)
         subprocess.run(command, cwd=ROOT, check=False)
     recipe = json.loads((folder / "recipe.json").read_text())
-    return Pick(recipe["settings"], search_seconds=recipe["search"]["spent_seconds"])
+    # The recipe names every knob; the table, and so its best, some of them.
+    known = {name: value for name, value in recipe["settings"].items() if name in own}
+    return Pick(known, search_seconds=recipe["search"]["spent_seconds"])
 
 
 def measure_alone(runner: Runner, pick: Pick, turn_seconds: float) -> tuple[float, float] | None:
@@ -203,11 +205,12 @@ def measure(name: str) -> dict[str, Any]:
     facts = Facts(read_table(TABLES / f"{name}.jsonl.gz"))
     planned = facts.table.head.facts.planned_steps
     workload = find_workload(str(ROOT / WORKLOADS[name][0]))
-    ours = pick_of_autoaccel(name, SHARE * facts.grid_seconds)
+    ours = pick_of_autoaccel(name, SHARE * facts.grid_seconds, facts.table.head.own)
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, described = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
-        own = baseline_settings(Place(machine, described))
-        runner.defaults = default_settings(Place(machine, described))
+        here = baseline_settings(Place(machine, described))
+        own = {name: here[name] for name in facts.table.head.own}
+        runner.enter(Place(machine, described))
         turn_seconds = turn_seconds_for(facts.own_step_seconds)
         launcher, mode = pick_of_launcher(runner, own, turn_seconds)
         best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))

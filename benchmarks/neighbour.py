@@ -60,7 +60,7 @@ def compare(picks: dict[str, dict[str, Any]]) -> dict[str, float]:
     from autoaccel.launch.runner import Measuring, Runner
     from autoaccel.session.workers import probe_and_describe, turn_seconds_for
     from autoaccel.session.workloads import find_workload
-    from autoaccel.space.knobs import Place, default_settings
+    from autoaccel.space.knobs import Place
     from autoaccel.statistics.comparison import middle
     from autoaccel.statistics.steps import step_seconds_of_turns
 
@@ -68,7 +68,7 @@ def compare(picks: dict[str, dict[str, Any]]) -> dict[str, float]:
     logs: dict[str, list[float]] = {name: [] for name in picks}
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), find_workload(str(MODEL))) as runner:
         machine, facts = probe_and_describe(runner, find_workload(str(MODEL)), 120.0)
-        runner.defaults = default_settings(Place(machine, facts))
+        runner.enter(Place(machine, facts))
         for number in range(ROUNDS):
             alive: dict[str, Measuring] = {}
             for name, settings in picks.items():

@@ -50,6 +50,11 @@ def facts() -> TrainingFacts:
         loader_adjustable=True,
         loader_workers=0,
         loader_pins_memory=False,
+        batch_adjustable=True,
+        dataset_bytes=1 << 20,
+        optimizer_has_foreach=True,
+        biases=3,
+        prunable_layers=3,
     )
 
 

@@ -79,9 +79,9 @@ def test_bad_input_is_one_clear_error_and_writes_nothing(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--space", "gpus"], "must be one of cpu, quick or a .toml file"),
+        (["--space", "gpus"], "must be one of cpu, everything, exact-only, gpu, quick or a .toml file"),
         (["--set", "precision.autocast=bf16"], "must be one of off, bfloat16"),
-        (["--exclude", "threads"], "Did you mean threads.intra_op?"),
+        (["--exclude", "threads.intra"], "Did you mean threads.intra_op?"),
         (["--set", "layout.channels_last=on"], "the model has no convolution over images"),
     ],
 )

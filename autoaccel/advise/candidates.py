@@ -42,7 +42,7 @@ def first_candidates(space: SearchSpace, baseline: Settings, findings: Sequence[
         for load in loads:
             wished = {**compute, **load}
             open_wishes = {name: value for name, value in wished.items() if value in space.open.get(name, ())}
-            candidate = {**baseline, **space.fixed, **open_wishes}
+            candidate = space.settle({**baseline, **space.fixed, **open_wishes})
             if candidate != baseline and candidate not in candidates and space.allows(candidate):
                 candidates.append(candidate)
     return candidates

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from autoaccel.advise.bounds import bound_beside_others
 from autoaccel.records.profile import Finding
+from autoaccel.space.knobs import KNOBS
 
 _LEAST, _MOST = 0.02, 0.3  # of the logarithm of a speed-up: as good as nothing, and what the best knobs do
 
@@ -15,11 +16,11 @@ def effect_deviations(names: Iterable[str], findings: Sequence[Finding]) -> dict
     """Return for each knob the standard deviation of its effect, as the logarithm of a speed-up.
 
     Half of the largest bound that a finding names for it, once other remedies have shortened the rest of the step: two
-    deviations are the most that it could win. A knob of which no finding speaks could do much: absence of evidence
-    closes nothing.
+    deviations are the most that it could win. Of a knob of which no finding speaks, what it usually does.
     """
     deviations = {}
     for name in names:
         bounds = [bound_beside_others(finding.bound_speedup) for finding in findings if name in finding.knobs]
-        deviations[name] = min(max(0.5 * math.log(max(bounds)), _LEAST), _MOST) if bounds else _MOST
+        expected = 0.5 * math.log(max(bounds)) if bounds else KNOBS[name].usual_effect
+        deviations[name] = min(max(expected, _LEAST), _MOST)
     return deviations

@@ -18,7 +18,14 @@ def _data_wait(profile: Profile, machine: Machine) -> Finding | None:
         title=f"the step waits {share:.1%} of its time for data",
         share=share,
         bound_speedup=bound_of_share(share),
-        knobs=("loader.workers",),
+        knobs=(
+            "loader.workers",
+            "loader.prefetch",
+            "loader.persistent",
+            "loader.context",
+            "loader.cache",
+            "threads.loader_cores",
+        ),
         advice="Prepare batches in loader workers, or make the transforms cheaper.",
     )
 
@@ -30,7 +37,7 @@ def _optimizer(profile: Profile, machine: Machine) -> Finding | None:
         title=f"the optimizer takes {share:.1%} of the step",
         share=share,
         bound_speedup=bound_of_share(share),
-        knobs=("optimizer.fused",),
+        knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
         advice="A fused optimizer passes over the parameters once.",
     )
 
@@ -44,7 +51,7 @@ def _copies_to_device(profile: Profile, machine: Machine) -> Finding | None:
         title=f"preparing and copying batches takes {share:.1%} of the step",
         share=share,
         bound_speedup=bound_of_share(share),
-        knobs=("loader.pin_memory",),
+        knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
         advice="Batches in pinned memory are copied faster.",
     )
 
@@ -60,7 +67,7 @@ def _dense_compute(profile: Profile, machine: Machine) -> Finding | None:
         # Reduced precision and layouts change every operator around them too (less memory to move), so the whole
         # forward and backward pass is what could shrink.
         bound_speedup=bound_of_share(compute),
-        knobs=("precision.autocast", "layout.channels_last"),
+        knobs=("precision.autocast", "layout.channels_last", "precision.float32_matmul", "ipex.optimize"),
         advice="A shorter floating-point type, and channels last for images, are what speeds these up.",
     )
 
@@ -72,12 +79,38 @@ def _framework(profile: Profile, machine: Machine) -> Finding | None:
         title=f"forward and backward take {compute:.1%} of the step",
         share=compute,
         bound_speedup=bound_of_share(compute),
-        knobs=("compile.mode",),
+        knobs=("compile.mode", "compile.backend", "compile.dynamic", "compile.region"),
         advice="torch.compile fuses small operators; it has to repay its compilation.",
     )
 
 
-RULES: tuple[Rule, ...] = (_data_wait, _dense_compute, _framework, _optimizer, _copies_to_device)
+def _attention(profile: Profile, machine: Machine) -> Finding | None:
+    compute = profile.phases["forward"] + profile.phases["backward"]
+    share = compute * min(1.0, profile.groups.get("attention", 0.0))
+    return Finding(
+        code="attention",
+        title=f"scaled dot-product attention takes {share:.1%} of the step",
+        share=share,
+        bound_speedup=bound_of_share(share),
+        knobs=("model.attention",),
+        advice="Its kernels differ most on long sequences.",
+    )
+
+
+def _memory(profile: Profile, machine: Machine) -> Finding | None:
+    share = min(1.0, profile.groups.get("memory", 0.0)) * (1 - profile.phases["data wait"])
+    return Finding(
+        code="memory",
+        title=f"copying, filling and handing out memory takes {share:.1%} of the step",
+        share=share,
+        # Page faults and cache misses of fresh memory are spent inside the operators that write it first.
+        bound_speedup=bound_of_share(min(0.5, 2 * share)),
+        knobs=("memory.allocator", "memory.huge_pages", "memory.keep_gradients", "memory.expandable_segments"),
+        advice="An allocator that keeps freed pages, and huge pages, spare the system's work.",
+    )
+
+
+RULES: tuple[Rule, ...] = (_data_wait, _dense_compute, _framework, _optimizer, _copies_to_device, _attention, _memory)
 
 
 def advise(profile: Profile, machine: Machine) -> list[Finding]:

@@ -31,7 +31,7 @@ from autoaccel.records.trial import (
     WarmUp,
 )
 from autoaccel.records.workload import Workload
-from autoaccel.space.knobs import compiled_part, environment_of, modules_of
+from autoaccel.space.knobs import Place, compiled_part, default_settings, environment_of, modules_of
 
 AnswerType = TypeVar("AnswerType", bound=Record)
 SpentOn: TypeAlias = "collections.defaultdict[str, float]"
@@ -93,7 +93,15 @@ class Measuring:
             turns=tuple(self.turns),
             learned=self._ready.learned,
             lazy_import_seconds=self._lazy_import_seconds,
+            batch_factor=self._ready.batch_factor,
+            late_seconds=self._ready.late_seconds,
+            model_size=self._ready.model_size,
         )
+
+    @property
+    def batch_factor(self) -> float:
+        """Samples of one of its steps, over those of a step of the training's own."""
+        return self._ready.batch_factor
 
     @property
     def warm_step_seconds(self) -> float:
@@ -122,10 +130,11 @@ class Runner:
         """What every worker imports anyway, and finds imported if it is forked."""
         self.spent_on: SpentOn = collections.defaultdict(float)
         """Seconds that measuring workers spent on what; what is missing was spent waiting for something else."""
-        self.defaults: Settings = {}
-        """Settings that need nothing to be set in the environment, once they are known."""
+        self._place: Place | None = None
+        self._defaults: Settings = {}
         self._measures = measures
-        self._servers: dict[str, ForkServer] = {}
+        self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
+        self._servers_started = 0
         self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
@@ -140,6 +149,11 @@ class Runner:
             worker.close()
         for server in self._servers.values():
             server.close()
+
+    def enter(self, place: Place) -> None:
+        """Learn where the workers run: which variables carry which settings, and which settings need none."""
+        self._place = place
+        self._defaults = default_settings(place)
 
     def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker:
         """Start a worker in the user's environment, in which exactly the tuned variables are set.
@@ -165,15 +179,29 @@ class Runner:
         at_start = self._variables(spec.settings, at_start_only=True)
         key = settings_key(at_start)
         if key not in self._servers:
-            log = self._logs / f"forkserver-{len(self._servers) + 1}.log"
-            self._servers[key] = ForkServer({**os.environ, **at_start, WORKER_MARK: "1"}, log)
+            self._close_an_idle_server()
+            self._servers_started += 1
+            log = self._logs / f"forkserver-{self._servers_started}.log"
+            self._servers[key] = ForkServer(_merged(os.environ, at_start), log)
+        server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
         try:
             modules = self.modules + modules_of(spec.settings)
-            return Worker(spec, log_path, environment, self._servers[key], modules)
+            return Worker(spec, log_path, environment, server, modules)
         except ForkFailedError:
             # What its imports did to it is in its log; programs of their own still work.
             self._cannot_fork = True
             return None
+
+    def _close_an_idle_server(self) -> None:
+        """Make room for one more: each holds torch in its memory, and there is one for each environment."""
+        if len(self._servers) < _MOST_SERVERS:
+            return
+        busy = [worker.server for worker in self._started if not worker.is_closed]
+        for key, server in self._servers.items():
+            if server not in busy:
+                server.close()
+                del self._servers[key]
+                return
 
     def ask(
         self,
@@ -243,7 +271,7 @@ class Runner:
         return Measuring(worker, settings, answer, startup_seconds, lazily, until_ready, self.spent_on)
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = {**os.environ, **self._variables(settings), WORKER_MARK: "1"}
+        environment = _merged(os.environ, self._variables(settings))
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
             key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
@@ -252,12 +280,23 @@ class Runner:
 
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
         """Return what must be set when a process starts: nothing for a value that the user's environment gives."""
-        changed = {name: value for name, value in settings.items() if self.defaults.get(name) != value}
-        return environment_of(changed, at_start_only)
+        if self._place is None:
+            return {}
+        changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
+        return environment_of(changed, self._place, at_start_only)
 
+
+_MOST_SERVERS = 4
 
 WORKER_MARK = "AUTOACCEL_WORKER"
 """Set in every worker, so that a program that calls autotune() while it is being tuned can be told so."""
+
+
+def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a worker; what the user preloads stays, after what the settings do."""
+    preloaded = ":".join(filter(None, (changes.get("LD_PRELOAD"), environment.get("LD_PRELOAD"))))
+    merged = {**environment, **changes, WORKER_MARK: "1"}
+    return {**merged, "LD_PRELOAD": preloaded} if preloaded else merged
 
 
 def _await_built(worker: Worker, timeout_seconds: float) -> float | Failure:

@@ -64,6 +64,7 @@ class Worker:
         """
         self.started_at = time.perf_counter()
         self.import_seconds: Mapping[str, float] = {}  # what it found imported, and what that would have cost
+        self.server = server
         self._log_path = log_path
         self._paused = False
         self._closed = False
@@ -90,6 +91,11 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was ended."""
+        return self._closed
 
     def tell(self, message: msgspec.Struct) -> None:
         """Send a message to a worker that waits for one."""

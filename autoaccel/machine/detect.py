@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
+import re
 from pathlib import Path
 
 import psutil
@@ -36,7 +38,30 @@ def detect_machine(root: Path = Path("/")) -> Machine:
         compiler=find_compiler(),
         openmp=find_libraries(OPENMP_STEMS, folders),
         allocators=find_libraries(ALLOCATOR_STEMS, folders),
+        huge_pages=_read_huge_pages(root),
+        packages=_installed(),
     )
+
+
+_PACKAGES = ("torch-pruning", "nni", "intel-extension-for-pytorch", "intel-openmp", "torchvision")
+
+
+def _installed() -> dict[str, str]:
+    """Return the versions of those packages that knobs ask for, none of them imported."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _read_huge_pages(root: Path) -> str | None:
+    """Return the mode of transparent huge pages: the one in brackets in `always [madvise] never`."""
+    modes = read_text(root / "sys/kernel/mm/transparent_hugepage/enabled") or ""
+    chosen = re.search(r"\[(\w+)\]", modes)
+    return chosen[1] if chosen else None
 
 
 def _read_memory_bytes(root: Path) -> int:

@@ -16,12 +16,16 @@ def read_limits(root: Path, cpus: Sequence[LogicalCpu]) -> Limits:
     """Return the limits of this process on a computer with these logical CPUs."""
     affinity = allowed_cpus(root, cpus)
     core_of = {cpu.number: cpu.core for cpu in cpus}
+    # In a container the mask may name CPUs that the topology hides: each of them counts as a core.
+    cores: dict[int, list[int]] = {}
+    for number in affinity:
+        cores.setdefault(core_of.get(number, number), []).append(number)
     for_cpu, for_memory = find_hierarchy(root, "cpu"), find_hierarchy(root, "memory")
     seen = for_cpu or for_memory
     return Limits(
         affinity=affinity,
-        # In a container the mask may name CPUs that the topology hides: each of them counts as a core.
-        physical_cores=len({core_of.get(number, number) for number in affinity}),
+        physical_cores=len(cores),
+        cores=tuple(tuple(siblings) for siblings in cores.values()),
         cpu_quota=cpu_quota(for_cpu) if for_cpu else None,
         memory_bytes=memory_limit_bytes(for_memory) if for_memory else None,
         cgroup_version=seen.version if seen else None,

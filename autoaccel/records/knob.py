@@ -7,6 +7,9 @@ from typing import Literal
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Value
 
+Group = Literal["compile", "precision", "threads", "memory", "data", "model", "optimizer", "extension"]
+"""What a knob is about."""
+
 Stage = Literal["launch", "environment", "process", "data", "model", "optimizer", "step"]
 """When a knob takes effect, earliest first."""
 
@@ -19,7 +22,7 @@ class KnobRow(Record, frozen=True):
     """One knob, its values here, and why it is unavailable where it is."""
 
     name: str
-    group: str
+    group: Group
     values: tuple[Value, ...]
     default: Value
     stage: Stage
@@ -28,3 +31,4 @@ class KnobRow(Record, frozen=True):
     reason: str  # why it is unavailable; empty if available
     help: str
     helps_when: str
+    needs: tuple[str, ...] = ()  # without which it does nothing, such as "loader.workers above 0"

@@ -44,6 +44,7 @@ class Limits(Record, frozen=True):
 
     affinity: tuple[int, ...]  # logical CPUs, ascending
     physical_cores: int  # distinct cores among them
+    cores: tuple[tuple[int, ...], ...] = ()  # the same CPUs by the core that they share; empty if that is not known
     cpu_quota: float | None = None  # CPUs' worth of time per second; None: unlimited
     memory_bytes: int | None = None  # None: unlimited
     cgroup_version: int | None = None  # 1 or 2; None: no cgroups, or not visible
@@ -75,6 +76,7 @@ class TorchFacts(Record, frozen=True):
     device_name: str
     autocast: tuple[str, ...]  # dtypes whose autocast trained a convolution and a linear layer on the device
     fused_optimizer: bool  # fused Adam made a step on the device
+    compile_backends: tuple[str, ...] = ()  # of torch.compile, besides Inductor, with which a small model trained
 
 
 class Machine(Record, frozen=True):
@@ -91,6 +93,8 @@ class Machine(Record, frozen=True):
     openmp: tuple[Library, ...]
     allocators: tuple[Library, ...]
     torch: TorchFacts | None = None
+    huge_pages: str | None = None  # transparent: "always", "madvise" or "never"; None: unknown here
+    packages: dict[str, str] = {}  # version of each installed distribution that a knob may need
 
     @property
     def usable_cores(self) -> int:

@@ -10,7 +10,7 @@ import msgspec
 from autoaccel.records.base import Record, read_json
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.records.trial import Accuracy, Comparison, ModelSize
 from autoaccel.records.workload import Workload
 
 SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
@@ -83,6 +83,7 @@ class Recipe(Record, frozen=True):
     projection: Projection
     search: SearchSummary
     versions: dict[str, str]
+    model_size: ModelSize | None = None  # if the settings make the model smaller
 
     @property
     def is_baseline(self) -> bool:

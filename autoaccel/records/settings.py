@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-Value: TypeAlias = bool | int | str
+Value: TypeAlias = bool | int | float | str
 Settings: TypeAlias = dict[str, Value]
 
 
@@ -18,7 +18,7 @@ def format_value(value: Value) -> str:
     """Return a value as people type it: booleans as `on` and `off`."""
     if isinstance(value, bool):
         return "on" if value else "off"
-    return str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def changed(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> Settings:

@@ -19,6 +19,13 @@ class Forbidden(Record, frozen=True):
         return all(settings.get(name) == value for name, value in self.settings.items())
 
 
+class Condition(Record, frozen=True):
+    """What another knob must be for a knob to do anything."""
+
+    knob: str
+    values: tuple[Value, ...]
+
+
 class SearchSpace(Record, frozen=True):
     """Knobs still open, fixed values, forbidden combinations."""
 
@@ -27,6 +34,8 @@ class SearchSpace(Record, frozen=True):
     fixed: Settings  # every other knob
     closed: dict[str, str]  # knob that is not searched -> why
     forbidden: tuple[Forbidden, ...] = ()
+    conditions: dict[str, tuple[Condition, ...]] = {}  # open knob -> all that must hold for it to do anything
+    resting: Settings = {}  # those knobs' values where it does not: the baseline's
 
     @property
     def size(self) -> int:
@@ -35,6 +44,19 @@ class SearchSpace(Record, frozen=True):
         for values in self.open.values():
             size *= len(values)
         return size
+
+    def settle(self, settings: Mapping[str, Value]) -> Settings:
+        """Return the settings with the baseline's value for every knob that would do nothing.
+
+        Settings that differ only in such knobs are the same, and come out the same.
+        """
+        settled = dict(settings)
+        # A knob may rest on one that rests itself.
+        for _ in self.conditions:
+            for name, conditions in self.conditions.items():
+                if any(settled.get(condition.knob) not in condition.values for condition in conditions):
+                    settled[name] = self.resting[name]
+        return settled
 
     def allows(self, settings: Mapping[str, Value]) -> bool:
         """Whether no forbidden combination is among the settings."""

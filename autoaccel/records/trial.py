@@ -81,11 +81,23 @@ class Built(Record, frozen=True, tag="built"):
     """Built; waiting to be warmed up: of processes that start side by side, one at a time makes steps."""
 
 
+class ModelSize(Record, frozen=True):
+    """How large a model was before some of it was removed, and after. FLOPs are of one forward and backward pass."""
+
+    baseline_parameters: int
+    parameters: int
+    baseline_flops: int
+    flops: int
+
+
 class Ready(Record, frozen=True, tag="ready"):
     """Warmed up; waiting for turns. The times are of the warm-up steps, in order."""
 
     warmup_step_seconds: tuple[float, ...]
     learned: dict[str, str] = {}  # knob -> what shows that its value took effect
+    batch_factor: float = 1.0  # samples of one of its steps, over those of a step of the training's own
+    late_seconds: float = 0.0  # that steps before its model shrinks would take longer, beyond the warm-up's own
+    model_size: ModelSize | None = None  # if its model has shrunk
 
 
 class Turn(Record, frozen=True, tag="turn"):
@@ -153,6 +165,9 @@ class Measurement(Record, frozen=True, tag="measurement"):
     turns: tuple[Turn, ...]
     learned: dict[str, str] = {}
     lazy_import_seconds: float = 0.0  # of imports that the first step would have waited for in a program of its own
+    batch_factor: float = 1.0  # samples of one of its steps, over those of a step of the training's own
+    late_seconds: float = 0.0  # see Ready
+    model_size: ModelSize | None = None
 
     @property
     def peak_bytes(self) -> int:
@@ -161,9 +176,10 @@ class Measurement(Record, frozen=True, tag="measurement"):
 
     @property
     def compile_seconds(self) -> float:
-        """What the first steps took beyond settled ones: compilation, worker start-up, cache fill."""
+        """What the first steps took beyond settled ones: compilation, worker start-up, cache fill, a larger model."""
         settled = statistics.median(second for turn in self.turns for second in turn.step_seconds)
-        return self.lazy_import_seconds + sum(max(0.0, second - settled) for second in self.warmup_step_seconds)
+        slower = sum(max(0.0, second - settled) for second in self.warmup_step_seconds)
+        return self.lazy_import_seconds + self.late_seconds + slower
 
 
 # --- what the parent keeps ---------------------------------------------------------------------------------

@@ -40,6 +40,17 @@ class TrainingFacts(Record, frozen=True):
     loader_adjustable: bool  # batches come from a DataLoader that can be rebuilt with other workers
     loader_workers: int
     loader_pins_memory: bool
+    loader_prefetch: int = 2
+    loader_persistent: bool = False
+    loader_context: str = ""  # how its workers are started; empty: as Python does
+    batch_adjustable: bool = False  # train_data is a dataset, so that its batches can have another size
+    dataset_bytes: int | None = None  # if all samples were kept in memory; None if they are not the same each time
+    optimizer_has_foreach: bool = False
+    repeated_blocks: int = 0  # modules of one class beside each other: what may be treated one by one
+    blocks_normalise_batches: bool = False
+    biases: int = 0  # of convolutions and linear layers
+    biases_before_norm: int = 0  # of those that batch normalisation subtracts again
+    prunable_layers: int = 0  # convolutions and linear layers
 
     @property
     def planned_steps(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -10,8 +10,10 @@ import torch
 from torch import nn
 
 from autoaccel.records.settings import Value
+from autoaccel.records.trial import ModelSize
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.knobs.effect import IneffectiveError
+from autoaccel.runtime.modules import take_shapes
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
@@ -31,10 +33,10 @@ class Applied:
     """Settings brought to bear on a training. The methods stand in the order in which a training needs them.
 
         applied = autoaccel.apply("recipe.json")
-        loader = DataLoader(dataset, batch_size=64, **applied.loader_arguments())
+        loader = DataLoader(applied.dataset(dataset), applied.batch_size(64), **applied.loader_arguments())
         model = applied.model(model)
         optimizer = applied.optimizer(optimizer)
-        for batch in loader:
+        for batch in applied.ahead(loader):
             inputs, target = applied.batch(batch)
             with applied.forward():
                 loss = loss_function(model(inputs), target)
@@ -56,9 +58,29 @@ class Applied:
         """Whether the model will be compiled, so that a new shape of batch is expensive."""
         return self.settings.get("compile.mode", "off") != "off"
 
-    def loader_arguments(self) -> dict[str, Any]:
-        """Return keyword arguments for a torch DataLoader."""
-        arguments: dict[str, Any] = {}
+    def dataset(self, dataset: Any) -> Any:
+        """Return the dataset to load from."""
+        for effect in self._effects.values():
+            dataset = effect.dataset(dataset)
+        return dataset
+
+    @property
+    def batch_factor(self) -> float:
+        """Samples of one step, over those of a step of the training's own."""
+        return float(self.settings.get("optimizer.batch_factor", 1.0))
+
+    @property
+    def parts(self) -> int:
+        """How many batches, each with its backward pass, make one step."""
+        return int(self.settings.get("optimizer.accumulation", 1))
+
+    def batch_size(self, own: int) -> int:
+        """Return the samples of a batch to load, where the training's own batch has so many."""
+        return max(1, round(own * self.batch_factor / self.parts))
+
+    def loader_arguments(self, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return keyword arguments for a torch DataLoader; `own` are those that you would give it otherwise."""
+        arguments = dict(own or {})
         for effect in self._effects.values():
             arguments = effect.loader_arguments(arguments)
         return arguments
@@ -75,11 +97,51 @@ class Applied:
             optimizer = effect.optimizer(optimizer)
         return optimizer
 
+    @property
+    def shrinks_after(self) -> int | None:
+        """After how many epochs the model is to be made smaller; None: never."""
+        found = [epochs for effect in self._effects.values() if (epochs := effect.shrinks_after()) is not None]
+        return max(found, default=None)
+
+    def shrink(self, model: nn.Module, run: Callable[[nn.Module], torch.Tensor]) -> tuple[nn.Module, ModelSize | None]:
+        """Return a smaller model in place of this plain one, and what that changed.
+
+        Call it once `shrinks_after` epochs are trained; then call `model` and `optimizer` again, for the new one.
+
+        Args:
+            model: As trained so far.
+            run: Returns the loss of a model on a batch.
+        """
+        size: ModelSize | None = None
+        for effect in self._effects.values():
+            if (smaller := effect.shrink(model, run)) is not None:
+                model, size = smaller
+        return model, size
+
+    def restore(self, model: nn.Module, state: dict[str, torch.Tensor]) -> nn.Module:
+        """Return a freshly built plain model with the weights of a state dict, made as small as these are.
+
+        Raises:
+            RuntimeError: If the state dict is not of this model, whatever the sizes.
+        """
+        for name, effect in self._effects.items():
+            if name in ("model.biases", "model.norm_biases"):
+                model = effect.model(model)
+        return take_shapes(model, state)
+
+    def ahead(self, batches: Any) -> Iterator[Any]:
+        """Return an iterator over the batches, perhaps copied to the device ahead of time."""
+        found: Iterator[Any] = iter(batches)
+        for effect in self._effects.values():
+            found = effect.ahead(found, self.batch)
+        return found
+
     def batch(self, batch: Any) -> Any:
         """Return the batch on the device and in the layout that the model should get."""
+        non_blocking = bool(self.settings.get("loader.non_blocking", False))
 
         def place(tensor: torch.Tensor) -> torch.Tensor:
-            tensor = tensor.to(self.device, non_blocking=True)
+            tensor = tensor.to(self.device, non_blocking=non_blocking)
             for effect in self._effects.values():
                 tensor = effect.batch(tensor)
             return tensor
@@ -99,11 +161,15 @@ class Applied:
             loss = effect.scale(loss)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Update the parameters and clear their gradients."""
+    def step(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Update the parameters and clear their gradients; return False if more backward passes make up this step."""
+        if any(effect.holds_back() for effect in self._effects.values()):
+            return False
         if not any(effect.step(optimizer) for effect in self._effects.values()):
             optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        if not any(effect.clear(optimizer) for effect in self._effects.values()):
+            optimizer.zero_grad(set_to_none=True)
+        return True
 
     def check(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return, after the first steps, what shows that each knob took effect, and which did nothing and why."""

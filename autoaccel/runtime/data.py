@@ -9,26 +9,27 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler
 
 from autoaccel.errors import BadRequestError
+from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.training import Training, is_dataset
 
 
-def train_loader(training: Training, arguments: Mapping[str, Any], seed: int) -> Iterable[Any]:
-    """Return the loader of training batches. For one seed the order is the same whatever the arguments."""
+def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[Any]:
+    """Return the loader of training batches. For one seed the order is the same whatever the settings."""
     data = training.train_data
     # Generators of their own for the order of the data and for the seeds of workers: a loader whose workers stay
     # draws fewer seeds, and settings that draw other random numbers must not change the order either.
     order, seeds = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed)
     if is_dataset(data):
-        dataset: Any = data
+        dataset: Any = applied.dataset(data)
         shuffle = training.shuffle and not isinstance(dataset, IterableDataset)
         return DataLoader(
             dataset,
-            batch_size=training.batch_size,
+            batch_size=training.batch_size and applied.batch_size(training.batch_size),
             sampler=RandomSampler(dataset, generator=order) if shuffle else None,
             drop_last=training.drop_last,
             collate_fn=training.collate_fn,
             generator=seeds,
-            **arguments,
+            **applied.loader_arguments(),
         )
     loader = data()  # type: ignore[operator]  # no dataset, so a function
     if not isinstance(loader, DataLoader):
@@ -37,7 +38,8 @@ def train_loader(training: Training, arguments: Mapping[str, Any], seed: int) ->
         loader.sampler.generator = order
     if loader.generator is None:
         loader.generator = seeds
-    return with_arguments(loader, arguments)
+    arguments = applied.loader_arguments({"worker_init_fn": loader.worker_init_fn})
+    return with_arguments(loader, arguments, applied.dataset(loader.dataset))
 
 
 def eval_loader(training: Training) -> Iterable[Any]:
@@ -49,14 +51,12 @@ def eval_loader(training: Training) -> Iterable[Any]:
     return data()  # type: ignore[operator]  # no dataset, so a function
 
 
-def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any]) -> DataLoader[Any]:
-    """Return the loader itself if it has these arguments already, else one like it that has them."""
-    if all(getattr(loader, name) == value for name, value in arguments.items() if name != "persistent_workers"):
+def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any], dataset: Any) -> DataLoader[Any]:
+    """Return the loader itself if it has these arguments and this dataset already, else one like it that has them."""
+    if dataset is loader.dataset and all(_has(loader, name, value) for name, value in arguments.items()):
         return loader
-    same = {
-        name: getattr(loader, name)
-        for name in ("dataset", "collate_fn", "timeout", "worker_init_fn", "generator", "pin_memory")
-    }
+    same = {name: getattr(loader, name) for name in ("collate_fn", "timeout", "generator", "pin_memory")}
+    same["dataset"] = dataset
     if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None:
         same |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
         if not isinstance(loader.dataset, IterableDataset):
@@ -66,6 +66,20 @@ def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any]) -> Dat
     if arguments.get("num_workers", loader.num_workers) > 0:
         same |= {"prefetch_factor": loader.prefetch_factor, "multiprocessing_context": loader.multiprocessing_context}
     return DataLoader(**{**same, **arguments})
+
+
+def _has(loader: DataLoader[Any], name: str, value: Any) -> bool:
+    """Whether a loader has been told this; how its workers start, it may have been left to Python."""
+    if name == "multiprocessing_context":
+        return bool(context_name(loader) == value)
+    return bool(getattr(loader, name) == value)
+
+
+def context_name(loader: DataLoader[Any]) -> str:
+    """Return how the loader's workers are started."""
+    context = loader.multiprocessing_context
+    name = context if isinstance(context, str) else context.get_start_method() if context is not None else None
+    return name or torch.multiprocessing.get_start_method()
 
 
 def count_steps(training: Training, loader: Iterable[Any]) -> int:

@@ -18,10 +18,21 @@ import torch
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import TrainingFacts, Workload
-from autoaccel.runtime.data import count_steps, train_loader
-from autoaccel.runtime.knobs.optimizers import has_fused
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.data import context_name, count_steps, train_loader
+from autoaccel.runtime.datasets import bytes_if_cached
+from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loop import device_of
-from autoaccel.runtime.training import Training, check_training
+from autoaccel.runtime.modules import (
+    before_norm,
+    count_parameters,
+    layers,
+    normalises_batches,
+    repeated_blocks,
+    with_bias,
+)
+from autoaccel.runtime.training import Training, check_training, is_dataset
+from autoaccel.runtime.vision import watch_for_torchvision
 
 _HOME = str(Path(__file__).parents[1])
 
@@ -33,6 +44,7 @@ def load_build(workload: Workload) -> Callable[[], Any]:
         BadRequestError: If the file has no such function.
         BaseException: Whatever the file raises.
     """
+    watch_for_torchvision()
     path = Path(workload.path)
     sys.argv = [workload.path, *workload.arguments]
     # First, as Python itself puts a script's folder; torch and autoaccel are loaded already, so a json.py of the
@@ -74,8 +86,10 @@ def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> T
 
 def describe(training: Training) -> TrainingFacts:
     """Return what a Training is, as data."""
-    loader = train_loader(training, {}, seed=0)
+    loader = train_loader(training, Applied({}), seed=0)
     adjustable = loader if isinstance(loader, torch.utils.data.DataLoader) else None
+    model = training.model.train()
+    blocks = repeated_blocks(model)
     optimizer = training.optimizer(training.model.parameters())
     if isinstance(optimizer, torch.optim.LBFGS):
         raise BadRequestError(
@@ -87,18 +101,36 @@ def describe(training: Training) -> TrainingFacts:
         epochs=training.epochs,
         steps_per_epoch=count_steps(training, loader),
         batch_size=training.batch_size or (adjustable.batch_size if adjustable is not None else None),
-        parameters=sum(parameter.numel() for parameter in training.model.parameters()),
+        parameters=count_parameters(model),
         device=str(device_of(training)),
         settings=dict(training.settings),
         optimizer=type(optimizer).__name__,
-        optimizer_has_fused=has_fused(optimizer),
+        optimizer_has_fused=has_form(optimizer, "fused"),
+        optimizer_has_foreach=has_form(optimizer, "foreach"),
         has_image_convolutions=any(
-            isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in training.model.modules()
+            isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in model.modules()
         ),
         loader_adjustable=adjustable is not None,
         loader_workers=adjustable.num_workers if adjustable is not None else 0,
         loader_pins_memory=adjustable.pin_memory if adjustable is not None else False,
+        loader_prefetch=(adjustable.prefetch_factor or 2) if adjustable is not None else 2,
+        loader_persistent=adjustable.persistent_workers if adjustable is not None else False,
+        loader_context=context_name(adjustable) if adjustable is not None else "",
+        batch_adjustable=_has_batches_of_any_size(training),
+        dataset_bytes=bytes_if_cached(adjustable.dataset) if adjustable is not None else None,
+        repeated_blocks=len(blocks),
+        blocks_normalise_batches=any(normalises_batches(getattr(parent, name)) for parent, name in blocks),
+        biases=len(with_bias(model)),
+        biases_before_norm=len(before_norm(model)),
+        prunable_layers=len(layers(model)),
     )
+
+
+def _has_batches_of_any_size(training: Training) -> bool:
+    """Whether batches are cut from a dataset, so that their size decides on nothing but the number of steps."""
+    data = training.train_data
+    streamed = isinstance(data, torch.utils.data.IterableDataset)
+    return is_dataset(data) and not streamed and training.steps_per_epoch is None
 
 
 _INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.trial import ModelSize
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader
 from autoaccel.runtime.training import Training
@@ -41,46 +43,83 @@ class Loop:
         self.applied = applied
         self.device = applied.device
         self.plain_model = training.model.to(self.device).train()
-        self.model = applied.model(self.plain_model)
-        self.optimizer = applied.optimizer(training.optimizer(self.plain_model.parameters()))
-        self.scheduler = training.scheduler(self.optimizer) if training.scheduler else None
-        self.loader = train_loader(training, applied.loader_arguments(), seed)
-        self.steps_per_epoch = count_steps(training, self.loader)
+        self._equip()
+        self.model_size: ModelSize | None = None
+        self.loader = train_loader(training, applied, seed)
+        self.steps_per_epoch = max(1, count_steps(training, self.loader) // applied.parts)
+        shrinks_after = applied.shrinks_after
+        self.shrinks_at: float = math.inf if shrinks_after is None else shrinks_after * self.steps_per_epoch
+        """Before this step, counted from 0, the model is made smaller."""
         self.planned_steps = training.epochs * self.steps_per_epoch
         self.steps_done = 0
         self.samples_done = 0
         self.last_loss = math.nan
         self.phase_ended: Callable[[str], None] = _ignore_phase
-        self._batches: Iterator[tuple[bool, Any]] = epochs_of(self.loader, self.steps_per_epoch)
+        batches = self.steps_per_epoch * applied.parts
+        self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, batches))
+
+    def _equip(self) -> None:
+        """Make what belongs to the plain model: the module to call, its optimizer, its schedule."""
+        self.model = self.applied.model(self.plain_model)
+        self.optimizer = self.applied.optimizer(self.training.optimizer(self.plain_model.parameters()))
+        self.scheduler = self.training.scheduler(self.optimizer) if self.training.scheduler else None
 
     def step(self) -> Step:
-        """Make one optimizer step on the next batch."""
+        """Make one optimizer step on the next batch, or on as many as make one."""
         start = time.perf_counter()
         begins_epoch, batch = next(self._batches)
         self.phase_ended("data wait")
         if begins_epoch and self.steps_done:
             self._advance_schedule("epoch")
-        self.step_on(batch)
+        if self.steps_done >= self.shrinks_at:
+            self.shrink(batch)
+        while not self.step_on(batch):
+            _, batch = next(self._batches)
+            self.phase_ended("data wait")
         if self.device.type != "cpu":
             torch.cuda.synchronize(self.device)
         return Step(time.perf_counter() - start, begins_epoch)
 
-    def step_on(self, batch: Any) -> None:
-        """Make one optimizer step on this batch."""
+    def shrink(self, batch: Any) -> None:
+        """Make the model smaller as the settings say, and begin with a new optimizer where the schedule stands."""
+        self.shrinks_at = math.inf
+        batch = Applied({}, self.device).batch(batch)
+
+        def loss_of(model: nn.Module) -> torch.Tensor:
+            return self._loss(model, batch)
+
+        self.plain_model, self.model_size = self.applied.shrink(self.plain_model, loss_of)
+        self._equip()
+        if self.scheduler is not None:
+            by_step = self.training.scheduler_interval == "step"
+            done = self.steps_done if by_step else self.steps_done // self.steps_per_epoch
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that no step of the new optimizer came first
+                for _ in range(done):
+                    self.scheduler.step()
+
+    def step_on(self, batch: Any) -> bool:
+        """Make one optimizer step on this batch; return False if it is only a part of the step's."""
         self.samples_done += _count_samples(batch)
         batch = self.applied.batch(batch)
         self.phase_ended("host to device")
         with self.applied.forward():
-            loss = self._loss(batch)
+            loss = self._loss(self.model, batch)
         self.phase_ended("forward")
         self.applied.backward(loss)
         self.phase_ended("backward")
-        self.applied.step(self.optimizer)
+        stepped = self.applied.step(self.optimizer)
         self.phase_ended("optimizer")
         self.last_loss = float(loss.detach())
-        self.steps_done += 1
-        self._advance_schedule("step")
+        if stepped:
+            self.steps_done += 1
+            self._advance_schedule("step")
         self.phase_ended("other")
+        return stepped
+
+    def own_steps(self, steps: int | None) -> int | None:
+        """Return how many of its steps see as many samples as this many of the training's own; None for None."""
+        return None if steps is None else max(1, round(steps / self.applied.batch_factor))
 
     def last_batch(self) -> Any | None:
         """Return an incomplete batch such as the one that ends each epoch, or None if all batches are alike."""
@@ -90,9 +129,9 @@ class Loop:
         """Return the metric of the model as it is, in evaluation mode, without gradients, under plain settings."""
         return evaluate(self.training, self.plain_model, self.device)
 
-    def _loss(self, batch: Any) -> torch.Tensor:
+    def _loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         if self.training.step is not None:
-            return self.training.step(self.model, batch)
+            return self.training.step(model, batch)
         assert self.training.loss is not None  # Training holds exactly one of the two
         if not (isinstance(batch, (tuple, list)) and len(batch) >= 2):
             raise BadRequestError(
@@ -100,7 +139,7 @@ class Loop:
                 "Give step=callable(model, batch) -> loss instead."
             )
         *inputs, target = batch
-        return self.training.loss(self.model(*inputs), target)
+        return self.training.loss(model(*inputs), target)
 
     def _advance_schedule(self, interval: str) -> None:
         # Measuring may go on past the planned run, where schedules such as OneCycleLR refuse to go.

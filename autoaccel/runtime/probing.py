@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+
 import torch
 from torch import nn
 
@@ -43,4 +46,48 @@ def probe_torch() -> TorchFacts:
         device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
         autocast=tuple(name for name, dtype in DTYPES.items() if _trains_under_autocast(device, dtype)),
         fused_optimizer=_fused_works(device),
+        compile_backends=tuple(name for name in _installed_backends() if _compiles_with(name, device)),
     )
+
+
+_BACKEND_PACKAGES = {
+    "onnxrt": "onnxruntime",
+    "tvm": "tvm",
+    "openxla": "torch_xla",
+    "ipex": "intel_extension_for_pytorch",
+}
+"""Backend of torch.compile -> the module without which it cannot work."""
+
+
+def _installed_backends() -> list[str]:
+    """Return the backends beside Inductor that could work: listing them all would import dynamo, for seconds.
+
+    cudagraphs needs no package but a GPU: on a CPU it is skipped with a warning.
+    """
+    found = [name for name, module in _BACKEND_PACKAGES.items() if importlib.util.find_spec(module)]
+    if torch.cuda.is_available():
+        found.append("cudagraphs")
+    if not found:
+        return []
+    if "ipex" in found and not _matches_ipex():
+        found.remove("ipex")
+    elif "ipex" in found:
+        import intel_extension_for_pytorch  # noqa: F401  # importing it registers the backend
+    listed = torch._dynamo.list_backends(exclude_tags=())
+    return [name for name in found if name in listed]
+
+
+def _matches_ipex() -> bool:
+    """Whether this torch is the one that the extension was built for; under another, importing it ends the process."""
+    version = importlib.metadata.version("intel-extension-for-pytorch")
+    return version.split(".")[:2] == str(torch.__version__).split(".")[:2]
+
+
+def _compiles_with(backend: str, device: torch.device) -> bool:
+    """Whether a small model makes a training step when this backend has compiled it."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1)).to(device)
+    try:
+        torch.compile(model, backend=backend)(torch.ones(2, 4, device=device)).sum().backward()
+    except Exception:  # whatever the backend raises
+        return False
+    return all(parameter.grad is not None for parameter in model.parameters())

@@ -88,14 +88,22 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         line.write(Built())
         if not line.read():  # WarmUp, in its turn; nothing if the tuner is gone
             return None
-    warmup_step_seconds = warm_up(loop, spec.warmup_seconds, steps)
+    steps = loop.own_steps(steps)
+    warmed = warm_up(loop, spec.warmup_seconds, steps)
     learned, ineffective = loop.applied.check()
     if ineffective:
         said = "; ".join(f"{name} did nothing: {reason}" for name, reason in ineffective.items())
         return Failure(kind="ineffective", message=said)
     if isinstance(task, TakeProfile):
         return Profiled(profile=take_profile(loop, task.seconds))
-    line.write(Ready(warmup_step_seconds=tuple(warmup_step_seconds), learned=learned))
+    ready = Ready(
+        warmup_step_seconds=tuple(warmed.step_seconds),
+        learned=learned,
+        batch_factor=loop.applied.batch_factor,
+        late_seconds=warmed.late_seconds,
+        model_size=loop.model_size,
+    )
+    line.write(ready)
     while text := line.read():
         order: Order = decode(text, Order)  # type: ignore[arg-type]  # to mypy a union is no class
         line.write(_take_turn(loop, order, steps) if isinstance(order, GiveTurn) else _finish(loop, steps))
@@ -140,7 +148,7 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
     steps = samples = 0
     for seed in task.seeds:
         loop = _start_loop(spec, workload, build, seed)
-        steps = loop.planned_steps if task.steps is None else min(task.steps, loop.planned_steps)
+        steps = min(loop.own_steps(task.steps) or loop.planned_steps, loop.planned_steps)
         seconds = _run_steps(loop, steps, announce=task.announce)
         metrics.append(loop.evaluate())
         losses.append(loop.last_loss)

@@ -263,7 +263,8 @@ class Strategy:
             values_of = self._space.open
             one_off = [{**one, name: value} for one in near for name in values_of for value in values_of[name]]
             everything = [*one_off, *self._proposed()]
-        return [settings for settings in everything if self._is_new(settings)]
+        settled = {settings_key(settings): settings for settings in map(self._space.settle, everything)}
+        return [settings for settings in settled.values() if self._is_new(settings)]
 
     def _proposed(self) -> list[Settings]:
         """Return what Optuna's sampler would try next in a space too large to weigh as a whole."""

@@ -12,7 +12,7 @@ from autoaccel import __version__
 from autoaccel.records.machine import Machine
 from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
+from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, ModelSize, Trial
 from autoaccel.session.proof import Proof
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
@@ -197,4 +197,11 @@ def make_recipe(
             "torch": machine.torch.version if machine.torch else "unknown",
             "python": platform.python_version(),
         },
+        model_size=_model_size(trials, ending.settings),
     )
+
+
+def _model_size(trials: Sequence[Trial], settings: Settings) -> ModelSize | None:
+    """Return what these settings make of the model's size, as their last trial told."""
+    measured = [trial.outcome for trial in trials if trial.settings == settings]
+    return next((found.model_size for found in reversed(measured) if isinstance(found, Measurement)), None)

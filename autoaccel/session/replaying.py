@@ -32,7 +32,7 @@ from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for, workload_error
-from autoaccel.space.knobs import Place, baseline_settings, default_settings
+from autoaccel.space.knobs import Place, baseline_settings
 
 START_SECONDS = 600.0  # for a build() outside any budget
 
@@ -63,9 +63,10 @@ def train_with_recipe(
     """
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
         with Runner(Path(folder), workload) as prober:
-            check_machine(recipe, prober, where, accept_other)
+            machine = check_machine(recipe, prober, where, accept_other)
         task = Train(seeds=(seed,), save_path=str(save_path.absolute()) if save_path else None, announce=True)
         with Runner(Path(folder), workload, measures=False) as runner:
+            runner.enter(Place(machine))
             answer = runner.ask(task, recipe.settings, "run", TrainResult, math.inf)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
@@ -97,7 +98,7 @@ def verify_recipe(
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", f"{rounds} fresh pairs of processes"))
-        runner.defaults = default_settings(Place(probed, facts))
+        runner.enter(Place(probed, facts))
         step_seconds = recipe.baseline.step_seconds
         turn_seconds = turn_seconds_for(step_seconds)
         pairs = FreshPairs(run, own.settings, facts.steps_per_epoch, turn_seconds, step_seconds, fresh=True)
@@ -117,7 +118,9 @@ def profile_workload(workload: Workload, seconds: float) -> tuple[Profile, Seque
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
         machine = probe_machine(runner)
         facts: TrainingFacts = describe_workload(runner, workload, START_SECONDS)
-        own: Settings = baseline_settings(Place(machine, facts))
+        place = Place(machine, facts)
+        runner.enter(place)
+        own: Settings = baseline_settings(place)
         answer = runner.ask(TakeProfile(seconds=seconds), own, "profile", Profiled, START_SECONDS)
         if isinstance(answer, Failure):
             raise workload_error(answer, workload, "while it was profiled")

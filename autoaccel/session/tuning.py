@@ -40,7 +40,7 @@ from autoaccel.session.run_folder import RunFolder, RunState
 from autoaccel.session.searching import Search
 from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import Place, baseline_settings, default_settings, is_exact
+from autoaccel.space.knobs import Place, baseline_settings, is_exact
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, SHARED_DRIFT
@@ -75,7 +75,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         for hint in quiet_hints(machine, load):
             run.tell(Note(hint))
         place = Place(machine, facts)
-        runner.defaults = default_settings(place)
+        runner.enter(place)
         own = baseline_settings(place)
         space = load_space(request.space, place, own, request.fixed, request.excluded)
 

@@ -69,7 +69,9 @@ def take_turns(
         alternated = list(zip(own.turns[before[0] :], other.turns[before[1] :], strict=True))
         full = [both for both in alternated if all(turn.step_seconds for turn in both)]
         own_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
-        other_seconds = step_seconds_of_turns([others for _, others in full], steps_per_epoch)
+        other_seconds = step_seconds_of_turns(
+            [others for _, others in full], steps_per_epoch, other.batch_factor / own.batch_factor
+        )
         every = list(zip(own_seconds, other_seconds, strict=True))
         counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds][-RECENT_TURNS:]))
         pairs = [pair for pair, counted in zip(every, counts, strict=True) if counted]

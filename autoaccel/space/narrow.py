@@ -9,6 +9,7 @@ import msgspec
 from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
+from autoaccel.space.search_space import close_idle
 
 
 def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], least_speedup: float) -> SearchSpace:
@@ -26,9 +27,10 @@ def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], 
         for name, finding in bounds.items()
         if name in space.open and finding.bound_speedup < least_speedup
     }
-    return msgspec.structs.replace(
+    narrowed = msgspec.structs.replace(
         space,
         open={name: values for name, values in space.open.items() if name not in hopeless},
         fixed={**space.fixed, **{name: baseline[name] for name in hopeless}},
         closed={**space.closed, **hopeless},
     )
+    return close_idle(narrowed, baseline)

@@ -14,6 +14,7 @@ reason = "why"
 from __future__ import annotations
 
 import importlib.resources
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ import msgspec
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings, Value, format_value
-from autoaccel.records.space import Forbidden, SearchSpace
+from autoaccel.records.space import Condition, Forbidden, SearchSpace
 from autoaccel.space.knobs import KNOBS, Knob, Place, check_value, find_knob, parse_value
 
 if sys.version_info >= (3, 11):
@@ -109,7 +110,59 @@ def load_space(
             else:
                 closed[knob.name] = "no listed value but your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
-    return SearchSpace(name=name, open=opened, fixed=held, closed=closed, forbidden=tuple(file.forbidden))
+    forbidden = (*file.forbidden, *_clashes(opened, held, baseline))
+    space = SearchSpace(name=name, open=opened, fixed=held, closed=closed, forbidden=forbidden)
+    return close_idle(space, baseline)
+
+
+def close_idle(space: SearchSpace, baseline: Settings) -> SearchSpace:
+    """Return the space without the knobs that can do nothing in it, and with the conditions of the others."""
+    opened, fixed, closed = dict(space.open), dict(space.fixed), dict(space.closed)
+    conditions: dict[str, tuple[Condition, ...]] = {}
+    # In the order of needs: what closes one knob may close those that need it.
+    for _ in space.open:
+        conditions = {}
+        for name in list(opened):
+            found = []
+            for need in KNOBS[name].needs:
+                possible = opened.get(need.knob, (fixed[need.knob],) if need.knob in fixed else ())
+                suiting = tuple(value for value in possible if need.suits(value))
+                if not suiting:
+                    closed[name] = f"it needs {need.knob} {need.words}"
+                    fixed[name] = baseline[name]
+                    opened.pop(name, None)
+                elif len(suiting) < len(possible):
+                    found.append(Condition(need.knob, suiting))
+            if found and name in opened:
+                conditions[name] = tuple(found)
+    resting = {name: baseline[name] for name in conditions}
+    return msgspec.structs.replace(
+        space, open=opened, fixed=fixed, closed=closed, conditions=conditions, resting=resting
+    )
+
+
+def _clashes(
+    opened: Mapping[str, tuple[Value, ...]], held: Mapping[str, Value], baseline: Mapping[str, Value]
+) -> list[Forbidden]:
+    """Return the combinations that the knobs themselves rule out.
+
+    Raises:
+        BadRequestError: If a person has asked for such a combination.
+    """
+    possible = {**{name: (value,) for name, value in held.items()}, **opened}
+    found = []
+    for name, values in possible.items():
+        for clash in KNOBS[name].clashes:
+            for mine, theirs in itertools.product(values, possible.get(clash.knob, ())):
+                if not (clash.mine(mine) and clash.theirs(theirs)):
+                    continue
+                pair: Settings = {name: mine, clash.knob: theirs}
+                if not held.keys() >= pair.keys():
+                    found.append(Forbidden(pair, clash.reason))
+                elif any(held[one] != baseline[one] for one in pair):
+                    shown = " and ".join(f"{one}={format_value(value)}" for one, value in pair.items())
+                    raise BadRequestError(f"--set: {shown} cannot be had together: {clash.reason}.")
+    return found
 
 
 def _parse_wish(text: str, place: Place) -> tuple[str, Value]:

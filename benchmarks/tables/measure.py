@@ -34,7 +34,7 @@ from autoaccel.records.trial import Failure, Measurement, Profiled, TakeProfile,
 from autoaccel.session.turns import TurnFailed, take_turns
 from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings, compiled_part, default_settings
+from autoaccel.space.knobs import Place, baseline_settings, compiled_part
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.steps import step_seconds_of_turns
 
@@ -94,7 +94,7 @@ def make_head(runner: Runner, name: str) -> TableHead:
     facts = describe_workload(runner, runner.workload, TIMEOUT_SECONDS)
     prepare_seconds = time.perf_counter() - start
     place = Place(machine, facts)
-    runner.defaults = default_settings(place)
+    runner.enter(place)
     own = baseline_settings(place)
     space = load_space(str(Path(__file__).with_name(WORKLOADS[name][1])), place, own)
     baseline = start_baseline(runner, own, 0)

@@ -48,6 +48,7 @@ class Side:
     recorded: Sequence[Turn]
     clock: SimulatedClock
     turns: list[Turn] = field(default_factory=list)
+    batch_factor: float = 1.0
 
     def take_turn(self, seconds: float, timeout_seconds: float) -> Turn:
         """Return the next recorded turn; after the last the first comes again."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.launch.runner import Measuring, Runner, _merged
 from autoaccel.launch.worker import _await_end
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import (
@@ -30,6 +30,7 @@ from autoaccel.records.trial import (
     Turn,
 )
 from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import Place
 
 WriteModel = Callable[..., Path]
 StartRunner = Callable[[Path], Runner]
@@ -312,7 +313,7 @@ def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: Write
 
 
 def test_workers_get_the_users_environment_and_the_tuned_variables(
-    runner_for: StartRunner, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+    runner_for: StartRunner, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
     monkeypatch.setenv("MY_OWN", "kept")
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -322,9 +323,28 @@ def test_workers_get_the_users_environment_and_the_tuned_variables(
     assert os.getpgid(0) == os.getpid()
     """
     runner = runner_for(write_model(code))
+    runner.enter(place)
     answer = runner.ask(Describe(), {"threads.intra_op": 1}, "describe", Described, 60.0)
     assert isinstance(answer, Described), answer
     assert os.environ["OMP_NUM_THREADS"] == "7"
+
+
+def test_what_the_user_preloads_stays_behind_what_settings_do() -> None:
+    merged = _merged({"LD_PRELOAD": "/own.so", "A": "1"}, {"LD_PRELOAD": "/jemalloc.so"})
+    assert (merged["LD_PRELOAD"], merged["A"]) == ("/jemalloc.so:/own.so", "1")
+    assert "LD_PRELOAD" not in _merged({}, {})
+
+
+def test_few_servers_wait_at_a_time(runner_for: StartRunner, write_model: WriteModel, place: Place) -> None:
+    """Each environment needs one of its own; the longest idle makes room."""
+    runner = runner_for(write_model(""))
+    runner.enter(place)
+    for number, policy in enumerate(["unset", "active", "passive", "static", "dynamic", "guided"]):
+        name = "threads.omp_wait_policy" if policy in ("active", "passive") else "threads.omp_schedule"
+        answer = runner.ask(Describe(), {name: policy}, f"describe-{number}", Described, 60.0)
+        assert isinstance(answer, Described), answer
+    assert len(runner._servers) == 4
+    assert len(list(runner._logs.glob("forkserver-*.log"))) == 6
 
 
 def test_a_setting_that_does_nothing_is_a_failure(runner_for: StartRunner, write_model: WriteModel) -> None:

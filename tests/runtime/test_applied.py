@@ -13,9 +13,11 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied, map_tensors
 from autoaccel.runtime.data import last_batch, train_loader, with_arguments
-from autoaccel.runtime.knobs.optimizers import has_fused
+from autoaccel.runtime.datasets import bytes_if_cached
+from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loading import describe
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.modules import before_norm
 from autoaccel.runtime.training import Training
 from autoaccel.space.knobs import Place, default_settings
 
@@ -133,7 +135,7 @@ def test_every_optimizer_with_a_fused_form_makes_the_same_step(make: Callable[..
     for fused in (False, True):
         parameter = nn.Parameter(torch.linspace(-1, 1, 7))
         optimizer = Applied({"optimizer.fused": fused}).optimizer(make([parameter], lr=0.1))
-        assert has_fused(optimizer)
+        assert has_form(optimizer, "fused")
         for _ in range(3):
             parameter.grad = parameter.detach() ** 2 + 0.1
             optimizer.step()
@@ -212,7 +214,7 @@ def test_a_ready_loader_is_rebuilt_with_other_workers_in_the_same_order() -> Non
     )
     orders = []
     for workers in (0, 1):
-        loader = train_loader(made, {"num_workers": workers, "persistent_workers": workers > 0}, seed=4)
+        loader = train_loader(made, Applied({"loader.workers": workers}), seed=4)
         assert isinstance(loader, DataLoader)
         assert loader.num_workers == workers
         orders.append([batch[1].tolist() for _ in range(2) for batch in loader])
@@ -232,9 +234,9 @@ def test_workers_do_not_change_a_number() -> None:
 
 def test_a_loader_that_has_the_arguments_stays_itself() -> None:
     loader = DataLoader(TensorDataset(INPUTS), batch_size=4)
-    assert with_arguments(loader, {"num_workers": 0, "persistent_workers": False, "pin_memory": False}) is loader
+    assert with_arguments(loader, {"num_workers": 0, "pin_memory": False}, loader.dataset) is loader
     streamed = DataLoader(Stream(), batch_size=4, drop_last=True)
-    rebuilt = with_arguments(streamed, {"num_workers": 1, "persistent_workers": True})
+    rebuilt = with_arguments(streamed, {"num_workers": 1, "persistent_workers": True}, streamed.dataset)
     assert (rebuilt.batch_size, rebuilt.drop_last, rebuilt.num_workers) == (4, True, 1)
 
 
@@ -286,3 +288,122 @@ def test_a_loader_without_a_length_is_described() -> None:
     facts = describe(made)
     assert facts.loader_adjustable
     assert (facts.steps_per_epoch, facts.loader_workers) == (3, 0)
+
+
+def test_a_larger_batch_makes_fewer_steps_of_the_same_epochs() -> None:
+    loop = loop_with({"optimizer.batch_factor": 2.0, "optimizer.lr_rule": "linear"})
+    assert (loop.steps_per_epoch, loop.planned_steps, loop.own_steps(10)) == (3, 6, 5)
+    loop.step()
+    assert loop.samples_done == 32
+    assert loop.optimizer.param_groups[0]["lr"] == pytest.approx(2e-2)
+
+
+def test_parts_of_a_batch_add_up_to_its_step() -> None:
+    """Without dropout the weights follow those of the whole batch."""
+
+    def loop_of(parts: int) -> Loop:
+        torch.manual_seed(5)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+        return loop_with({"optimizer.accumulation": parts}, model=model, drop_last=True)
+
+    whole, parts = loop_of(1), loop_of(4)
+    assert (parts.steps_per_epoch, whole.steps_per_epoch) == (4, 4)
+    for _ in range(4):
+        whole.step()
+        parts.step()
+    assert parts.samples_done == whole.samples_done == 64
+    for one, other in zip(parts.plain_model.parameters(), whole.plain_model.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+    assert "4 for each step" in parts.applied.check()[0]["optimizer.accumulation"]
+
+
+class Counting(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Counts how often samples are loaded; adds noise if asked to."""
+
+    def __init__(self, noise: bool = False) -> None:
+        self.loaded = 0
+        self.noise = noise
+
+    def __len__(self) -> int:
+        return len(INPUTS)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        self.loaded += 1
+        return INPUTS[index] + (torch.rand(()) if self.noise else 0), TARGETS[index]
+
+
+def test_cached_samples_are_loaded_once_and_are_the_same() -> None:
+    data = Counting()
+    cached = losses(loop_with({"loader.cache": True}, train_data=data))
+    assert data.loaded == len(INPUTS)
+    assert cached == losses(loop_with({}, train_data=Counting()))
+
+
+def test_only_samples_that_stay_the_same_could_be_cached() -> None:
+    state = torch.random.get_rng_state()
+    assert bytes_if_cached(Counting()) == len(INPUTS) * (64 * 4 + 8)
+    assert bytes_if_cached(Counting(noise=True)) is None
+    assert bytes_if_cached(Stream()) is None
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_training_is_described_as_knobs_ask() -> None:
+    class Block(nn.Sequential):
+        pass
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x)
+
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 8), nn.BatchNorm2d(4), nn.Flatten(), Layer(), Layer(), Block(nn.Linear(4, 2, bias=False))
+    )
+    facts = describe(training(model=model))
+    assert (facts.biases, facts.biases_before_norm, facts.prunable_layers) == (3, 1, 4)
+    assert (facts.repeated_blocks, facts.blocks_normalise_batches) == (2, False)
+    assert facts.batch_adjustable and facts.optimizer_has_foreach
+    assert facts.dataset_bytes == len(INPUTS) * (64 * 4 + 8)
+
+
+def test_a_bias_that_something_else_sees_is_kept() -> None:
+    class Forked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(1, 2, 8), nn.BatchNorm2d(2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen = self.conv(x)
+            return (self.norm(seen) + seen).flatten(1)
+
+    assert before_norm(Forked()) == []
+    model = nn.Sequential(nn.Conv2d(1, 2, 8), nn.BatchNorm2d(2), nn.Flatten())
+    assert before_norm(model) == [model[0]]
+    assert before_norm(model.eval()) == []
+
+
+def test_checkpointed_blocks_train_to_the_same_numbers() -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.inner(x))
+
+    found = []
+    for setting in ("off", "blocks"):
+        torch.manual_seed(2)
+        model = nn.Sequential(nn.Flatten(), Layer(), Layer(), nn.Linear(64, 2))
+        found.append(losses(loop_with({"memory.checkpointing": setting}, model=model)))
+    assert found[0] == found[1]
+
+
+def test_kept_gradients_are_zeros() -> None:
+    loop = loop_with({"memory.keep_gradients": True})
+    loop.step()
+    gradients = [parameter.grad for parameter in loop.plain_model.parameters()]
+    assert all(gradient is not None and not gradient.any() for gradient in gradients)

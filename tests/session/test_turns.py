@@ -20,6 +20,7 @@ class Side:
     def __init__(self, *seconds: float | None) -> None:
         self.seconds = list(seconds)
         self.turns: list[Turn] = []
+        self.batch_factor = 1.0
 
     def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
         step = self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]

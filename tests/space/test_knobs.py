@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.machine import Limits
+from autoaccel.records.machine import Library, Limits, NumaNode
+from autoaccel.records.settings import Settings
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.space.knobs import (
     KNOBS,
@@ -78,6 +79,8 @@ def test_the_baseline_is_what_the_user_declares_and_defaults_elsewhere(place: Pl
     ("declared", "message"),
     [
         ({"loader.worker": 2}, "Did you mean loader.workers?"),
+        ({"threads.affinity": "0,9"}, "a list of CPUs among 0-3, such as 0-1, got 0,9"),
+        ({"optimizer.batch_factor": 100.0}, "a number from 0.0625 to 64, got 100"),
         ({"loader.workers": "two"}, "whole number from 0 to 16, got two"),
         ({"loader.workers": True}, "whole number from 0 to 16, got on"),
         ({"loader.workers": 17}, "whole number from 0 to 16, got 17"),
@@ -107,10 +110,61 @@ def test_a_value_of_an_unavailable_knob_says_why(place: Place, vary: Vary) -> No
 
 
 def test_threads_hold_from_the_start_of_a_process(place: Place) -> None:
-    assert environment_of({**default_settings(place), "threads.intra_op": 3}) == {
+    assert environment_of({**default_settings(place), "threads.intra_op": 3}, place) == {
         "OMP_NUM_THREADS": "3",
         "MKL_NUM_THREADS": "3",
     }
+
+
+def test_libraries_to_preload_are_joined_and_only_what_this_machine_has(place: Place, vary: Vary) -> None:
+    wanted: Settings = {"memory.allocator": "jemalloc", "threads.openmp": "intel"}
+    assert "LD_PRELOAD" not in environment_of(wanted, place)
+    rich = vary(place, allocators=(Library("jemalloc", "/j.so"),), openmp=(Library("libiomp5", "/i.so"),))
+    found = environment_of(wanted, rich, at_start_only=True)
+    assert found["LD_PRELOAD"] == "/j.so:/i.so"
+    assert "background_thread:true" in found["MALLOC_CONF"]
+
+
+CORES = ((0, 4), (1, 5), (2, 6), (3, 7))
+
+
+@pytest.mark.parametrize(
+    ("value", "cpus"),
+    [
+        ("cores", "0-3"),
+        ("compact", "0-1"),
+        ("spread", "0,2"),
+        ("node", "0-1,4-5"),
+        ("0-1,6", "0-1,6"),
+    ],
+)
+def test_affinity_follows_the_machine(place: Place, vary: Vary, value: str, cpus: str) -> None:
+    nodes = (NumaNode(0, (0, 1, 4, 5)), NumaNode(1, (2, 3, 6, 7)))
+    cpu = msgspec.structs.replace(place.machine.cpu, numa_nodes=nodes)
+    hyper = vary(place, cpu=cpu, limits=Limits(tuple(range(8)), 4, CORES))
+    assert environment_of({"threads.affinity": value}, hyper) == {"AUTOACCEL_CPUS": cpus}
+    assert KNOBS["threads.affinity"].values(hyper) == ("none", "cores", "compact", "spread", "node")
+    assert environment_of({"threads.loader_cores": 1}, hyper) == {"AUTOACCEL_LOADER_CPUS": "3,7"}
+
+
+def test_each_choice_of_cpus_is_offered_once(place: Place) -> None:
+    """Four cores of one thread each, one memory node: all cores and the whole node are what there is."""
+    assert KNOBS["threads.affinity"].values(place) == ("none", "compact")
+
+
+def test_a_text_of_another_shape_is_parsed_by_the_default(place: Place) -> None:
+    assert parse_value(KNOBS["optimizer.batch_factor"], "1.5", place, "--set") == 1.5
+    assert parse_value(KNOBS["compile.dynamic"], "on", place, "--set") == "on"
+    assert parse_value(KNOBS["threads.affinity"], "1-2", place, "--set") == "1-2"
+
+
+def test_ipex_is_decided_from_versions(place: Place, vary: Vary) -> None:
+    knob = KNOBS["ipex.optimize"]
+    assert "not installed" in knob.why_unavailable(place)
+    with_ipex = vary(place, packages={"intel-extension-for-pytorch": "2.8.0"})
+    assert "needs torch 2.8, and this is" in knob.why_unavailable(with_ipex)
+    fitting = vary(with_ipex, torch=msgspec.structs.replace(place.machine.torch, version="2.8.0+cpu"))
+    assert knob.why_unavailable(fitting) == ""
 
 
 def test_only_exact_knobs_leave_the_numbers_alone(place: Place) -> None:

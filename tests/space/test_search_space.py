@@ -106,8 +106,50 @@ def test_a_wrong_file_is_one_clear_error(place: Place, tmp_path: Path, text: str
 
 
 def test_a_missing_file_names_the_spaces_there_are(place: Place) -> None:
-    with pytest.raises(BadRequestError, match=r"one of cpu, quick or a \.toml file"):
+    with pytest.raises(BadRequestError, match=r"one of cpu, everything, exact-only, gpu, quick or a \.toml file"):
         load(place, "gpus.toml")
+
+
+def test_a_knob_rests_where_what_it_needs_is_missing(place: Place) -> None:
+    space = load(place, "everything")
+    own = baseline_settings(place)
+    settled = space.settle({**own, "loader.workers": 0, "loader.prefetch": 8, "compile.dynamic": "on"})
+    assert (settled["loader.prefetch"], settled["compile.dynamic"]) == (2, "auto")
+    busy = {**own, "loader.workers": 2, "loader.prefetch": 8}
+    assert space.settle(busy) == busy
+
+
+def test_what_needs_a_closed_knob_is_closed_too(place: Place) -> None:
+    space = load(place, "everything", excluded=["loader.workers"])
+    assert space.closed["loader.prefetch"] == "it needs loader.workers above 0"
+    opened = load(place, "everything", fixed=["loader.workers=2"])
+    assert "loader.prefetch" in opened.open
+    assert "loader.prefetch" not in opened.conditions
+    narrowed = narrow(load(place, "everything"), baseline_settings(place), [finding("compile.mode", 1.001)], 1.02)
+    assert narrowed.closed["compile.dynamic"] == "it needs compile.mode not off"
+
+
+def test_knobs_that_clash_are_never_combined(place: Place) -> None:
+    space = load(place, "everything")
+    own = baseline_settings(place)
+    assert not space.allows({**own, "optimizer.fused": True, "optimizer.foreach": "on"})
+    assert space.allows({**own, "optimizer.fused": True})
+    assert space.allows(own)
+    with pytest.raises(BadRequestError, match="cannot be had together: an update has one form"):
+        load(place, fixed=["optimizer.fused=on", "optimizer.foreach=on"])
+
+
+def test_everything_is_everything(place: Place) -> None:
+    text = (Path(__file__).parents[2] / "autoaccel" / "search_spaces" / "everything.toml").read_text()
+    assert all(f'"{name}" = "all"' in text for name in KNOBS)
+    for name in space_names():
+        path = Path(__file__).parents[2] / "autoaccel" / "search_spaces" / f"{name}.toml"
+        knobs = [line for line in path.read_text().splitlines() if line.startswith('"')]
+        assert all("  # " in line for line in knobs), name
+
+
+def test_exact_only_is_exact(place: Place) -> None:
+    assert {KNOBS[name].risk for name in load(place, "exact-only").open} == {"exact"}
 
 
 def finding(knob: str, bound: float) -> Finding:

@@ -27,3 +27,9 @@ def test_the_restart_of_an_epoch_is_spread_over_its_steps() -> None:
 
 def test_a_turn_of_first_steps_only_still_counts() -> None:
     assert step_seconds_of_turns([Turn((0.03, 0.03), (0, 1))], 1) == pytest.approx((0.03,))
+
+
+def test_a_step_on_more_samples_counts_for_as_many_of_the_trainings_own() -> None:
+    turns = [Turn((0.04,) * 4), Turn((0.14, 0.04, 0.04, 0.04), (0,)), Turn((0.04,) * 4)]
+    # Four times the samples for four times the time; the restart is paid once an epoch whatever the batch.
+    assert step_seconds_of_turns(turns, 20, batch_factor=4.0) == pytest.approx((0.015, 0.015, 0.015))

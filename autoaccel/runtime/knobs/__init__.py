@@ -1,30 +1,35 @@
-"""What each knob does, written once; `effects_of` is the only list of them."""
+"""What each knob does, written once. Which effect is whose, the knobs' declarations say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
+from typing import get_args
 
+from autoaccel.errors import BadRequestError
+from autoaccel.records.knob import Stage
 from autoaccel.records.settings import Value
-from autoaccel.runtime.knobs.compiling import Compile
 from autoaccel.runtime.knobs.effect import Effect
-from autoaccel.runtime.knobs.layout import ChannelsLast
-from autoaccel.runtime.knobs.loader import PinMemory, Workers
-from autoaccel.runtime.knobs.optimizers import Fused
-from autoaccel.runtime.knobs.precision import Autocast
-from autoaccel.runtime.knobs.threads import IntraOpThreads
+from autoaccel.space.knobs import KNOBS
 
-_EFFECTS: Mapping[str, Callable[[Value, str], Effect]] = {
-    "threads.intra_op": lambda value, device_type: IntraOpThreads(value),
-    "loader.workers": lambda value, device_type: Workers(value),
-    "loader.pin_memory": lambda value, device_type: PinMemory(value),
-    "layout.channels_last": lambda value, device_type: ChannelsLast(value),
-    "optimizer.fused": lambda value, device_type: Fused(value),
-    "precision.autocast": Autocast,
-    # Last of those that change the model: what is compiled is what the others left.
-    "compile.mode": lambda value, device_type: Compile(value),
-}
+_STAGES = get_args(Stage)
 
 
 def effects_of(settings: Mapping[str, Value], device_type: str) -> dict[str, Effect]:
-    """Return the effect of each setting, in the order in which they are applied."""
-    return {name: make(settings[name], device_type) for name, make in _EFFECTS.items() if name in settings}
+    """Return the effect of each setting, in the order in which they are applied: by stage, then as declared.
+
+    Raises:
+        BadRequestError: If a setting is of no knob that is known here.
+    """
+    if unknown := sorted(settings.keys() - KNOBS.keys()):
+        raise BadRequestError(
+            f"settings: there is no knob {unknown[0]!r} here. Install the package that brings it, or tune again."
+        )
+    knobs = sorted((KNOBS[name] for name in KNOBS if name in settings), key=lambda knob: _STAGES.index(knob.stage))
+    return {knob.name: _load(knob.effect)(knob.name, settings, device_type) for knob in knobs}
+
+
+def _load(path: str) -> type[Effect]:
+    module, _, name = path.partition(":")
+    effect: type[Effect] = getattr(importlib.import_module(module), name)
+    return effect

@@ -1,33 +1,104 @@
-"""torch.compile of the whole model."""
+"""torch.compile of the model and of the optimizer's update."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
 
 from autoaccel.records.settings import Value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
+from autoaccel.runtime.modules import repeated_blocks, shadow
+
+_DYNAMIC = {"auto": None, "on": True, "off": False}
+
+
+def _graphs() -> int:
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
 
 
 class Compile(Effect):
     """Compile the model; the module given stays as it is, so evaluation needs no compilation of its own."""
 
-    def __init__(self, value: Value) -> None:
-        self.mode = str(value)
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.compiled_blocks = 0
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What torch.compile is told."""
+        backend = str(self.settings.get("compile.backend", "inductor"))
+        arguments: dict[str, Any] = {
+            "backend": backend,
+            "dynamic": _DYNAMIC[str(self.settings.get("compile.dynamic", "auto"))],
+            "fullgraph": bool(self.settings.get("compile.fullgraph", False)),
+        }
+        # A mode is Inductor's own word for some of its options; other backends refuse it.
+        return {**arguments, "mode": str(self.value)} if backend == "inductor" else arguments
 
     def model(self, model: nn.Module) -> nn.Module:
-        if self.mode == "off":
+        if self.value == "off":
             return model
+        if self.settings.get("compile.region", "model") == "blocks":
+            copy = shadow(model)
+            for parent, name in repeated_blocks(copy):
+                # Of each block the same code: dynamo compiles a class's forward once for all blocks of equal shapes.
+                setattr(parent, name, torch.compile(getattr(parent, name), **self.arguments))
+                self.compiled_blocks += 1
+            return copy
         # Not model.compile(): that captures nothing, silently, where the class is one of torch.nn's own.
-        compiled: nn.Module = torch.compile(model, mode=self.mode)  # type: ignore[assignment]  # declared a function
+        compiled: nn.Module = torch.compile(model, **self.arguments)  # type: ignore[assignment]  # declared a function
         return compiled
 
     def check(self) -> str:
-        if self.mode == "off":
+        if self.value == "off":
             return ""
         from torch._dynamo.utils import counters
 
-        graphs = counters["stats"]["unique_graphs"]
+        graphs = _graphs()
         if not graphs:
             raise IneffectiveError("torch.compile captured no graph; the step may not call the model itself")
-        return f"{graphs} graphs compiled"
+        if self.settings.get("compile.region") == "blocks" and not self.compiled_blocks:
+            raise IneffectiveError("the model has no blocks that repeat")
+        skips = counters["inductor"]["cudagraph_skips"]
+        if skips and self.value in ("reduce-overhead", "max-autotune"):
+            raise IneffectiveError(f"CUDA graphs were skipped {skips} times; its log says why")
+        blocks = f" from {self.compiled_blocks} blocks" if self.compiled_blocks else ""
+        return f"{graphs} graphs compiled{blocks}"
+
+
+class CompileOptimizer(Effect):
+    """Compile the optimizer's step."""
+
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.compiled: Callable[[], Any] | None = None
+        self.graphs = 0
+
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        if self.value:
+            for group in optimizer.param_groups:
+                # As a number a scheduler's every change of it would compile anew.
+                group["lr"] = torch.tensor(group["lr"])
+            self.compiled = torch.compile(optimizer.step, fullgraph=False)
+        return optimizer
+
+    def step(self, optimizer: torch.optim.Optimizer) -> bool:
+        if self.compiled is None:
+            return False
+        before = _graphs() if not self.graphs else 0
+        self.compiled()
+        if not self.graphs:
+            self.graphs = _graphs() - before
+        return True
+
+    def check(self) -> str:
+        if not self.value:
+            return ""
+        if not self.graphs:
+            raise IneffectiveError("torch.compile captured no graph of the optimizer's step")
+        return f"{self.graphs} graphs of the optimizer's step compiled"

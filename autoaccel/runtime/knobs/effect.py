@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
+
+from autoaccel.records.settings import Value
+from autoaccel.records.trial import ModelSize
+
+Item = TypeVar("Item")
 
 
 class IneffectiveError(Exception):
@@ -16,8 +22,19 @@ class IneffectiveError(Exception):
 class Effect:
     """The effect of one knob at one value. Every method is called at most once per process, except in a step."""
 
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        """Make the effect of the knob of this name under some settings of a training on such a device."""
+        self.name = name
+        self.value = settings[name]
+        self.settings = settings
+        self.device_type = device_type
+
     def process(self) -> None:
         """Change the process; called before anything is built."""
+
+    def dataset(self, dataset: Any) -> Any:
+        """Return the dataset to load from."""
+        return dataset
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments for a torch DataLoader."""
@@ -27,9 +44,26 @@ class Effect:
         """Return the module to call in training; it shares its parameters with the one given."""
         return model
 
+    def shrinks_after(self) -> int | None:
+        """Return after how many epochs `shrink` is to be called; None: never."""
+        return None
+
+    def shrink(self, model: nn.Module, run: Callable[[nn.Module], torch.Tensor]) -> tuple[nn.Module, ModelSize] | None:
+        """Return a smaller model in place of this one, and what that changed; None to leave it as it is.
+
+        Args:
+            model: The plain one, as trained so far.
+            run: Returns the loss of a model on a batch.
+        """
+        return None
+
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """Return the optimizer to use; it updates the same parameters."""
         return optimizer
+
+    def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
+        """Return the batches, perhaps placed on the device ahead of time; `place` does that."""
+        return batches
 
     def batch(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor of a batch as the model should get it."""
@@ -43,8 +77,16 @@ class Effect:
         """Return the loss to call backward on."""
         return loss
 
+    def holds_back(self) -> bool:
+        """Whether the gradients so far are only a part of the step's; asked once after each backward pass."""
+        return False
+
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         """Make the optimizer's step and return True, or leave it to others and return False."""
+        return False
+
+    def clear(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Clear the gradients and return True, or leave it to others and return False."""
         return False
 
     def check(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 
@@ -12,24 +14,24 @@ from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 class ChannelsLast(Effect):
     """Store 4-d tensors with channels last."""
 
-    def __init__(self, value: Value) -> None:
-        self.enabled = bool(value)
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
         self.converted = 0
 
     def model(self, model: nn.Module) -> nn.Module:
-        if self.enabled:
+        if self.value:
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
             weights = [parameter for parameter in model.parameters() if parameter.dim() == 4]
             self.converted = sum(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
         return model
 
     def batch(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self.enabled and tensor.dim() == 4:
+        if self.value and tensor.dim() == 4:
             return tensor.contiguous(memory_format=torch.channels_last)
         return tensor
 
     def check(self) -> str:
-        if not self.enabled:
+        if not self.value:
             return ""
         if not self.converted:
             raise IneffectiveError("no weight of the model is stored with channels last")

@@ -1,28 +1,171 @@
-"""Arguments of the DataLoader."""
+"""What a DataLoader is told, what it loads from, and how its batches reach the device."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
+from torch.utils.data import Dataset
+
 from autoaccel.records.settings import Value
-from autoaccel.runtime.knobs.effect import Effect
+from autoaccel.runtime.knobs.effect import Effect, IneffectiveError, Item
 
 
 class Workers(Effect):
-    """Processes that prepare batches; they stay for all epochs, since starting them anew costs each epoch."""
-
-    def __init__(self, value: Value) -> None:
-        self.count = int(value)
+    """Processes that prepare batches."""
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {**arguments, "num_workers": self.count, "persistent_workers": self.count > 0}
+        arguments = {**arguments, "num_workers": int(self.value)}
+        # They stay for all epochs unless `loader.persistent` says otherwise: starting them anew is never faster.
+        return {**arguments, "persistent_workers": True} if self.value else arguments
+
+    def check(self) -> str:
+        if not self.value:
+            return ""
+        alive = len(torch.multiprocessing.active_children())
+        if alive < int(self.value):
+            raise IneffectiveError(f"{alive} worker processes are there; batches may not come from a torch DataLoader")
+        return f"{alive} worker processes"
+
+
+class _OfWorkers(Effect):
+    """An argument that a loader without workers must not be given."""
+
+    argument = ""
+
+    def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if not self.settings.get("loader.workers"):
+            return arguments
+        return {**arguments, self.argument: self.value}
+
+
+class Prefetch(_OfWorkers):
+    """Batches that each worker prepares ahead."""
+
+    argument = "prefetch_factor"
+
+
+class Persistent(_OfWorkers):
+    """Workers stay for all epochs."""
+
+    argument = "persistent_workers"
+
+
+class Context(_OfWorkers):
+    """How workers are started."""
+
+    argument = "multiprocessing_context"
 
 
 class PinMemory(Effect):
     """Batches in page-locked memory."""
 
-    def __init__(self, value: Value) -> None:
-        self.pinned = bool(value)
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.pinned = False
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {**arguments, "pin_memory": self.pinned}
+        return {**arguments, "pin_memory": bool(self.value)}
+
+    def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
+        for batch in batches:
+            if self.value and not self.pinned:
+                self.pinned = any(tensor.is_pinned() for tensor in _tensors(batch))
+            yield batch
+
+    def check(self) -> str:
+        if not self.value:
+            return ""
+        if not self.pinned:
+            raise IneffectiveError("batches do not lie in pinned memory")
+        return "batches lie in pinned memory"
+
+
+class NonBlocking(Effect):
+    """Copies to the device do not hold up the program; `Applied.batch` asks for the value."""
+
+
+class SideStream(Effect):
+    """The next batch is copied on a stream of its own while this one computes."""
+
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.copied = 0
+
+    def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
+        if not self.value:
+            yield from batches
+            return
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+        def copied() -> Item | None:
+            with torch.cuda.stream(side):
+                batch = next(batches, None)
+                return None if batch is None else place(batch)
+
+        following = copied()
+        while following is not None:
+            current = torch.cuda.current_stream()
+            current.wait_stream(side)
+            for tensor in _tensors(following):
+                # Its memory belongs to the side stream; it must not be handed out again while this one reads it.
+                tensor.record_stream(current)
+            batch, following = following, copied()
+            self.copied += 1
+            yield batch
+
+    def check(self) -> str:
+        if not self.value:
+            return ""
+        if not self.copied:
+            raise IneffectiveError("no batch was copied on the side stream")
+        return f"{self.copied} batches copied on a side stream"
+
+
+class Cache(Effect):
+    """Each sample is kept in memory once it was loaded."""
+
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.cached = False
+
+    def dataset(self, dataset: Any) -> Any:
+        if not self.value or not hasattr(dataset, "__getitem__"):
+            return dataset
+        self.cached = True
+        return CachedDataset(dataset)
+
+    def check(self) -> str:
+        if not self.value:
+            return ""
+        if not self.cached:
+            raise IneffectiveError("the data is no dataset whose samples have numbers")
+        return "samples are kept in memory"
+
+
+class CachedDataset(Dataset[Any]):
+    """A dataset that remembers its samples; each worker process remembers those that it has loaded."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._samples: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self._samples:
+            self._samples[index] = self._dataset[index]
+        return self._samples[index]
+
+
+def _tensors(batch: Any) -> Iterator[torch.Tensor]:
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, Mapping):
+        for value in batch.values():
+            yield from _tensors(value)
+    elif isinstance(batch, (tuple, list)):
+        for value in batch:
+            yield from _tensors(value)

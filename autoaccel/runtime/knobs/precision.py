@@ -1,7 +1,8 @@
-"""Shorter floating-point types in the forward pass."""
+"""The number formats that a step computes in."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,9 +17,9 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 class Autocast(Effect):
     """Autocast to a shorter type; float16, whose small gradients vanish, with a gradient scaler."""
 
-    def __init__(self, value: Value, device_type: str) -> None:
-        self.device_type = device_type
-        self.dtype = DTYPES.get(str(value))
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.dtype = DTYPES.get(str(self.value))
         self.scaler = torch.amp.GradScaler(device_type) if self.dtype is torch.float16 else None
 
     def forward(self) -> AbstractContextManager[Any]:
@@ -45,3 +46,78 @@ class Autocast(Effect):
         if found != self.dtype:
             raise IneffectiveError(f"matrix products come out as {found}")
         return f"matrix products come out as {found}"
+
+
+class Float32Matmul(Effect):
+    """How exactly float32 matrices are multiplied."""
+
+    def process(self) -> None:
+        if torch.get_float32_matmul_precision() != self.value:
+            torch.set_float32_matmul_precision(str(self.value))
+
+    def check(self) -> str:
+        if self.value == "highest":
+            return ""
+        # Large enough for every back end to use its short units; the values need more bits than those have.
+        factor = torch.full((256, 256), 1 + 2**-11, device=self.device_type)
+        exact = (1 + 2**-11) ** 2 * 256
+        if abs(float((factor @ factor)[0, 0]) - exact) < 1e-3:
+            raise IneffectiveError("float32 matrices are multiplied as exactly as before")
+        return f"float32 matrices are multiplied with {self.value} precision"
+
+
+class _Flag(Effect):
+    """One of torch's own flags for CUDA."""
+
+    holder: Any
+    flag: str
+
+    def process(self) -> None:
+        if self.device_type == "cuda":
+            setattr(self.holder, self.flag, bool(self.value))
+
+    def check(self) -> str:
+        if self.device_type != "cuda":
+            return ""
+        if getattr(self.holder, self.flag) is not bool(self.value):
+            raise IneffectiveError(f"something has set {self.flag} anew")
+        return f"{self.flag} is {bool(self.value)}"
+
+
+class CudnnTf32(_Flag):
+    """Convolutions in TF32."""
+
+    holder, flag = torch.backends.cudnn, "allow_tf32"
+
+
+class Fp16Reduction(_Flag):
+    """float16 products added up in float16."""
+
+    holder, flag = torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"
+
+
+class Bf16Reduction(_Flag):
+    """bfloat16 products added up in bfloat16."""
+
+    holder, flag = torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"
+
+
+class CudnnBenchmark(_Flag):
+    """cuDNN's own search for algorithms."""
+
+    holder, flag = torch.backends.cudnn, "benchmark"
+
+
+class FlushDenormals(Effect):
+    """Numbers too small for the normal range become zero; threads that are started later do the same."""
+
+    def process(self) -> None:
+        if self.value:
+            torch.set_flush_denormal(True)
+
+    def check(self) -> str:
+        if not self.value:
+            return ""
+        if float(torch.tensor([2.0**-126]) * 0.5):
+            raise IneffectiveError("this processor computes denormals all the same")
+        return "denormals are zero"

@@ -1,0 +1,49 @@
+"""The kernel of scaled dot-product attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from torch import profiler
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from autoaccel.records.settings import Value
+from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
+
+_BACKENDS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+
+
+class Attention(Effect):
+    """Only one kernel may be used. What the first forward pass called is traced, to see that it was."""
+
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.called: set[str] | None = None
+
+    def forward(self) -> AbstractContextManager[Any]:
+        if self.value == "auto":
+            return super().forward()
+        kernel = sdpa_kernel(_BACKENDS[str(self.value)])
+        return self._traced(kernel) if self.called is None else kernel
+
+    @contextmanager
+    def _traced(self, kernel: AbstractContextManager[Any]) -> Iterator[None]:
+        with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as trace, kernel:
+            yield
+        self.called = {event.key for event in trace.key_averages() if "attention" in event.key}
+
+    def check(self) -> str:
+        if self.value == "auto":
+            return ""
+        wanted = f"attention_{self.value}", f"{self.value}_attention"
+        if not any(word in name for name in self.called or () for word in wanted):
+            seen = ", ".join(sorted(self.called or ())) or "no scaled dot-product attention"
+            raise IneffectiveError(f"the step called {seen}")
+        return f"attention by the {self.value} kernel"

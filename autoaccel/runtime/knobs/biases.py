@@ -1,0 +1,51 @@
+"""Biases that are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import nn
+
+from autoaccel.records.settings import Value
+from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
+from autoaccel.runtime.modules import before_norm, with_bias
+
+
+class _Drop(Effect):
+    """Drop the biases of some layers."""
+
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.dropped = 0
+
+    def layers(self, model: nn.Module) -> list[nn.Module]:
+        """Return the layers whose biases are dropped."""
+        raise NotImplementedError
+
+    def model(self, model: nn.Module) -> nn.Module:
+        if self.value == "drop":
+            for layer in self.layers(model):
+                layer.register_parameter("bias", None)
+                self.dropped += 1
+        return model
+
+    def check(self) -> str:
+        if self.value != "drop":
+            return ""
+        if not self.dropped:
+            raise IneffectiveError("the model has no such bias")
+        return f"{self.dropped} biases dropped"
+
+
+class NormBiases(_Drop):
+    """Drop what batch normalisation subtracts again."""
+
+    def layers(self, model: nn.Module) -> list[nn.Module]:
+        return before_norm(model)
+
+
+class Biases(_Drop):
+    """Drop all biases of convolutions and linear layers."""
+
+    def layers(self, model: nn.Module) -> list[nn.Module]:
+        return with_bias(model)

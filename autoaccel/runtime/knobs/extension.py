@@ -1,0 +1,41 @@
+"""Intel's extension for PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from autoaccel.records.settings import Value
+from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
+
+
+class IpexOptimize(Effect):
+    """`ipex.optimize`, in place, of model and optimizer together."""
+
+    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
+        super().__init__(name, settings, device_type)
+        self.plain: nn.Module | None = None
+        self.rearranged = 0
+
+    def model(self, model: nn.Module) -> nn.Module:
+        self.plain = model
+        return model
+
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        if self.value == "off" or self.plain is None:
+            return optimizer
+        import intel_extension_for_pytorch as ipex
+
+        dtype = torch.bfloat16 if self.value == "bfloat16" else torch.float32
+        _, optimizer = ipex.optimize(self.plain, optimizer=optimizer, dtype=dtype, inplace=True)
+        self.rearranged = sum("intel_extension" in type(module).__module__ for module in self.plain.modules())
+        return optimizer
+
+    def check(self) -> str:
+        if self.value == "off":
+            return ""
+        if not self.rearranged:
+            raise IneffectiveError("no module was replaced by one of the extension's")
+        return f"{self.rearranged} modules are the extension's"

@@ -1,0 +1,85 @@
+"""Pruning by NNI 3.0 (archived): its pruners mask channels, its ModelSpeedup removes them.
+
+Two of its assumptions about torch.fx no longer hold; both are set right here, from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import MethodDescriptorType
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from autoaccel.runtime.knobs.effect import IneffectiveError
+from autoaccel.runtime.knobs.pruning import Run, undisturbed
+from autoaccel.runtime.modules import layers
+
+
+def prune(model: nn.Module, run: Run, sparsity: float, norm: int, kept: Sequence[str]) -> nn.Module:
+    """Return the model with this share of the outputs of its convolutions and linear layers removed.
+
+    See `pruning_torch.prune` for the arguments.
+
+    Raises:
+        IneffectiveError: If nothing could be removed so that the model still runs.
+    """
+    _set_right()
+    from nni.compression.pruning import L1NormPruner, L2NormPruner
+    from nni.compression.speedup import ModelSpeedup
+
+    names = [name for name, module in model.named_modules() if layers(module) == [module] and name not in kept]
+    if not names:
+        raise IneffectiveError("no layer of the model may shrink")
+    inputs = _first_inputs(model, run)
+    pruner = (L1NormPruner if norm == 1 else L2NormPruner)(model, [{"op_names": names, "sparse_ratio": sparsity}])
+    _, masks = pruner.compress()
+    pruner.unwrap_model()
+    try:
+        with undisturbed(model):
+            ModelSpeedup(model, inputs, masks).speedup_model()
+    except Exception as error:  # of its tracer, of torch.fx or of shapes that no longer fit
+        raise IneffectiveError(f"NNI could not remove channels of this model: {error}") from error
+    return model.train()  # its tracer leaves submodules in either mode
+
+
+def _first_inputs(model: nn.Module, run: Run) -> tuple[torch.Tensor, ...]:
+    """Return what the model is called with."""
+    seen: list[tuple[Any, ...]] = []
+    hook = model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs))
+    try:
+        with undisturbed(model), torch.no_grad():
+            run(model)
+    finally:
+        hook.remove()
+    return tuple(tensor.detach() for tensor in seen[0])
+
+
+def _set_right() -> None:
+    """Make NNI's tracer work with the torch that is here. Twice does no more than once."""
+    from nni.common.concrete_trace_utils import concrete_tracer
+
+    # torch.fx passes a second argument since 2.6. Its code tells, not its signature: that is copied from torch's.
+    check = concrete_tracer.node_is_impure_wrapper
+    if check.__code__.co_argcount == 1:
+        concrete_tracer.node_is_impure_wrapper = _taking_more(check)
+    # The class of tensors' methods has lost its underscore, by which NNI knows where to wrap them.
+    methods = concrete_tracer.ConcreteTracer.default_autowrap_leaf_function
+    for function, (places, is_forced, instead) in list(methods.items()):
+        if not function.__qualname__.startswith("TensorBase."):
+            continue
+        if isinstance(function, MethodDescriptorType):
+            here = (torch.Tensor, function.__name__)
+            methods[function] = ([*(place for place in places if place != here), here], is_forced, instead)
+        else:
+            del methods[function]  # a static one, which no model calls
+
+
+def _taking_more(check: Callable[[fx.Node], bool]) -> Callable[..., bool]:
+    """Return a check that ignores whether random operators count as impure."""
+
+    def wrapped(node: fx.Node, impure_random: bool = True) -> bool:
+        return check(node)
+
+    return wrapped

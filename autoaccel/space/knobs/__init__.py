@@ -1,0 +1,37 @@
+"""The knobs: every one thing that may be changed, declared once, by group. What each does is in runtime/knobs/."""
+
+from autoaccel.space.knobs.chosen import (
+    baseline_settings,
+    compiled_part,
+    default_settings,
+    environment_of,
+    idle_because,
+    is_exact,
+    knob_rows,
+    modules_of,
+    must_compile,
+    risky_part,
+)
+from autoaccel.space.knobs.knob import Clash, Knob, Need, Place
+from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, parse_value
+
+__all__ = [
+    "KNOBS",
+    "Clash",
+    "Knob",
+    "Need",
+    "Place",
+    "baseline_settings",
+    "check_value",
+    "compiled_part",
+    "default_settings",
+    "environment_of",
+    "find_knob",
+    "idle_because",
+    "is_exact",
+    "knob_rows",
+    "modules_of",
+    "must_compile",
+    "parse_value",
+    "risky_part",
+]

@@ -1,0 +1,123 @@
+"""What follows from settings: the variables and modules that they need, what they change, which of them are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoaccel.records.knob import KnobRow
+from autoaccel.records.settings import Settings, Value
+from autoaccel.space.knobs.knob import Knob, Place
+from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob
+
+
+def default_settings(place: Place) -> Settings:
+    """Return every knob at its default: what happens if nobody changes anything."""
+    return {name: knob.default(place) for name, knob in KNOBS.items()}
+
+
+def baseline_settings(place: Place) -> Settings:
+    """Return the user's own settings: what the Training declares, every other knob at its default.
+
+    Raises:
+        BadRequestError: If the Training declares what is no knob, or a value that it cannot have here.
+    """
+    settings = default_settings(place)
+    declared = place.training.settings if place.training else {}
+    for name, value in declared.items():
+        where = "Training(settings=...)"
+        settings[name] = check_value(find_knob(name, where), value, place, where)
+    return settings
+
+
+def environment_of(settings: Mapping[str, Value], place: Place, at_start_only: bool = False) -> dict[str, str]:
+    """Return the variables that carry settings into a process; several libraries to preload are joined.
+
+    Args:
+        settings: Whatever they are.
+        place: The machine that they are for.
+        at_start_only: Whether to leave out those that a process that has started can still be told.
+    """
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        knob = KNOBS.get(name)
+        if knob is None or (at_start_only and knob.stage not in ("launch", "environment")):
+            continue
+        for variable, text in knob.environment(value, place).items():
+            joined = variable == "LD_PRELOAD" and variable in found
+            found[variable] = f"{found[variable]}:{text}" if joined else text
+    return found
+
+
+def modules_of(settings: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return what torch imports because of these settings, besides what it always does."""
+    modules = (
+        module
+        for name, value in settings.items()
+        if name in KNOBS and value not in (False, "off")
+        for module in KNOBS[name].modules
+    )
+    return tuple(dict.fromkeys(modules))
+
+
+def must_compile(settings: Mapping[str, Value]) -> bool:
+    """Whether the first steps under these settings take seconds longer than later ones."""
+    return any(
+        KNOBS[name].starts_slowly and value not in (False, 0.0, "off")
+        for name, value in settings.items()
+        if name in KNOBS
+    )
+
+
+def compiled_part(settings: Mapping[str, Value]) -> Settings:
+    """Return the settings that the compiled model depends on: all but those of its data and its optimizer."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in KNOBS or KNOBS[name].stage not in ("data", "optimizer") or name == "optimizer.batch_factor"
+    }
+
+
+def is_exact(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> bool:
+    """Whether the settings give the same numbers as the baseline: only exact knobs differ."""
+    return not risky_part(settings, baseline)
+
+
+def risky_part(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> Settings:
+    """Return the settings that differ from the baseline and may change the numbers.
+
+    Two settings with the same risky part train to the same metric.
+    """
+    return {
+        name: value for name, value in settings.items() if KNOBS[name].risk != "exact" and value != baseline.get(name)
+    }
+
+
+def idle_because(knob: Knob, settings: Mapping[str, Value]) -> str:
+    """Return which need of a knob the settings do not meet, such as `it needs loader.workers above 0`; or nothing.
+
+    A knob that the settings do not name has its default, and does not suit.
+    """
+    for need in knob.needs:
+        if need.knob not in settings or not need.suits(settings[need.knob]):
+            return f"it needs {need.knob} {need.words}"
+    return ""
+
+
+def knob_rows(place: Place) -> list[KnobRow]:
+    """Return what can be said of every knob at this place, in their order of declaration."""
+    return [
+        KnobRow(
+            name=knob.name,
+            group=knob.group,
+            values=knob.values(place),
+            default=knob.default(place),
+            stage=knob.stage,
+            risk=knob.risk,
+            available=not knob.why_unavailable(place),
+            reason=knob.why_unavailable(place),
+            help=knob.help,
+            helps_when=knob.helps_when,
+            needs=tuple(f"{need.knob} {need.words}" for need in knob.needs),
+        )
+        for knob in KNOBS.values()
+    ]

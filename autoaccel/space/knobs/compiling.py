@@ -1,0 +1,153 @@
+"""Knobs of torch.compile."""
+
+from __future__ import annotations
+
+from autoaccel.records.settings import Value
+from autoaccel.space.knobs.knob import (
+    NO_EFFECT_OF_ITS_OWN,
+    Clash,
+    Knob,
+    Need,
+    Place,
+    always,
+    choices,
+    equals,
+    is_on,
+    switch,
+)
+
+_COMPILES = Need("compile.mode", is_on, "not off")
+_DYNAMO = ("torch._dynamo", "torch._inductor.compile_fx")
+
+
+def _modes(place: Place) -> tuple[Value, ...]:
+    """On a CPU there are no CUDA graphs, so "reduce-overhead" is "default" there, and one max-autotune is enough."""
+    if place.device == "cuda":
+        return ("off", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+    return ("off", "default", "max-autotune")
+
+
+def _why_no_compiler(place: Place) -> str:
+    if place.device == "cpu" and place.machine.compiler is None:
+        return "no C++ compiler: apt install g++ (or set CXX)"
+    return ""
+
+
+def _backends(place: Place) -> tuple[Value, ...]:
+    """Inductor, and whichever other compiled and ran a small training step here."""
+    found = place.machine.torch.compile_backends if place.machine.torch else ()
+    return ("inductor", *(name for name in found if name != "inductor"))
+
+
+def _why_one_backend(place: Place) -> str:
+    if reason := _why_no_compiler(place):
+        return reason
+    if len(_backends(place)) > 1:
+        return ""
+    return "no other backend trains here: pip install onnxruntime onnxscript, torch_xla or intel-extension-for-pytorch"
+
+
+def _why_no_blocks(place: Place) -> str:
+    if reason := _why_no_compiler(place):
+        return reason
+    if place.training is not None and place.training.repeated_blocks < 2:
+        return "the model has no blocks that repeat"
+    return ""
+
+
+KNOBS = (
+    Knob(
+        name="compile.mode",
+        group="compile",
+        stage="model",
+        risk="rounding",
+        help="torch.compile fuses the model's operators into generated code; the mode says how hard it tries",
+        helps_when="many small elementwise operators, and a run long enough to repay the compilation",
+        effect="autoaccel.runtime.knobs.compiling:Compile",
+        values=_modes,
+        default=always("off"),
+        why_unavailable=_why_no_compiler,
+        modules=_DYNAMO,
+        starts_slowly=True,
+    ),
+    Knob(
+        name="compile.backend",
+        group="compile",
+        stage="model",
+        risk="rounding",
+        help="what torch.compile hands the captured graph to",
+        helps_when="another compiler knows this processor better than Inductor does",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=_backends,
+        default=always("inductor"),
+        why_unavailable=_why_one_backend,
+        needs=(_COMPILES,),
+        clashes=(
+            Clash(
+                lambda value: value != "inductor",
+                "compile.mode",
+                lambda mode: mode not in ("off", "default"),
+                "modes other than default are Inductor's",
+            ),
+        ),
+    ),
+    Knob(
+        name="compile.dynamic",
+        group="compile",
+        stage="model",
+        risk="rounding",
+        help="whether shapes are compiled as variables: automatically on the second shape, always, or never",
+        helps_when="batches of many lengths (on), or an incomplete last batch that must not slow the others (off)",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=choices("auto", "off", "on"),
+        default=always("auto"),
+        why_unavailable=_why_no_compiler,
+        needs=(_COMPILES,),
+    ),
+    Knob(
+        name="compile.fullgraph",
+        group="compile",
+        stage="model",
+        risk="rounding",
+        help="refuse to compile a model whose graph breaks, instead of running its parts one after the other",
+        helps_when="never faster by itself: it makes sure that what was compiled is the whole",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=switch,
+        default=always(False),
+        why_unavailable=_why_no_compiler,
+        needs=(_COMPILES,),
+    ),
+    Knob(
+        name="compile.region",
+        group="compile",
+        stage="model",
+        risk="rounding",
+        help="compile the whole model, or only the blocks that repeat, whose code is then generated once",
+        helps_when="a deep model of equal blocks on a run too short to repay compiling the whole",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=choices("model", "blocks"),
+        default=always("model"),
+        why_unavailable=_why_no_blocks,
+        needs=(_COMPILES,),
+    ),
+    Knob(
+        name="compile.optimizer",
+        group="compile",
+        stage="step",
+        risk="rounding",
+        help="torch.compile fuses the optimizer's update into generated code",
+        helps_when="many small parameters, or an optimizer without a fused form",
+        effect="autoaccel.runtime.knobs.compiling:CompileOptimizer",
+        values=switch,
+        default=always(False),
+        why_unavailable=_why_no_compiler,
+        modules=_DYNAMO,
+        clashes=(
+            Clash(is_on, "optimizer.fused", is_on, "a fused update is one kernel already"),
+            Clash(is_on, "precision.autocast", equals("float16"), "the gradient scaler makes the step itself"),
+            Clash(is_on, "ipex.optimize", is_on, "ipex has replaced the update by its own"),
+        ),
+        starts_slowly=True,
+    ),
+)
+"""Those of torch.compile. They come last of all that change the model: what is compiled is what the others left."""

@@ -1,0 +1,45 @@
+"""Knobs of extensions to PyTorch."""
+
+from __future__ import annotations
+
+from autoaccel.space.knobs.knob import Clash, Knob, Place, always, choices, equals, is_on
+
+IPEX = "intel-extension-for-pytorch"
+
+
+def _why_no_ipex(place: Place) -> str:
+    """Decided from the versions: under another torch than its own, importing it ends the process."""
+    if place.device != "cpu":
+        return "the training does not run on a CPU"
+    version = place.machine.packages.get(IPEX)
+    if version is None:
+        return f"{IPEX} is not installed: pip install 'autoaccel[ipex]' (its last release needs torch 2.8)"
+    torch = place.machine.torch.version if place.machine.torch else "unknown"
+    if torch.split(".")[:2] != version.split(".")[:2]:
+        return f"{IPEX} {version} needs torch {'.'.join(version.split('.')[:2])}, and this is {torch}"
+    return ""
+
+
+KNOBS = (
+    Knob(
+        name="ipex.optimize",
+        group="extension",
+        stage="optimizer",
+        risk="rounding",
+        help="Intel's extension rearranges weights and replaces operators and update by its own, in either type",
+        helps_when="Intel processors with AVX-512 or AMX; the extension has ended with version 2.8",
+        effect="autoaccel.runtime.knobs.extension:IpexOptimize",
+        values=choices("off", "float32", "bfloat16"),
+        default=always("off"),
+        why_unavailable=_why_no_ipex,
+        clashes=(
+            Clash(equals("bfloat16"), "precision.autocast", lambda value: value != "bfloat16",
+                  "its bfloat16 weights need bfloat16 activations"),
+            Clash(equals("float32"), "precision.autocast", is_on, "its float32 weights need float32 activations"),
+            Clash(is_on, "optimizer.fused", is_on, "it has replaced the update by its own"),
+            Clash(is_on, "layout.channels_last", is_on, "it chooses the layout of weights itself"),
+        ),
+        starts_slowly=True,
+    ),
+)  # fmt: skip
+"""Those of extensions."""

@@ -1,0 +1,141 @@
+"""Knob: one thing that may be changed, as data and small functions of the place; Place: where it is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from autoaccel.records.knob import Group, Risk, Stage
+from autoaccel.records.machine import Machine
+from autoaccel.records.settings import Value
+from autoaccel.records.workload import TrainingFacts
+
+NO_EFFECT_OF_ITS_OWN = "autoaccel.runtime.knobs.effect:Effect"
+"""The effect of a knob that says how the knob it needs is to do its work."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a knob is asked about: a machine, and the training on it once that is known."""
+
+    machine: Machine
+    training: TrainingFacts | None = None
+
+    @property
+    def device(self) -> str:
+        """The device type that the training runs on, as far as it is known: "cpu" or "cuda"."""
+        if self.training is not None:
+            return self.training.device.partition(":")[0]
+        return self.machine.torch.device if self.machine.torch else "cpu"
+
+
+@dataclass(frozen=True)
+class Need:
+    """Another knob without which a knob does nothing: it is not varied unless that one has a suitable value."""
+
+    knob: str
+    suits: Callable[[Value], bool]
+    words: str  # what the other must be, such as "above 0"
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Values of this knob and of another that cannot be had together, and why."""
+
+    mine: Callable[[Value], bool]
+    knob: str
+    theirs: Callable[[Value], bool]
+    reason: str
+
+
+def _available(place: Place) -> str:
+    return ""
+
+
+def _nothing(value: Value, place: Place) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One thing that may be changed.
+
+    Attributes:
+        name: `word.what`; it is what people type and what recipes hold.
+        group: What it is about.
+        stage: When it takes effect.
+        risk: What it may do to the numbers.
+        help: What it does, in one sentence.
+        helps_when: The condition under which it is known to help.
+        effect: `module:Class` of what it does, in the runtime.
+        values: Every value worth trying at a place, the default included, cheapest first.
+        default: What happens at a place if nobody changes anything.
+        why_unavailable: Why no other value than the default works at a place, and what would change that; empty if
+            one does.
+        environment: Variables that carry a value into a process. Of a knob of the stages "launch" and "environment"
+            they must be there when it starts; of others its libraries can still be told.
+        modules: What torch imports on the first use of any value but the default.
+        limits: For numbers: the smallest and largest that may be asked for at a place, both included. A person may
+            set any between them, not only those worth trying.
+        why_wrong: For texts: why a value besides those worth trying is not one; empty if it is. None: no other is.
+        needs: Knobs that it does nothing without.
+        clashes: What it cannot be combined with.
+        starts_slowly: Whether the first steps of a run under any other value than the default take longer than
+            later ones, by seconds or more.
+        usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
+            nothing is known.
+    """
+
+    name: str
+    group: Group
+    stage: Stage
+    risk: Risk
+    help: str
+    helps_when: str
+    effect: str
+    values: Callable[[Place], tuple[Value, ...]]
+    default: Callable[[Place], Value]
+    why_unavailable: Callable[[Place], str] = _available
+    environment: Callable[[Value, Place], Mapping[str, str]] = _nothing
+    modules: tuple[str, ...] = ()
+    limits: Callable[[Place], tuple[float, float]] | None = None
+    why_wrong: Callable[[Value, Place], str] | None = None
+    needs: tuple[Need, ...] = ()
+    clashes: tuple[Clash, ...] = ()
+    starts_slowly: bool = False
+    usual_effect: float = 0.1
+
+
+def switch(place: Place) -> tuple[Value, ...]:
+    """Return the values of what is off unless somebody switches it on."""
+    return (False, True)
+
+
+def always(value: Value) -> Callable[[Place], Value]:
+    """Return a default that is the same everywhere."""
+    return lambda place: value
+
+
+def choices(*values: Value) -> Callable[[Place], tuple[Value, ...]]:
+    """Return values that are the same everywhere."""
+    return lambda place: values
+
+
+def is_on(value: Value) -> bool:
+    """Whether a knob that can be off, or nothing at all, is neither."""
+    return value not in (False, 0, "off", "none", "unset")
+
+
+def equals(*wanted: Value) -> Callable[[Value], bool]:
+    """Return the test for one of these values."""
+    return lambda value: value in wanted
+
+
+def why_no_gpu(place: Place) -> str:
+    """Return why something that only CUDA has is unavailable; empty if the training runs on a GPU."""
+    return "" if place.device == "cuda" else "the training does not run on a CUDA GPU"
+
+
+def powers_of_two(most: int) -> set[int]:
+    """Return 1, 2, 4, ... up to `most`, included."""
+    return {2**exponent for exponent in range(most.bit_length()) if 2**exponent <= most}

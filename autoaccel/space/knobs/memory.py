@@ -1,0 +1,116 @@
+"""Knobs of memory: who hands it out, in which pages, and what is kept of it between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoaccel.records.settings import Value
+from autoaccel.space.knobs.knob import Knob, Place, always, choices, switch, why_no_gpu
+
+_JEMALLOC = "oversize_threshold:1,background_thread:true,metadata_thp:auto,dirty_decay_ms:9000000000,muzzy_decay_ms:-1"
+"""What PyTorch's own launcher for Xeon processors sets (torch/backends/xeon/run_cpu.py): freed pages are kept."""
+
+_HOW_TO_GET = "apt install libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
+
+
+def _allocators(place: Place) -> tuple[Value, ...]:
+    return ("system", *(library.name for library in place.machine.allocators))
+
+
+def _why_one_allocator(place: Place) -> str:
+    if place.machine.system != "Linux":
+        return f"on {place.machine.system} no allocator can be preloaded"
+    return "" if len(_allocators(place)) > 1 else f"no other allocator is on this machine: {_HOW_TO_GET}"
+
+
+def _allocator_environment(value: Value, place: Place) -> Mapping[str, str]:
+    paths = {library.name: library.path for library in place.machine.allocators}
+    if value not in paths:
+        return {}
+    return {"LD_PRELOAD": paths[str(value)], **({"MALLOC_CONF": _JEMALLOC} if value == "jemalloc" else {})}
+
+
+def _why_no_huge_pages(place: Place) -> str:
+    mode = place.machine.huge_pages
+    if mode is None:
+        return f"{place.machine.system} has no transparent huge pages, or does not tell"
+    if mode == "always":
+        return "the system gives huge pages to everybody already"
+    return "" if mode == "madvise" else "the system's transparent huge pages are off"
+
+
+def _why_no_checkpoints(place: Place) -> str:
+    if place.training is None:
+        return ""
+    if place.training.repeated_blocks < 2:
+        return "the model has no blocks that repeat"
+    if place.training.blocks_normalise_batches:
+        return "its blocks normalise over the batch, which computing them twice would count twice"
+    return ""
+
+
+KNOBS = (
+    Knob(
+        name="memory.allocator",
+        group="memory",
+        stage="launch",
+        risk="exact",
+        help="which library hands out the process's memory; jemalloc is told to keep freed pages",
+        helps_when="large tensors are made and freed each step on a CPU: the system's gives them back every time",
+        effect="autoaccel.runtime.knobs.memory:Allocator",
+        values=_allocators,
+        default=always("system"),
+        why_unavailable=_why_one_allocator,
+        environment=_allocator_environment,
+    ),
+    Knob(
+        name="memory.huge_pages",
+        group="memory",
+        stage="environment",
+        risk="exact",
+        help="tensors of 2 MB and more lie in huge pages (THP_MEM_ALLOC_ENABLE)",
+        helps_when="large tensors on a CPU: fewer page faults and address look-ups",
+        effect="autoaccel.runtime.knobs.memory:HugePages",
+        values=switch,
+        default=always(False),
+        why_unavailable=_why_no_huge_pages,
+        environment=lambda value, place: {"THP_MEM_ALLOC_ENABLE": "1"} if value else {},
+    ),
+    Knob(
+        name="memory.expandable_segments",
+        group="memory",
+        stage="environment",
+        risk="exact",
+        help="CUDA memory grows in place instead of in blocks of fixed size (PYTORCH_CUDA_ALLOC_CONF)",
+        helps_when="sizes change from step to step and memory is nearly full",
+        effect="autoaccel.runtime.knobs.memory:ExpandableSegments",
+        values=switch,
+        default=always(False),
+        why_unavailable=why_no_gpu,
+        environment=lambda value, place: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if value else {},
+    ),
+    Knob(
+        name="memory.keep_gradients",
+        group="memory",
+        stage="step",
+        risk="rounding",  # a parameter that got no gradient is stepped with zeros instead of left alone
+        help="gradients are set to zero in place after each step instead of freed",
+        helps_when="an allocator that is slow to hand out large blocks",
+        effect="autoaccel.runtime.knobs.memory:KeepGradients",
+        values=switch,
+        default=always(False),
+    ),
+    Knob(
+        name="memory.checkpointing",
+        group="memory",
+        stage="model",
+        risk="rounding",
+        help="activations inside the blocks that repeat are computed again in the backward pass instead of kept",
+        helps_when="never faster by itself: it buys memory for a larger batch",
+        effect="autoaccel.runtime.knobs.memory:Checkpointing",
+        values=choices("off", "blocks"),
+        default=always("off"),
+        why_unavailable=_why_no_checkpoints,
+    ),
+)
+"""Those of memory."""

@@ -1,0 +1,187 @@
+"""Knobs that change how the model is stored, or the model itself."""
+
+from __future__ import annotations
+
+from autoaccel.records.settings import Value
+from autoaccel.space.knobs.knob import (
+    NO_EFFECT_OF_ITS_OWN,
+    Clash,
+    Knob,
+    Need,
+    Place,
+    always,
+    choices,
+    equals,
+    is_on,
+    switch,
+)
+
+SPARSITIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+PRUNING_LIBRARIES = {"torch-pruning": "pruning", "nni": "nni"}
+"""Distribution that prunes -> the extra that brings it."""
+
+_PRUNES = Need("model.sparsity", is_on, "above 0")
+
+
+def _why_no_images(place: Place) -> str:
+    if place.training is not None and not place.training.has_image_convolutions:
+        return "the model has no convolution over images"
+    return ""
+
+
+def _why_no_norm_biases(place: Place) -> str:
+    if place.training is not None and not place.training.biases_before_norm:
+        return "no bias is followed by batch normalisation"
+    return ""
+
+
+def _why_no_biases(place: Place) -> str:
+    if place.training is not None and not place.training.biases:
+        return "no convolution or linear layer has a bias"
+    return ""
+
+
+def _attention_kernels(place: Place) -> tuple[Value, ...]:
+    if place.device == "cuda":
+        return ("auto", "flash", "cudnn", "efficient", "math")
+    return ("auto", "flash", "math")
+
+
+def _pruners(place: Place) -> tuple[Value, ...]:
+    """The first is there even if it is not installed: a knob has a default everywhere."""
+    return tuple(name for name in PRUNING_LIBRARIES if name in place.machine.packages) or ("torch-pruning",)
+
+
+def _why_no_pruning(place: Place) -> str:
+    if not set(PRUNING_LIBRARIES) & place.machine.packages.keys():
+        return "no pruning library is installed: pip install 'autoaccel[pruning]'"
+    if place.training is not None and place.training.prunable_layers < 2:
+        return "the model has no two layers of which one could be made smaller"
+    return ""
+
+
+def _why_one_pruner(place: Place) -> str:
+    if reason := _why_no_pruning(place):
+        return reason
+    missing = [extra for name, extra in PRUNING_LIBRARIES.items() if name not in place.machine.packages]
+    return f"only one pruning library is installed: pip install 'autoaccel[{missing[0]}]'" if missing else ""
+
+
+KNOBS = (
+    Knob(
+        name="model.norm_biases",
+        group="model",
+        stage="model",
+        risk="rounding",
+        help="biases that batch normalisation subtracts again are kept or dropped",
+        helps_when="convolutions with a bias before batch normalisation: a pass over their output is spared",
+        effect="autoaccel.runtime.knobs.biases:NormBiases",
+        values=choices("keep", "drop"),
+        default=always("keep"),
+        why_unavailable=_why_no_norm_biases,
+    ),
+    Knob(
+        name="model.biases",
+        group="model",
+        stage="model",
+        risk="changes_training",
+        help="all biases of convolutions and linear layers are kept or dropped",
+        helps_when="many narrow layers, whose biases cost a pass but hardly matter",
+        effect="autoaccel.runtime.knobs.biases:Biases",
+        values=choices("keep", "drop"),
+        default=always("keep"),
+        why_unavailable=_why_no_biases,
+        clashes=(Clash(equals("drop"), "model.norm_biases", equals("drop"), "no bias is left to drop"),),
+    ),
+    Knob(
+        name="model.attention",
+        group="model",
+        stage="step",
+        risk="rounding",
+        help="the kernel of scaled dot-product attention",
+        helps_when="attention dominates and PyTorch's choice among its kernels is not the best for these shapes",
+        effect="autoaccel.runtime.knobs.attention:Attention",
+        values=_attention_kernels,
+        default=always("auto"),
+    ),
+    Knob(
+        name="model.sparsity",
+        group="model",
+        stage="model",
+        risk="changes_training",
+        help="this share of the channels of each layer is removed for good after a warm-up, the least important first",
+        helps_when="a model wider than its task needs, trained for many epochs",
+        effect="autoaccel.runtime.knobs.pruning:Pruning",
+        values=choices(*SPARSITIES),
+        default=always(0.0),
+        why_unavailable=_why_no_pruning,
+        limits=lambda place: (0.0, 0.95),
+        starts_slowly=True,
+    ),
+    Knob(
+        name="model.pruning_criterion",
+        group="model",
+        stage="model",
+        risk="changes_training",
+        help="a channel's importance: the sum of its weights' magnitudes (l1) or of their squares (l2)",
+        helps_when="either may lose less accuracy",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=choices("l1", "l2"),
+        default=always("l1"),
+        why_unavailable=_why_no_pruning,
+        needs=(_PRUNES,),
+    ),
+    Knob(
+        name="model.pruning_library",
+        group="model",
+        stage="model",
+        risk="changes_training",
+        help="what removes the channels",
+        helps_when="one of them may handle a model that the other does not",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=_pruners,
+        default=lambda place: _pruners(place)[0],
+        why_unavailable=_why_one_pruner,
+        needs=(_PRUNES,),
+    ),
+    Knob(
+        name="model.pruning_keeps",
+        group="model",
+        stage="model",
+        risk="changes_training",
+        help="which layers keep their size: the last, whose outputs have a meaning, or the first and the last",
+        helps_when="the first layer sees the data itself and often has few channels to spare",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=choices("last", "first and last"),
+        default=always("last"),
+        why_unavailable=_why_no_pruning,
+        needs=(_PRUNES,),
+    ),
+    Knob(
+        name="model.pruning_warmup",
+        group="model",
+        stage="model",
+        risk="changes_training",
+        help="epochs that are trained before channels are removed",
+        helps_when="weights tell what matters only after some training",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=choices(1, 0, 2),
+        default=always(1),
+        why_unavailable=_why_no_pruning,
+        limits=lambda place: (0, 1000),
+        needs=(_PRUNES,),
+    ),
+    Knob(
+        name="layout.channels_last",
+        group="model",
+        stage="model",
+        risk="rounding",
+        help="images and convolution weights are stored with channels last",
+        helps_when="convolutions dominate, most of all in reduced precision",
+        effect="autoaccel.runtime.knobs.layout:ChannelsLast",
+        values=switch,
+        default=always(False),
+        why_unavailable=_why_no_images,
+    ),
+)
+"""Those of the model, in the order in which they change it."""

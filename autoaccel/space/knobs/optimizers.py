@@ -1,0 +1,105 @@
+"""Knobs of the update and of how many samples it rests on."""
+
+from __future__ import annotations
+
+from autoaccel.space.knobs.knob import (
+    Clash,
+    Knob,
+    Need,
+    Place,
+    always,
+    choices,
+    is_on,
+    switch,
+)
+
+
+def _why_no_fused(place: Place) -> str:
+    if place.machine.torch is not None and not place.machine.torch.fused_optimizer:
+        return f"torch {place.machine.torch.version} has no fused optimizers on this {place.device}"
+    if place.training is not None and not place.training.optimizer_has_fused:
+        return f"{place.training.optimizer} has no fused form"
+    return ""
+
+
+def _why_no_foreach(place: Place) -> str:
+    if place.training is not None and not place.training.optimizer_has_foreach:
+        return f"{place.training.optimizer} has no such forms"
+    return ""
+
+
+def _why_no_batch(place: Place) -> str:
+    if place.training is not None and not place.training.batch_adjustable:
+        return "the batches are the user's own: train_data must be a dataset"
+    return ""
+
+
+KNOBS = (
+    Knob(
+        name="optimizer.batch_factor",
+        group="optimizer",
+        stage="data",
+        risk="changes_training",
+        help="samples per step, as a multiple of the training's own batch size; epochs stay, so steps become fewer",
+        helps_when="small batches leave the processor idle between operators",
+        effect="autoaccel.runtime.knobs.batches:BatchFactor",
+        values=choices(1.0, 2.0, 4.0, 0.5),
+        default=always(1.0),
+        why_unavailable=_why_no_batch,
+        limits=lambda place: (0.0625, 64.0),
+    ),
+    Knob(
+        name="optimizer.lr_rule",
+        group="optimizer",
+        stage="optimizer",
+        risk="changes_training",
+        help="how the learning rate follows the batch size: not, linearly (Goyal et al., 2017), or with its square "
+        "root (Krizhevsky, 2014)",
+        helps_when="linear for SGD, the square root for Adam",
+        effect="autoaccel.runtime.knobs.batches:LearningRateRule",
+        values=choices("none", "linear", "sqrt"),
+        default=always("none"),
+        why_unavailable=_why_no_batch,
+        needs=(Need("optimizer.batch_factor", lambda value: value != 1.0, "not 1"),),
+    ),
+    Knob(
+        name="optimizer.accumulation",
+        group="optimizer",
+        stage="step",
+        risk="rounding",  # except of batch normalisation, which sees smaller batches; the metric decides
+        help="a step's batch is split into so many parts whose gradients add up",
+        helps_when="never faster by itself: the same batch in less memory",
+        effect="autoaccel.runtime.knobs.batches:Accumulation",
+        values=choices(1, 2, 4),
+        default=always(1),
+        why_unavailable=_why_no_batch,
+        limits=lambda place: (1, 256),
+    ),
+    Knob(
+        name="optimizer.fused",
+        group="optimizer",
+        stage="optimizer",
+        risk="rounding",
+        help="the optimizer updates all parameters in one fused kernel",
+        helps_when="the optimizer's share of the step is large: many parameters, small batches",
+        effect="autoaccel.runtime.knobs.optimizers:Fused",
+        values=switch,
+        default=always(False),
+        why_unavailable=_why_no_fused,
+    ),
+    Knob(
+        name="optimizer.foreach",
+        group="optimizer",
+        stage="optimizer",
+        risk="rounding",
+        help="the optimizer updates all parameters with one operator after another (on), one parameter after another "
+        "(off), or as PyTorch decides",
+        helps_when="many small parameters on a GPU; on a CPU PyTorch decides for off",
+        effect="autoaccel.runtime.knobs.optimizers:Foreach",
+        values=choices("auto", "on", "off"),
+        default=always("auto"),
+        why_unavailable=_why_no_foreach,
+        clashes=(Clash(lambda value: value != "auto", "optimizer.fused", is_on, "an update has one form"),),
+    ),
+)
+"""Those of the optimizer."""

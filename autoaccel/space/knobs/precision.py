@@ -1,0 +1,116 @@
+"""Knobs of the number formats that the step computes in."""
+
+from __future__ import annotations
+
+from autoaccel.records.settings import Value
+from autoaccel.space.knobs.knob import Knob, Place, always, choices, switch, why_no_gpu
+
+_FLOAT16_UNITS = {"avx512_fp16", "amx_fp16", "neon"}
+"""CPU features with which float16 may be more than a way to store numbers; of ARM it is not known."""
+
+_BFLOAT16_UNITS = {"amx_bf16", "bf16"}
+"""CPU features with which oneDNN multiplies float32 matrices in bfloat16 if it is allowed to; with AVX512_BF16 alone it
+did not (torch 2.13 on Zen 5)."""
+
+
+def _autocast_values(place: Place) -> tuple[Value, ...]:
+    """The types that train here; on a CPU float16 only where it computes in it: emulated, it is slower tenfold."""
+    found = place.machine.torch.autocast if place.machine.torch else ()
+    emulated = place.device == "cpu" and not _FLOAT16_UNITS & set(place.machine.cpu.features)
+    return ("off", *(name for name in found if not (name == "float16" and emulated)))
+
+
+def _why_no_autocast(place: Place) -> str:
+    return "" if len(_autocast_values(place)) > 1 else f"no dtype trained under autocast on this {place.device}"
+
+
+def _matmul_values(place: Place) -> tuple[Value, ...]:
+    return ("highest", "high", "medium") if place.device == "cuda" else ("highest", "medium")
+
+
+def _why_no_short_matmul(place: Place) -> str:
+    if place.device == "cpu" and not _BFLOAT16_UNITS & set(place.machine.cpu.features):
+        return "this processor does not multiply in bfloat16"
+    return ""
+
+
+def _reduction(dtype: str, mode: str) -> Knob:
+    return Knob(
+        name=f"precision.{mode}_reduction",
+        group="precision",
+        stage="process",
+        risk="rounding",
+        help=f"whether {dtype} matrix products may add up in {dtype} instead of float32",
+        helps_when="large inner dimensions; off is the safe side, on PyTorch's default",
+        effect=f"autoaccel.runtime.knobs.precision:{mode.capitalize()}Reduction",
+        values=choices(True, False),
+        default=always(True),
+        why_unavailable=why_no_gpu,
+    )
+
+
+KNOBS = (
+    Knob(
+        name="precision.autocast",
+        group="precision",
+        stage="step",
+        risk="rounding",
+        help="matrix products and convolutions run in a shorter floating-point type; float16 with a gradient scaler",
+        helps_when="they dominate and the processor computes in that type (AVX512_BF16, AMX, tensor cores)",
+        effect="autoaccel.runtime.knobs.precision:Autocast",
+        values=_autocast_values,
+        default=always("off"),
+        why_unavailable=_why_no_autocast,
+    ),
+    Knob(
+        name="precision.float32_matmul",
+        group="precision",
+        stage="process",
+        risk="rounding",
+        help="how exactly float32 matrices are multiplied: high allows TF32, medium bfloat16, inside the product",
+        helps_when="matrix products dominate and autocast is off or leaves many in float32",
+        effect="autoaccel.runtime.knobs.precision:Float32Matmul",
+        values=_matmul_values,
+        default=always("highest"),
+        why_unavailable=_why_no_short_matmul,
+    ),
+    Knob(
+        name="precision.cudnn_tf32",
+        group="precision",
+        stage="process",
+        risk="rounding",
+        help="whether cuDNN's convolutions may compute float32 in TF32",
+        helps_when="convolutions in float32; on is PyTorch's default",
+        effect="autoaccel.runtime.knobs.precision:CudnnTf32",
+        values=choices(True, False),
+        default=always(True),
+        why_unavailable=why_no_gpu,
+    ),
+    _reduction("float16", "fp16"),
+    _reduction("bfloat16", "bf16"),
+    Knob(
+        name="precision.cudnn_benchmark",
+        group="precision",
+        stage="process",
+        risk="rounding",
+        help="cuDNN tries its convolution algorithms on each new shape and keeps the fastest",
+        helps_when="convolutions over batches that all have one shape",
+        effect="autoaccel.runtime.knobs.precision:CudnnBenchmark",
+        values=switch,
+        default=always(False),
+        why_unavailable=why_no_gpu,
+    ),
+    Knob(
+        name="precision.flush_denormals",
+        group="precision",
+        stage="process",
+        risk="rounding",
+        help="numbers too small for the normal range of a float become zero",
+        helps_when="a CPU trains with weights or activations that decay towards zero: denormals cost it a hundredfold",
+        effect="autoaccel.runtime.knobs.precision:FlushDenormals",
+        values=switch,
+        default=always(False),
+        why_unavailable=lambda place: "" if place.device == "cpu" else "GPUs compute denormals at full speed",
+    ),
+)
+"""Those of number formats."""

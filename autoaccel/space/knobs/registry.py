@@ -1,0 +1,122 @@
+"""KNOBS: every knob by name, those of other packages included; find one, and check a value for it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.settings import Value, format_value
+from autoaccel.space.knobs import compiling, data, extension, memory, model, optimizers, precision, threads
+from autoaccel.space.knobs.knob import Knob, Place
+
+ENTRY_POINTS = "autoaccel.knobs"
+"""Group of the entry points by which other packages bring knobs: each names a `Knob`."""
+
+_BUILT_IN = (
+    *threads.KNOBS,
+    *memory.KNOBS,
+    *data.KNOBS,
+    *precision.KNOBS,
+    *model.KNOBS,
+    *optimizers.KNOBS,
+    *extension.KNOBS,
+    *compiling.KNOBS,
+)
+
+
+def _brought_along() -> Iterator[Knob]:
+    """Yield the knobs of other packages, each checked as far as it can be without torch.
+
+    Raises:
+        BadRequestError: If one cannot be loaded, is no Knob, or has the name of another.
+    """
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        where = f"the knob {entry.name!r} of {entry.dist.name if entry.dist else entry.value}"
+        try:
+            knob = entry.load()
+        except Exception as error:  # whatever the package raises
+            raise BadRequestError(f"{where} cannot be loaded: {error}. Repair or uninstall the package.") from error
+        if not isinstance(knob, Knob):
+            raise BadRequestError(f"{where} must be an autoaccel Knob, got {type(knob).__name__}.")
+        if any(knob.name == known.name for known in _BUILT_IN):
+            raise BadRequestError(f"{where} is called {knob.name}, as one of autoaccel's own; it needs another name.")
+        yield knob
+
+
+# Last those that compile: what is compiled is what the others left.
+KNOBS: Mapping[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        *(knob for knob in _BUILT_IN if knob.group != "compile"),
+        *_brought_along(),
+        *compiling.KNOBS,
+    )
+}
+"""Every knob by name; of one stage the earlier takes effect first."""
+
+
+def find_knob(name: str, where: str) -> Knob:
+    """Return the knob of this name; `where` begins the error if there is none.
+
+    Raises:
+        BadRequestError: Naming the nearest knob.
+    """
+    if name in KNOBS:
+        return KNOBS[name]
+    near = difflib.get_close_matches(name, KNOBS, n=1, cutoff=0.4)
+    hint = f"Did you mean {near[0]}?" if near else "`autoaccel knobs` lists them."
+    raise BadRequestError(f"{where}: there is no knob {name!r}. {hint}")
+
+
+def check_value(knob: Knob, value: object, place: Place, where: str) -> Value:
+    """Return the value, if the knob can have it at this place.
+
+    Raises:
+        BadRequestError: Saying which values it can have, or why it is unavailable.
+    """
+    default = knob.default(place)
+    if type(value) is type(default) and value == default:
+        return default
+    if reason := knob.why_unavailable(place):
+        raise BadRequestError(f"{where}: {knob.name} cannot be {_shown(value)} here: {reason}.")
+    for possible in knob.values(place):
+        if type(possible) is type(value) and possible == value:
+            return possible
+    if knob.why_wrong is not None and isinstance(value, str):
+        if rule := knob.why_wrong(value, place):
+            raise BadRequestError(f"{where}: {knob.name} must be {_offered(knob, place)}, or {rule}, got {value}.")
+        return value
+    if knob.limits is None:
+        raise BadRequestError(f"{where}: {knob.name} must be one of {_offered(knob, place)}, got {_shown(value)}.")
+    low, high = knob.limits(place)
+    kind = "whole number" if type(default) is int else "number"
+    if isinstance(value, (int, float)) and type(value) is type(default) and low <= value <= high:
+        return value
+    raise BadRequestError(f"{where}: {knob.name} must be a {kind} from {low:g} to {high:g}, got {_shown(value)}.")
+
+
+def parse_value(knob: Knob, text: str, place: Place, where: str) -> Value:
+    """Return the value that a person typed: `on`, `off`, a number or a word.
+
+    Raises:
+        BadRequestError: If the knob cannot have it at this place.
+    """
+    default = knob.default(place)
+    value: Value = text
+    if isinstance(default, bool):
+        value = {"on": True, "true": True, "off": False, "false": False}.get(text.lower(), text)
+    elif isinstance(default, int):
+        value = int(text) if text.isdecimal() else text
+    elif isinstance(default, float):
+        value = float(text) if text.replace(".", "", 1).isdecimal() else text
+    return check_value(knob, value, place, where)
+
+
+def _offered(knob: Knob, place: Place) -> str:
+    return ", ".join(format_value(possible) for possible in knob.values(place))
+
+
+def _shown(value: object) -> str:
+    return format_value(value) if isinstance(value, (bool, int, float, str)) else repr(value)

@@ -1,0 +1,81 @@
+"""What OpenMP runtimes and allocators do for training on this machine: each tuned for real, and each measured.
+
+    apt install libjemalloc2 libtcmalloc-minimal4 && pip install intel-openmp
+    python benchmarks/libraries.py [NAME ...]
+
+For each workload: every setting below against the baseline in fresh pairs of processes, programs of their own; and
+`autoaccel tune` with a space of nothing else. Results go to benchmarks/results/libraries.json; half an hour for each.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from contenders import contest, machine_of
+
+from autoaccel.records.settings import Settings, settings_key
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "libraries.json"
+RUNS = ROOT / "autoaccel-runs" / "libraries"
+SPACE = "benchmarks/libraries.toml"
+WORKLOADS = {
+    "digits_cnn": "examples/digits_cnn.py",
+    "char_gpt": "examples/char_gpt.py",
+    "wide_mlp": "benchmarks/workloads/wide_mlp.py",
+}
+PAIRS = 5
+INTEL: Settings = {"threads.openmp": "intel"}
+CHANGES: tuple[Settings, ...] = (
+    {},  # what two equal processes show
+    {"memory.allocator": "jemalloc"},
+    {"memory.allocator": "tcmalloc"},
+    {"memory.huge_pages": True},
+    {"memory.allocator": "jemalloc", "memory.huge_pages": True},
+    INTEL,
+    {**INTEL, "threads.kmp_affinity": "granularity=fine,compact,1,0"},
+    {**INTEL, "threads.kmp_blocktime": "0"},
+    {**INTEL, "threads.kmp_blocktime": "1"},
+    {**INTEL, "threads.kmp_blocktime": "infinite"},
+    {**INTEL, "threads.kmp_affinity": "granularity=fine,compact,1,0", "threads.kmp_blocktime": "1",
+     "memory.allocator": "jemalloc"},  # torch.backends.xeon.run_cpu's own choice
+    {"threads.omp_proc_bind": "close"},
+    {"threads.gomp_affinity": True},
+    {"threads.omp_wait_policy": "active"},
+    {"threads.omp_wait_policy": "passive"},
+)  # fmt: skip
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Return what each change does to one workload, and what a search over them comes to."""
+    model, folder = WORKLOADS[name], RUNS / name
+    found: dict[str, Any] = {}
+    with contest(str(ROOT / model)) as held:
+        found["machine"] = machine_of(held.place)
+        found["changes"] = {}
+        for change in CHANGES:
+            key = settings_key(change) or "nothing"
+            found["changes"][key] = held.compare(change, PAIRS)
+            print(name, key, found["changes"][key], flush=True)
+    if not (folder / "recipe.json").exists():
+        command = [sys.executable, "-m", "autoaccel", "tune", model, "--space", SPACE, "--runs", "1000"]
+        subprocess.run([*command, "--budget", "8m", "--output", str(folder)], cwd=ROOT, check=False)
+    recipe = json.loads((folder / "recipe.json").read_text())
+    found["tuned"] = {key: recipe[key] for key in ("summary", "settings", "comparison", "search")}
+    return found
+
+
+def main(names: list[str]) -> None:
+    """Measure these workloads, or all; keep the results of the others."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in names or list(WORKLOADS):
+        results[name] = measure(name)
+        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,15 @@
+"""A knob of one's own: deterministic algorithms. `pip install examples/own_knob`, and `autoaccel knobs` lists it."""
+
+from autoaccel.space.knobs.knob import Knob
+
+KNOB = Knob(
+    name="own.deterministic",
+    group="precision",
+    stage="process",
+    risk="rounding",
+    help="only algorithms that give the same bits in every run",
+    helps_when="never faster by itself: it says what reproducible results cost",
+    effect="own_knob_effect:Deterministic",
+    values=lambda place: (False, True),
+    default=lambda place: False,
+)

@@ -1,0 +1,184 @@
+"""What holds for every knob: its default changes nothing, it says why it is unavailable, and what it does shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from autoaccel.launch.runner import Runner
+from autoaccel.records.settings import Settings, Value, format_value
+from autoaccel.records.trial import Failure
+from autoaccel.records.workload import Workload
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.loading import build_training, load_build
+from autoaccel.runtime.loop import Loop
+from autoaccel.session.workers import probe_and_describe
+from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import KNOBS, Knob, Place, default_settings, knob_rows
+
+ROOT = Path(__file__).parents[2]
+WORKLOAD = ROOT / "benchmarks" / "workloads" / "every_knob.py"
+SECONDS = 240.0
+
+
+class Bench(NamedTuple):
+    """A runner that knows where it is."""
+
+    runner: Runner
+    place: Place
+
+
+@pytest.fixture(scope="session")
+def workload() -> Workload:
+    return find_workload(str(WORKLOAD))
+
+
+@pytest.fixture(scope="session")
+def bench(workload: Workload, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with Runner(tmp_path_factory.mktemp("knobs"), workload) as runner:
+        place = Place(*probe_and_describe(runner, workload, SECONDS))
+        runner.enter(place)
+        yield Bench(runner, place)
+
+
+def losses(workload: Workload, settings: Settings) -> list[float]:
+    """Return the losses of ten steps, over the end of an epoch of its own loader."""
+    loop = Loop(build_training(load_build(workload), workload, seed=0), Applied(settings), seed=0)
+    found = []
+    for _ in range(10):
+        loop.step()
+        found.append(loop.last_loss)
+    return found
+
+
+@pytest.fixture(scope="session")
+def plain_losses(workload: Workload) -> list[float]:
+    return losses(workload, {})
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_the_default_changes_nothing(name: str, bench: Bench, workload: Workload, plain_losses: list[float]) -> None:
+    default = KNOBS[name].default(bench.place)
+    assert losses(workload, {name: default}) == plain_losses
+
+
+def test_all_defaults_together_change_nothing(bench: Bench, workload: Workload, plain_losses: list[float]) -> None:
+    assert losses(workload, default_settings(bench.place)) == plain_losses
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_a_knob_has_other_values_or_says_why_not(name: str, bench: Bench) -> None:
+    row = next(row for row in knob_rows(bench.place) if row.name == name)
+    assert row.default in row.values
+    if row.available:
+        assert len(row.values) > 1 and not row.reason
+    else:
+        assert len(row.reason) > 10
+
+
+def with_needs(knob: Knob, value: Value, place: Place) -> Settings:
+    """Return settings in which a knob has this value and what it needs; skip where that cannot be had."""
+    settings: Settings = {knob.name: value}
+    for need in knob.needs:
+        other = KNOBS[need.knob]
+        suiting = [possible for possible in other.values(place) if need.suits(possible)]
+        if not suiting or (other.why_unavailable(place) and other.default(place) not in suiting):
+            pytest.skip(f"needs {need.knob} {need.words}")
+        settings |= with_needs(other, suiting[0], place)
+    return settings
+
+
+SLOW = ("compile.fullgraph", "compile.dynamic", "compile.optimizer")
+"""Each costs a compilation; they are measured in pairs with all others by `make check-knobs`."""
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("name", [name for name in KNOBS if name not in SLOW])
+def test_what_is_applied_shows(name: str, bench: Bench) -> None:
+    """In a real worker: the first value that is not the default."""
+    knob = KNOBS[name]
+    if reason := knob.why_unavailable(bench.place):
+        pytest.skip(reason)
+    value = next(value for value in knob.values(bench.place) if value != knob.default(bench.place))
+    settings = default_settings(bench.place) | with_needs(knob, value, bench.place)
+    measuring = bench.runner.start_measuring(settings, f"{name}-{format_value(value)}", SECONDS)
+    assert not isinstance(measuring, Failure), measuring
+    try:
+        assert not isinstance(measuring.take_turn(0.05, SECONDS), Failure)
+        shown = measuring.measurement.learned
+    finally:
+        measuring.close()
+    if knob.effect.endswith(":Effect"):
+        assert any(need.knob in shown for need in knob.needs)  # the knob that it tells how to do its work
+    elif name not in ("loader.prefetch", "loader.persistent", "loader.context", "optimizer.batch_factor"):
+        assert shown[name]
+
+
+def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
+    cpu = bench.place.machine.limits.affinity[0]
+    settings = default_settings(bench.place) | {"threads.affinity": str(cpu)}
+    measuring = bench.runner.start_measuring(settings, "one-cpu", SECONDS)
+    assert not isinstance(measuring, Failure), measuring
+    measuring.take_turn(0.05, SECONDS)
+    assert measuring.measurement.learned["threads.affinity"] == f"keeps to CPUs {cpu}"
+    measuring.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"memory.allocator": "jemalloc"}, "jemalloc is not loaded"),
+        ({"threads.openmp": "intel"}, "not loaded"),
+        ({"threads.omp_proc_bind": "close"}, "OMP_PROC_BIND is not set"),
+        ({"threads.affinity": "0"}, "start it with `autoaccel run`"),
+        ({"memory.checkpointing": "blocks"}, "no blocks that repeat"),
+        ({"model.attention": "flash"}, "no scaled dot-product attention"),
+        ({"model.norm_biases": "drop"}, "no such bias"),
+        ({"layout.channels_last": True}, "no weight"),
+        ({"optimizer.lr_rule": "linear"}, "the batch size is the training's own"),
+    ],
+)
+def test_what_did_nothing_is_told(settings: Settings, said: str) -> None:
+    """In a process that nobody prepared, on a model that has nothing of the kind."""
+    from torch import nn
+
+    applied = Applied(settings)
+    model = applied.model(nn.Linear(2, 1))
+    optimizer = applied.optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    with applied.forward():
+        loss = model(torch.ones(1, 2)).sum()
+    applied.backward(loss)
+    applied.step(optimizer)
+    name = next(iter(settings))
+    assert said in applied.check()[1][name]
+
+
+def test_a_package_of_ones_own_brings_a_knob(tmp_path: Path) -> None:
+    """It is listed, checked and applied like any other."""
+    package = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    install += ["--disable-pip-version-check", "--target", str(package), str(ROOT / "examples" / "own_knob")]
+    subprocess.run(install, check=True, capture_output=True)
+    program = (
+        "from autoaccel.space.knobs import KNOBS\n"
+        "from autoaccel.runtime.applied import Applied\n"
+        "assert KNOBS['own.deterministic'].group == 'precision'\n"
+        "applied = Applied({'own.deterministic': True})\n"
+        "print(applied.check()[0]['own.deterministic'])\n"
+    )
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(package)!r})\n{program}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "algorithms are deterministic\n", done.stderr
+
+
+def test_the_page_of_knobs_is_what_they_declare() -> None:
+    import runpy
+
+    written = runpy.run_path(str(ROOT / "docs" / "write_knobs.py"))
+    assert (ROOT / "docs" / "knobs.md").read_text("utf-8") == written["page"](), "run: python docs/write_knobs.py"
