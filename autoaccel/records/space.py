@@ -32,10 +32,11 @@ class SearchSpace(Record, frozen=True):
     name: str
     open: dict[str, tuple[Value, ...]]
     fixed: Settings  # every other knob
-    closed: dict[str, str]  # knob that is not searched -> why
+    closed: dict[str, str]  # knob that the space or a person names, but is not searched -> why
     forbidden: tuple[Forbidden, ...] = ()
     conditions: dict[str, tuple[Condition, ...]] = {}  # open knob -> all that must hold for it to do anything
     resting: Settings = {}  # those knobs' values where it does not: the baseline's
+    title: str = ""  # what the file says of itself
 
     @property
     def size(self) -> int:

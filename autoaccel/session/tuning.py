@@ -102,7 +102,8 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
             )
         )
 
-        run.tell(StageStarted("search", f"{space.size} combinations of {len(space.open)} knobs"))
+        knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
+        run.tell(StageStarted("search", f"{space.title}: {knobs}"))
         search = _start_search(run, yardstick, space, findings)
         search.take_over(trials)
         drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0

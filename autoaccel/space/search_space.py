@@ -100,7 +100,7 @@ def load_space(
         elif knob.name in excluded_names:
             closed[knob.name] = "excluded as you asked"
         elif knob.name not in listed:
-            closed[knob.name] = f"not in the search space {file.title!r}"
+            continue  # what nobody has named needs no reason
         elif reason := knob.why_unavailable(place):
             closed[knob.name] = reason
         else:
@@ -111,7 +111,7 @@ def load_space(
                 closed[knob.name] = "no listed value but your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
     forbidden = (*file.forbidden, *_clashes(opened, held, baseline))
-    space = SearchSpace(name=name, open=opened, fixed=held, closed=closed, forbidden=forbidden)
+    space = SearchSpace(name=name, open=opened, fixed=held, closed=closed, forbidden=forbidden, title=file.title)
     return close_idle(space, baseline)
 
 
