@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -15,7 +16,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
-from autoaccel.records.settings import Settings, changed, settings_key
+from autoaccel.records.settings import Settings, Value, changed, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.surrogate import Surrogate, Vector
@@ -26,6 +27,7 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 _MOST_WEIGHED = 4096  # settings that are weighed against each other; of a larger space those near the best, and
 _MOST_PROPOSED = 64  # that Optuna proposes
+_FAILURES = 2  # in different settings, after which a value that never worked is not tried again
 _LEAST_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
 _COMPILE_SECONDS = 25.0  # expected of a first compilation until one was seen: 15 to 30 s for small models on a CPU
 _READING_DEVIATION = math.hypot(PROCESS_DEVIATION, 0.03)  # of the next reading: its process and its turns
@@ -114,6 +116,7 @@ class Strategy:
         self._surrogate = Surrogate(space, own, deviations)
         self._measured: dict[str, Settings] = {}
         self._failed: set[str] = set()
+        self._failures: Counter[tuple[str, Value]] = Counter()  # of each changed value
         self._infeasible: list[Settings] = []
         self._compile_seconds: dict[str, float] = {}  # compiled part of settings -> the most that it took
         self._trial_seconds: list[float] = []
@@ -155,6 +158,7 @@ class Strategy:
         key = settings_key(trial.settings)
         if trial.comparison is None or not isinstance(trial.outcome, Measurement):
             self._failed.add(key)
+            self._learn_failure(trial.settings)
             return
         compiled = settings_key(compiled_part(trial.settings))
         if not must_compile(trial.settings) or compiled in self._compile_seconds:
@@ -173,6 +177,14 @@ class Strategy:
                 value=float(total_seconds),
             )
         )
+
+    def _learn_failure(self, settings: Settings) -> None:
+        """Rule out a value that has failed in two settings and worked in none: it is the likely reason."""
+        for name, value in changed(settings, self._own).items():
+            self._failures[name, value] += 1
+            worked = any(measured[name] == value for measured in self._measured.values())
+            if self._failures[name, value] == _FAILURES and not worked:
+                self.rule_out({name: value})
 
     @property
     def trial_seconds(self) -> float:

@@ -105,6 +105,30 @@ def test_it_comes_close_to_the_best_with_a_fraction_of_the_space() -> None:
     assert sorted(missed)[8] <= 0.15
 
 
+def test_a_value_that_fails_twice_and_never_worked_is_not_tried_again() -> None:
+    chosen = strategy()
+    bad, number = 0, 0
+    for number in range(1, 60):
+        suggestion = chosen.suggest()
+        if suggestion is None:
+            break
+        settings = suggestion.settings
+        fails = settings["precision.autocast"] == "bfloat16"
+        bad += fails
+        chosen.learn(failed(number, settings) if fails else finished(number, settings, true_log(settings)))
+    assert bad == 2
+    assert number > 5
+
+
+def test_what_worked_elsewhere_is_not_to_blame() -> None:
+    chosen = strategy()
+    chosen.learn(finished(1, {**OWN, "precision.autocast": "bfloat16"}, 0.3))
+    for number, workers in ((2, 1), (3, 2)):
+        chosen.learn(failed(number, {**OWN, "precision.autocast": "bfloat16", "loader.workers": workers}))
+    found = [trial.settings for trial in search(chosen)]
+    assert any(settings["precision.autocast"] == "bfloat16" for settings in found)
+
+
 def test_nothing_is_tried_twice_but_to_make_sure_and_nothing_forbidden() -> None:
     trials = search(strategy(planned_steps=10_000_000))
     new = [settings_key(trial.settings) for trial in trials if not trial.again]
@@ -191,14 +215,15 @@ def test_what_harms_the_metric_is_ruled_out_with_all_that_contains_it() -> None:
 
 
 def test_failed_trials_are_not_suggested_again() -> None:
+    """Where everything fails, the search ends once each value has had its two chances."""
     chosen = strategy()
-    seen = set()
-    for number in range(1, 30):
-        suggestion = chosen.suggest()
-        assert suggestion is not None
+    seen: set[str] = set()
+    while (suggestion := chosen.suggest()) is not None:
         assert settings_key(suggestion.settings) not in seen
         seen.add(settings_key(suggestion.settings))
-        chosen.learn(failed(number, suggestion.settings))
+        chosen.learn(failed(len(seen), suggestion.settings))
+    changed_values = sum(len(values) - 1 for values in SPACE.open.values())
+    assert 2 <= len(seen) <= 2 * changed_values
 
 
 def test_trials_of_an_earlier_part_are_not_tried_again() -> None:

@@ -21,10 +21,10 @@ _DYNAMO = ("torch._dynamo", "torch._inductor.compile_fx")
 
 
 def _modes(place: Place) -> tuple[Value, ...]:
-    """On a CPU there are no CUDA graphs, so "reduce-overhead" is "default" there, and one max-autotune is enough."""
+    """On a CPU there are no CUDA graphs: modes that only add them would claim what they do not do."""
     if place.device == "cuda":
         return ("off", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-    return ("off", "default", "max-autotune")
+    return ("off", "default", "max-autotune-no-cudagraphs")
 
 
 def _why_no_compiler(place: Place) -> str:
