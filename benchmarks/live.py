@@ -46,7 +46,7 @@ from autoaccel.statistics.steps import step_seconds_of_turns  # noqa: E402
 
 RUNS = ROOT / "autoaccel-runs" / "live"
 RESULTS = ROOT / "benchmarks" / "results" / "live.json"
-SHARE = 0.1  # of the time that the table took is the budget
+SHARE = 0.098  # of the time that the table took is the budget: what runs when it ends may take a second more
 MAX_DROP = "100%"  # every point of the tables is allowed; the metric is measured all the same
 HOW_OFTEN = "1000"  # the training is run: a search for the best, not one that a single short run must repay
 TIMEOUT_SECONDS = 300.0
