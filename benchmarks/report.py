@@ -142,6 +142,29 @@ def examples(found: dict[str, Any]) -> list[str]:
     return [*lines, "", *(f"- `{name}`: {row['summary']}" for name, row in found.items())]
 
 
+def pruning(found: dict[str, Any]) -> list[str]:
+    """Return sparsity against time and accuracy."""
+    lines = ["| Channels removed | Accuracy | Training | Steps, speed-up |", "|---|---|---|---|"]
+    for name, row in found["table"].items():
+        if "failure" in row:
+            lines.append(f"| {name} | {row['failure']}: {row['message']} | | |")
+            continue
+        speed = f"{row['speedup']:.2f}x ({row['low']:.2f} to {row['high']:.2f})" if "speedup" in row else ""
+        lines.append(f"| {name} | {row['accuracy']:.4f} | {row['train_seconds']:.1f} s | {speed} |")
+    return [*lines, "", f"With pruning open: {found['tuned']['summary']}"] if "tuned" in found else lines
+
+
+def nni(found: dict[str, Any]) -> list[str]:
+    """Return what NNI made of two models."""
+    lines = ["| Model | Parameters | FLOPs | Loss over ten steps | Built again equal |", "|---|---|---|---|---|"]
+    for name, row in found["models"].items():
+        before, after = row["parameters"]
+        flops = " -> ".join(f"{count:.3g}" for count in row["flops"])
+        losses = f"{row['losses'][0]:.2f} -> {row['losses'][-1]:.2f}"
+        lines.append(f"| {name} | {before:,} -> {after:,} | {flops} | {losses} | {row['rebuilt_is_equal']} |")
+    return lines
+
+
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "examples": ("What the examples came to", "make examples", examples),
     "simulation": ("Searches replayed on the tables", "make simulate", simulation),
@@ -151,6 +174,8 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "search_cost": ("What a run spends its time on", "make search-cost", search_cost),
     "neighbour": ("Beside a neighbour that hogs all cores in bursts", "make neighbour", neighbour),
     "break_even": ("The same model, short and long", "python benchmarks/break_even.py", break_even),
+    "pruning": ("Sparsity against time and accuracy", "make pruning", pruning),
+    "nni": ("NNI beside today's torch", "make check-nni", nni),
 }
 """File of results -> title, the command that makes it, what writes its table."""
 
