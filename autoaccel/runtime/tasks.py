@@ -34,6 +34,7 @@ from autoaccel.records.trial import (
 )
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
 from autoaccel.runtime.loop import Loop, Step, device_of, peak_bytes
 from autoaccel.runtime.probing import probe_torch
@@ -56,6 +57,8 @@ def serve(spec: TrialSpec, line: Line) -> Record | None:
         return _serve(spec, line)
     except AutoaccelError as error:
         return Failure(kind="invalid", message=str(error))
+    except IneffectiveError as error:
+        return Failure(kind="ineffective", message=str(error))
     except SystemExit as error:
         message = f"the code ended its own process with exit({error.code!r})"
         return Failure(kind="exited", message=message, traceback=user_traceback(error))

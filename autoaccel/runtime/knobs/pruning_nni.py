@@ -1,6 +1,6 @@
 """Pruning by NNI 3.0 (archived): its pruners mask channels, its ModelSpeedup removes them.
 
-Two of its assumptions about torch.fx no longer hold; both are set right here, from outside.
+Three of its assumptions about torch no longer hold; they are set right here, from outside.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ def _set_right() -> None:
     check = concrete_tracer.node_is_impure_wrapper
     if check.__code__.co_argcount == 1:
         concrete_tracer.node_is_impure_wrapper = _taking_more(check)
+    # torch's functions write `list[int]` while NNI has something of its own in the place of `list`.
+    create = concrete_tracer._create_wrapped_leaf_iterable_class
+    if create.__name__ != _subscriptable.__name__:
+        concrete_tracer._create_wrapped_leaf_iterable_class = _subscriptable(create)
     # The class of tensors' methods has lost its underscore, by which NNI knows where to wrap them.
     methods = concrete_tracer.ConcreteTracer.default_autowrap_leaf_function
     for function, (places, is_forced, instead) in list(methods.items()):
@@ -74,6 +78,18 @@ def _set_right() -> None:
             methods[function] = ([*(place for place in places if place != here), here], is_forced, instead)
         else:
             del methods[function]  # a static one, which no model calls
+
+
+def _subscriptable(create: Callable[[Any, type], Any]) -> Callable[[Any, type], Any]:
+    """Return a maker of stand-ins for builtin classes that can be subscripted as these can."""
+
+    def made(tracer: Any, builtin: Any) -> Any:
+        stand_in = create(tracer, builtin)
+        type(stand_in).__getitem__ = lambda self, item: builtin[item]
+        return stand_in
+
+    made.__name__ = _subscriptable.__name__
+    return made
 
 
 def _taking_more(check: Callable[[fx.Node], bool]) -> Callable[..., bool]:
