@@ -370,6 +370,18 @@ def test_a_setting_that_does_nothing_is_a_failure(runner_for: StartRunner, write
     assert "compile.mode did nothing" in failure.message
 
 
+def test_what_cannot_be_pruned_is_ineffective_too(runner_for: StartRunner, write_model: WriteModel) -> None:
+    code = """
+    plain = build
+
+    def build():
+        return plain(model=nn.Linear(8, 2))
+    """
+    settings: Settings = {"model.sparsity": 0.5, "model.pruning_warmup": 0}
+    failure = failure_of(runner_for(write_model(code)).start_measuring(settings, "measure", 60.0))
+    assert failure.kind == "ineffective", failure
+
+
 def test_a_worker_dies_with_its_tuner(write_model: WriteModel, tmp_path: Path) -> None:
     """Even a tuner killed by SIGKILL, with its workers paused, leaves none behind."""
     model = write_model()
