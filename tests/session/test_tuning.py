@@ -227,8 +227,8 @@ def test_a_function_of_the_main_program_is_tuned_from_code(write_model: WriteMod
         WAITING
         + """
 if __name__ == "__main__":
-    recipe = autoaccel.autotune(build, budget="40s", space="workers.toml", output="run")
-    assert recipe.search.trials == 1
+    recipe = autoaccel.autotune(build, budget="90s", space="workers.toml", output="run")
+    assert recipe.search.trials >= 1, recipe.summary
     applied = autoaccel.apply("run/recipe.json")
     print("SAME", applied.settings == recipe.settings, recipe.workload.pickled)
 """,
