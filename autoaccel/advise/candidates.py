@@ -27,6 +27,7 @@ def first_candidates(space: SearchSpace, baseline: Settings, findings: Sequence[
         {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True},
         {"precision.autocast": "bfloat16", "layout.channels_last": True},
         {"precision.autocast": "bfloat16"},
+        {"model.sparsity": 0.5},
         {"optimizer.fused": True},
         {},
         {

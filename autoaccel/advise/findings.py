@@ -67,8 +67,14 @@ def _dense_compute(profile: Profile, machine: Machine) -> Finding | None:
         # Reduced precision and layouts change every operator around them too (less memory to move), so the whole
         # forward and backward pass is what could shrink.
         bound_speedup=bound_of_share(compute),
-        knobs=("precision.autocast", "layout.channels_last", "precision.float32_matmul", "ipex.optimize"),
-        advice="A shorter floating-point type, and channels last for images, are what speeds these up.",
+        knobs=(
+            "precision.autocast",
+            "layout.channels_last",
+            "precision.float32_matmul",
+            "ipex.optimize",
+            "model.sparsity",
+        ),
+        advice="A shorter floating-point type, channels last for images, and fewer channels are what speeds these up.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -20,7 +20,7 @@ from autoaccel.records.settings import Settings, Value, changed, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.surrogate import Surrogate, Vector
-from autoaccel.space.knobs import compiled_part, must_compile
+from autoaccel.space.knobs import KNOBS, compiled_part, slow_starters
 from autoaccel.statistics.comparison import PROCESS_DEVIATION
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -29,7 +29,6 @@ _MOST_WEIGHED = 4096  # settings that are weighed against each other; of a large
 _MOST_PROPOSED = 64  # that Optuna proposes
 _FAILURES = 2  # in different settings, after which a value that never worked is not tried again
 _LEAST_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
-_COMPILE_SECONDS = 25.0  # expected of a first compilation until one was seen: 15 to 30 s for small models on a CPU
 _READING_DEVIATION = math.hypot(PROCESS_DEVIATION, 0.03)  # of the next reading: its process and its turns
 _DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
 
@@ -118,7 +117,8 @@ class Strategy:
         self._failed: set[str] = set()
         self._failures: Counter[tuple[str, Value]] = Counter()  # of each changed value
         self._infeasible: list[Settings] = []
-        self._compile_seconds: dict[str, float] = {}  # compiled part of settings -> the most that it took
+        # Knobs that start slowly -> compiled part of settings -> the most that it took.
+        self._slow_starts: defaultdict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
         self._trial_seconds: list[float] = []
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.open.items()
@@ -141,7 +141,7 @@ class Strategy:
                 (weighed,) = self._weigh([candidate])
                 # So is the first guess that need not compile: until then it is not known what a trial takes here, and
                 # on a busy machine the baseline's start makes it look dear.
-                tried = forced or (first and not must_compile(candidate)) or self._pays(weighed)
+                tried = forced or (first and not slow_starters(candidate)) or self._pays(weighed)
                 if tried and weighed.cost_seconds <= most_seconds:
                     return weighed
         options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
@@ -160,12 +160,12 @@ class Strategy:
             self._failed.add(key)
             self._learn_failure(trial.settings)
             return
-        compiled = settings_key(compiled_part(trial.settings))
-        if not must_compile(trial.settings) or compiled in self._compile_seconds:
+        starters, known = slow_starters(trial.settings), self._known_start(trial.settings)
+        if not starters or known is not None:
             self._trial_seconds.append(trial.spent_seconds)
-        if must_compile(trial.settings):
-            known = self._compile_seconds.get(compiled, 0.0)
-            self._compile_seconds[compiled] = max(known, trial.outcome.compile_seconds)
+        if starters:
+            compiled = settings_key(compiled_part(trial.settings))
+            self._slow_starts[starters][compiled] = max(known or 0.0, trial.outcome.compile_seconds)
         self._measured[key] = trial.settings
         log_speedup = math.log(trial.comparison.speedup)
         self._surrogate.learn(trial.settings, log_speedup, _deviation(trial.comparison))
@@ -215,10 +215,19 @@ class Strategy:
 
     def compile_seconds(self, settings: Settings) -> float:
         """Return what slower first steps cost a run: of a first process, whichever of the trials that was."""
-        if not must_compile(settings):
+        starters = slow_starters(settings)
+        if not starters:
             return self._economy.compile_seconds
-        expected = statistics.median(self._compile_seconds.values()) if self._compile_seconds else _COMPILE_SECONDS
-        return self._compile_seconds.get(settings_key(compiled_part(settings)), expected)
+        known = self._known_start(settings)
+        if known is not None:
+            return known
+        if alike := self._slow_starts[starters]:
+            return statistics.median(alike.values())
+        return max(KNOBS[name].start_seconds or 0.0 for name in starters)
+
+    def _known_start(self, settings: Settings) -> float | None:
+        """Return the most that slower first steps have cost where the same is compiled; None if that was not seen."""
+        return self._slow_starts[slow_starters(settings)].get(settings_key(compiled_part(settings)))
 
     def _pays(self, weighed: Suggestion) -> bool:
         """Whether it saves more time than it costs, and so much of each run that it could ever be noticed."""
@@ -248,9 +257,8 @@ class Strategy:
             held = [entry.settings for entry in ranked[:1] if entry.total_seconds < economy.own_total_seconds]
             if again and option in held:
                 gain = self._gain_of_doubt(totals[len(weighed)], ranked)
-            part = settings_key(compiled_part(option))
-            compiles = must_compile(option) and part not in self._compile_seconds
-            cost = usual + (self.compile_seconds(option) if compiles else 0.0)
+            slow = slow_starters(option) and self._known_start(option) is None
+            cost = usual + (self.compile_seconds(option) if slow else 0.0)
             weighed.append(Suggestion(option, again, economy.runs * gain, cost))
         return weighed
 

@@ -17,7 +17,7 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.session.turns import Enough, TurnFailed, take_turns
 from autoaccel.session.yardstick import Reading
-from autoaccel.space.knobs import compiled_part, must_compile
+from autoaccel.space.knobs import compiled_part, slow_starters
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
@@ -192,7 +192,7 @@ class Replay:
             return outcome
         turns_seconds = sum(seconds_of(turn) for turn in (*visit.own_turns, *outcome.turns))
         seconds = max(0.0, visit.spent_seconds - turns_seconds)
-        if must_compile(visit.settings):
+        if slow_starters(visit.settings):
             part = settings_key(compiled_part(visit.settings))
             first = part not in self._compiled
             self._compiled.add(part)

@@ -206,6 +206,15 @@ def test_a_first_compilation_counts_for_all_that_share_its_code() -> None:
     assert chosen.compile_seconds(OWN) == pytest.approx(0.1)
 
 
+def test_what_pruning_costs_is_not_learned_from_compilations() -> None:
+    chosen = strategy()
+    compiled: Settings = {**OWN, "compile.mode": "default"}
+    pruned: Settings = {**OWN, "model.sparsity": 0.5}
+    assert (chosen.compile_seconds(compiled), chosen.compile_seconds(pruned)) == (25.0, 0.0)
+    chosen.learn(finished(1, compiled, 0.1))
+    assert chosen.compile_seconds(pruned) == 0.0
+
+
 def test_what_harms_the_metric_is_ruled_out_with_all_that_contains_it() -> None:
     chosen = strategy()
     chosen.learn(finished(1, {**OWN, "precision.autocast": "bfloat16"}, 0.3))

@@ -9,8 +9,8 @@ from autoaccel.space.knobs.chosen import (
     is_exact,
     knob_rows,
     modules_of,
-    must_compile,
     risky_part,
+    slow_starters,
 )
 from autoaccel.space.knobs.knob import Clash, Knob, Need, Place
 from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, parse_value
@@ -31,7 +31,7 @@ __all__ = [
     "is_exact",
     "knob_rows",
     "modules_of",
-    "must_compile",
     "parse_value",
     "risky_part",
+    "slow_starters",
 ]

@@ -59,12 +59,12 @@ def modules_of(settings: Mapping[str, Value]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(modules))
 
 
-def must_compile(settings: Mapping[str, Value]) -> bool:
-    """Whether the first steps under these settings take seconds longer than later ones."""
-    return any(
-        KNOBS[name].starts_slowly and value not in (False, 0.0, "off")
+def slow_starters(settings: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return the knobs because of which the first steps take longer than later ones: what compiles or prunes."""
+    return tuple(
+        name
         for name, value in settings.items()
-        if name in KNOBS
+        if name in KNOBS and KNOBS[name].start_seconds is not None and value not in (False, 0.0, "off")
     )
 
 

@@ -17,6 +17,7 @@ from autoaccel.space.knobs.knob import (
 )
 
 _COMPILES = Need("compile.mode", is_on, "not off")
+_COMPILE_SECONDS = 25.0  # 15 to 30 s for small models on a CPU
 _DYNAMO = ("torch._dynamo", "torch._inductor.compile_fx")
 
 
@@ -68,7 +69,7 @@ KNOBS = (
         default=always("off"),
         why_unavailable=_why_no_compiler,
         modules=_DYNAMO,
-        starts_slowly=True,
+        start_seconds=_COMPILE_SECONDS,
     ),
     Knob(
         name="compile.backend",
@@ -147,7 +148,7 @@ KNOBS = (
             Clash(is_on, "precision.autocast", equals("float16"), "the gradient scaler makes the step itself"),
             Clash(is_on, "ipex.optimize", is_on, "ipex has replaced the update by its own"),
         ),
-        starts_slowly=True,
+        start_seconds=_COMPILE_SECONDS,
     ),
 )
 """Those of torch.compile. They come last of all that change the model: what is compiled is what the others left."""

@@ -39,7 +39,7 @@ KNOBS = (
             Clash(is_on, "optimizer.fused", is_on, "it has replaced the update by its own"),
             Clash(is_on, "layout.channels_last", is_on, "it chooses the layout of weights itself"),
         ),
-        starts_slowly=True,
+        start_seconds=1.0,  # weights are stored anew
     ),
 )  # fmt: skip
 """Those of extensions."""

@@ -80,8 +80,8 @@ class Knob:
         why_wrong: For texts: why a value besides those worth trying is not one; empty if it is. None: no other is.
         needs: Knobs that it does nothing without.
         clashes: What it cannot be combined with.
-        starts_slowly: Whether the first steps of a run under any other value than the default take longer than
-            later ones, by seconds or more.
+        start_seconds: By how much the first steps of a run under any other value than the default take longer than
+            later ones, as far as that can be expected before it was seen; None where they take no longer.
         usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
             nothing is known.
     """
@@ -102,7 +102,7 @@ class Knob:
     why_wrong: Callable[[Value, Place], str] | None = None
     needs: tuple[Need, ...] = ()
     clashes: tuple[Clash, ...] = ()
-    starts_slowly: bool = False
+    start_seconds: float | None = None
     usual_effect: float = 0.1
 
 

@@ -116,7 +116,7 @@ KNOBS = (
         default=always(0.0),
         why_unavailable=_why_no_pruning,
         limits=lambda place: (0.0, 0.95),
-        starts_slowly=True,
+        start_seconds=0.0,  # that of its warm-up and its search for channels depends on the training
     ),
     Knob(
         name="model.pruning_criterion",
