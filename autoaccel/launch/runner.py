@@ -13,17 +13,21 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch.team import Team
 from autoaccel.launch.worker import Worker
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.trial import (
     Built,
+    Describe,
     Failure,
     Finish,
     Finished,
     GiveTurn,
     Measure,
     Measurement,
+    Probe,
+    Ranks,
     Ready,
     Task,
     TrialSpec,
@@ -31,7 +35,15 @@ from autoaccel.records.trial import (
     WarmUp,
 )
 from autoaccel.records.workload import Workload
-from autoaccel.space.knobs import Place, compiled_part, default_settings, environment_of, modules_of
+from autoaccel.space.knobs import (
+    Place,
+    compiled_part,
+    default_settings,
+    environment_of,
+    modules_of,
+    ranks_of,
+    share_of_rank,
+)
 
 AnswerType = TypeVar("AnswerType", bound=Record)
 SpentOn: TypeAlias = "collections.defaultdict[str, float]"
@@ -42,7 +54,7 @@ class Measuring:
 
     def __init__(
         self,
-        worker: Worker,
+        worker: Worker | Team,
         settings: Settings,
         ready: Ready,
         startup_seconds: float,
@@ -135,6 +147,7 @@ class Runner:
         self._measures = measures
         self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
         self._servers_started = 0
+        self._meetings = 0
         self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
@@ -155,8 +168,8 @@ class Runner:
         self._place = place
         self._defaults = default_settings(place)
 
-    def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker:
-        """Start a worker in the user's environment, in which exactly the tuned variables are set.
+    def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | Team:
+        """Start a worker in the user's environment, in which exactly the tuned variables are set; or all its ranks.
 
         Args:
             task: What it is to do.
@@ -164,9 +177,28 @@ class Runner:
             name: Of its log.
             fresh: Whether it must be a program of its own, as the user's runs are, even if forking one costs less.
         """
-        spec = TrialSpec(task=task, workload=self.workload, settings=dict(settings))
-        log_path = self._logs / f"{name}.log" if self._measures else None
-        environment = self._environment(settings)
+        ranks = ranks_of(settings)
+        if ranks == 1 or isinstance(task, (Probe, Describe)):
+            return self._start_one(TrialSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
+        assert self._place is not None  # only a probe is asked for before that is known
+        self._meetings += 1
+        meeting = self._logs.absolute() / f"meeting-{self._meetings}"
+        workers = []
+        for rank in range(ranks):
+            spec = TrialSpec(
+                task=task,
+                workload=self.workload,
+                settings=share_of_rank(settings, self._place.machine, rank, ranks),
+                ranks=Ranks(rank, ranks, rank, meeting.as_uri()),
+            )
+            workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
+        return Team(workers, meeting)
+
+    def _start_one(self, spec: TrialSpec, name: str, fresh: bool) -> Worker:
+        follows = spec.ranks is not None and spec.ranks.local_rank > 0
+        # What a follower prints, the leader prints as well.
+        log_path = self._logs / f"{name}.log" if self._measures or follows else None
+        environment = self._environment(spec.settings)
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
         worker = worker or Worker(spec, log_path, environment)
         self._started.append(worker)
@@ -246,7 +278,7 @@ class Runner:
         ]
 
     def _warm_up(
-        self, worker: Worker, settings: Settings, built: float | Failure, timeout_seconds: float
+        self, worker: Worker | Team, settings: Settings, built: float | Failure, timeout_seconds: float
     ) -> Measuring | Failure:
         """Let a worker that has built its training warm up, and pause it."""
         if isinstance(built, Failure):
@@ -299,7 +331,7 @@ def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[
     return {**merged, "LD_PRELOAD": preloaded} if preloaded else merged
 
 
-def _await_built(worker: Worker, timeout_seconds: float) -> float | Failure:
+def _await_built(worker: Worker | Team, timeout_seconds: float) -> float | Failure:
     """Return how long after its start a worker had built its training."""
     answer = worker.receive(timeout_seconds)
     return time.perf_counter() - worker.started_at if isinstance(answer, Built) else _failure(answer)

@@ -68,6 +68,7 @@ class Worker:
         self._log_path = log_path
         self._paused = False
         self._closed = False
+        self._gone = False
         self._received = b""
         self._socket, child_end = socket.socketpair()
         with child_end:
@@ -97,6 +98,15 @@ class Worker:
         """Whether it was ended."""
         return self._closed
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process was seen to have closed its channel: it has nothing more to say."""
+        return self._gone
+
+    def fileno(self) -> int:
+        """Return the descriptor of the channel, which `select` can wait for."""
+        return self._socket.fileno()
+
     def tell(self, message: msgspec.Struct) -> None:
         """Send a message to a worker that waits for one."""
         self._send(encode(message))
@@ -116,6 +126,7 @@ class Worker:
             except ConnectionError:
                 data = b""
             if not data:
+                self._gone = True
                 return self._died()
             self._received += data
         line, _, self._received = self._received.partition(b"\n")

@@ -43,7 +43,14 @@ def detect_machine(root: Path = Path("/")) -> Machine:
     )
 
 
-_PACKAGES = ("torch-pruning", "nni", "intel-extension-for-pytorch", "intel-openmp", "torchvision")
+_PACKAGES = (
+    "torch-pruning",
+    "nni",
+    "intel-extension-for-pytorch",
+    "intel-openmp",
+    "oneccl-bindings-for-pytorch",
+    "torchvision",
+)
 
 
 def _installed() -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Literal
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Value
 
-Group = Literal["compile", "precision", "threads", "memory", "data", "model", "optimizer", "extension"]
+Group = Literal["compile", "precision", "threads", "memory", "data", "model", "optimizer", "extension", "parallel"]
 """What a knob is about."""
 
 Stage = Literal["launch", "environment", "process", "data", "model", "optimizer", "step"]

@@ -47,12 +47,22 @@ class Train(Record, frozen=True, tag="train"):
 Task = Probe | Describe | Measure | TakeProfile | Train
 
 
+class Ranks(Record, frozen=True):
+    """A process's place among those that train side by side."""
+
+    rank: int  # of all machines
+    world_size: int
+    local_rank: int  # of this machine
+    meeting: str  # where they meet: torch's init_method, such as "file:///..." or "env://"
+
+
 class TrialSpec(Record, frozen=True):
     """All that a worker is told."""
 
     task: Task
     workload: Workload | None = None  # None for a probe only
     settings: Settings = {}
+    ranks: Ranks | None = None  # None: it trains alone
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
 
 

@@ -44,6 +44,7 @@ class TrainingFacts(Record, frozen=True):
     loader_persistent: bool = False
     loader_context: str = ""  # how its workers are started; empty: as Python does
     batch_adjustable: bool = False  # train_data is a dataset, so that its batches can have another size
+    batches_divisible: bool = False  # every batch is a list of samples of a dataset, which ranks can share out
     dataset_bytes: int | None = None  # if all samples were kept in memory; None if they are not the same each time
     optimizer_has_foreach: bool = False
     repeated_blocks: int = 0  # modules of one class beside each other: what may be treated one by one

@@ -11,6 +11,7 @@ from torch import nn
 
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
+from autoaccel.runtime import ranks
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.modules import take_shapes
@@ -67,7 +68,8 @@ class Applied:
     @property
     def batch_factor(self) -> float:
         """Samples of one step, over those of a step of the training's own."""
-        return float(self.settings.get("optimizer.batch_factor", 1.0))
+        kept = ranks.world_size() if self.settings.get("parallel.batch") == "keep" else 1
+        return float(self.settings.get("optimizer.batch_factor", 1.0)) * kept
 
     @property
     def parts(self) -> int:
@@ -75,7 +77,10 @@ class Applied:
         return int(self.settings.get("optimizer.accumulation", 1))
 
     def batch_size(self, own: int) -> int:
-        """Return the samples of a batch to load, where the training's own batch has so many."""
+        """Return the samples of a batch to load, where the training's own batch has so many.
+
+        Under several ranks it is what all of them load together, each its share.
+        """
         return max(1, round(own * self.batch_factor / self.parts))
 
     def loader_arguments(self, own: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler
 
 from autoaccel.errors import BadRequestError
+from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.sharding import ShardedBatches
 from autoaccel.runtime.training import Training, is_dataset
 
 
@@ -22,14 +24,16 @@ def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[An
     if is_dataset(data):
         dataset: Any = applied.dataset(data)
         shuffle = training.shuffle and not isinstance(dataset, IterableDataset)
-        return DataLoader(
-            dataset,
-            batch_size=training.batch_size and applied.batch_size(training.batch_size),
-            sampler=RandomSampler(dataset, generator=order) if shuffle else None,
-            drop_last=training.drop_last,
-            collate_fn=training.collate_fn,
-            generator=seeds,
-            **applied.loader_arguments(),
+        return _share_of_rank(
+            DataLoader(
+                dataset,
+                batch_size=training.batch_size and applied.batch_size(training.batch_size),
+                sampler=RandomSampler(dataset, generator=order) if shuffle else None,
+                drop_last=training.drop_last,
+                collate_fn=training.collate_fn,
+                generator=seeds,
+                **applied.loader_arguments(),
+            )
         )
     loader = data()  # type: ignore[operator]  # no dataset, so a function
     if not isinstance(loader, DataLoader):
@@ -39,7 +43,46 @@ def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[An
     if loader.generator is None:
         loader.generator = seeds
     arguments = applied.loader_arguments({"worker_init_fn": loader.worker_init_fn})
-    return with_arguments(loader, arguments, applied.dataset(loader.dataset))
+    return _share_of_rank(with_arguments(loader, arguments, applied.dataset(loader.dataset)))
+
+
+def divides_batches(loader: Iterable[Any]) -> bool:
+    """Whether every batch is a list of samples of a dataset, which ranks can share out."""
+    is_loader = isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)
+    return is_loader and loader.batch_sampler is not None  # type: ignore[attr-defined]  # it is a DataLoader
+
+
+def _share_of_rank(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """Return a loader of this rank's part of each batch; alone, the loader itself.
+
+    Raises:
+        BadRequestError: If batches cannot be divided.
+    """
+    if ranks.world_size() == 1:
+        return loader
+    batches = loader.batch_sampler
+    if batches is None or not divides_batches(loader):
+        raise BadRequestError(
+            "Training: under parallel.world_size above 1, train_data must be a dataset or give loaders with batches of "
+            "a dataset's samples; an iterable dataset cannot be divided."
+        )
+    if loader.generator is not None:
+        # Loader workers of ranks draw different numbers for different samples.
+        loader.generator.manual_seed(loader.generator.initial_seed() + ranks.SEEDS_APART * ranks.rank())
+    shared = ShardedBatches(batches, ranks.rank(), ranks.world_size())
+    return with_batches(loader, shared)
+
+
+def with_batches(loader: DataLoader[Any], batches: Any) -> DataLoader[Any]:
+    """Return a loader like this one that draws these batches of samples."""
+    same = {name: getattr(loader, name) for name in _ARGUMENTS}
+    if loader.num_workers > 0:
+        same |= {name: getattr(loader, name) for name in ("prefetch_factor", "multiprocessing_context")}
+        same["persistent_workers"] = loader.persistent_workers
+    return DataLoader(loader.dataset, batch_sampler=batches, **same)
+
+
+_ARGUMENTS = ("num_workers", "collate_fn", "timeout", "generator", "pin_memory", "worker_init_fn")
 
 
 def eval_loader(training: Training) -> Iterable[Any]:
@@ -129,7 +172,11 @@ def last_batch(loader: Iterable[Any]) -> Any | None:
     """Return an incomplete batch such as the one that ends each epoch, or None if all batches are alike."""
     if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
         return None
-    if loader.drop_last or loader.batch_size is None or loader.batch_sampler is None:
+    shared = loader.batch_sampler if isinstance(loader.batch_sampler, ShardedBatches) else None
+    batches = shared.batches if shared else loader.batch_sampler
+    if not isinstance(batches, BatchSampler) or batches.drop_last:
         return None
-    rest = len(loader.sampler) % loader.batch_size  # type: ignore[arg-type]  # a map-style dataset's has a length
-    return loader.collate_fn([loader.dataset[index] for index in range(rest)]) if rest else None
+    rest = list(range(len(batches.sampler) % batches.batch_size))  # type: ignore[arg-type]  # it has a length
+    if shared and rest:
+        rest, _ = shared.part_of(rest)
+    return loader.collate_fn([loader.dataset[index] for index in rest]) if rest else None

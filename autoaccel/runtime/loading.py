@@ -19,7 +19,7 @@ import torch
 from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.data import context_name, count_steps, train_loader
+from autoaccel.runtime.data import context_name, count_steps, divides_batches, train_loader
 from autoaccel.runtime.datasets import bytes_if_cached
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loop import device_of
@@ -116,6 +116,7 @@ def describe(training: Training) -> TrainingFacts:
         loader_prefetch=(adjustable.prefetch_factor or 2) if adjustable is not None else 2,
         loader_persistent=adjustable.persistent_workers if adjustable is not None else False,
         loader_context=context_name(adjustable) if adjustable is not None else "",
+        batches_divisible=divides_batches(loader),
         batch_adjustable=_has_batches_of_any_size(training),
         dataset_bytes=bytes_if_cached(adjustable.dataset) if adjustable is not None else None,
         repeated_blocks=len(blocks),

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,8 +15,10 @@ from torch import nn
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.trial import ModelSize
+from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader
+from autoaccel.runtime.sharding import ShardedBatches
 from autoaccel.runtime.training import Training
 
 
@@ -47,6 +50,8 @@ class Loop:
         self.model_size: ModelSize | None = None
         self.loader = train_loader(training, applied, seed)
         self.steps_per_epoch = max(1, count_steps(training, self.loader) // applied.parts)
+        batches = getattr(self.loader, "batch_sampler", None)
+        self._weights: deque[float] = batches.weights if isinstance(batches, ShardedBatches) else deque()
         shrinks_after = applied.shrinks_after
         self.shrinks_at: float = math.inf if shrinks_after is None else shrinks_after * self.steps_per_epoch
         """Before this step, counted from 0, the model is made smaller."""
@@ -55,8 +60,11 @@ class Loop:
         self.samples_done = 0
         self.last_loss = math.nan
         self.phase_ended: Callable[[str], None] = _ignore_phase
-        batches = self.steps_per_epoch * applied.parts
-        self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, batches))
+        each_epoch = self.steps_per_epoch * applied.parts
+        self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, each_epoch))
+        if ranks.world_size() > 1:
+            # Dropout and the like: other numbers for other samples.
+            torch.manual_seed(seed + ranks.SEEDS_APART * ranks.rank())
 
     def _equip(self) -> None:
         """Make what belongs to the plain model: the module to call, its optimizer, its schedule."""
@@ -73,7 +81,7 @@ class Loop:
             self._advance_schedule("epoch")
         if self.steps_done >= self.shrinks_at:
             self.shrink(batch)
-        while not self.step_on(batch):
+        while not self.step_on(batch, self._next_weight()):
             _, batch = next(self._batches)
             self.phase_ended("data wait")
         if self.device.type != "cpu":
@@ -98,13 +106,23 @@ class Loop:
                 for _ in range(done):
                     self.scheduler.step()
 
-    def step_on(self, batch: Any) -> bool:
-        """Make one optimizer step on this batch; return False if it is only a part of the step's."""
+    def _next_weight(self) -> float:
+        return self._weights.popleft() if self._weights else 1.0
+
+    def step_on(self, batch: Any, weight: float = 1.0) -> bool:
+        """Make one optimizer step on this batch; return False if it is only a part of the step's.
+
+        Args:
+            batch: As the loader gave it.
+            weight: Of its loss; see `ShardedBatches`.
+        """
         self.samples_done += _count_samples(batch)
         batch = self.applied.batch(batch)
         self.phase_ended("host to device")
         with self.applied.forward():
             loss = self._loss(self.model, batch)
+            if weight != 1.0:
+                loss = loss * weight
         self.phase_ended("forward")
         self.applied.backward(loss)
         self.phase_ended("backward")
@@ -126,8 +144,15 @@ class Loop:
         return last_batch(self.loader)
 
     def evaluate(self) -> float:
-        """Return the metric of the model as it is, in evaluation mode, without gradients, under plain settings."""
-        return evaluate(self.training, self.plain_model, self.device)
+        """Return the metric of the model as it is, in evaluation mode, without gradients, under plain settings.
+
+        Only the leader of several ranks evaluates; on the others the metric is 0.
+        """
+        return evaluate(self.training, self.plain_model, self.device) if ranks.leads() else 0.0
+
+    def mean_last_loss(self) -> float:
+        """Return the loss of the last step over the samples of all ranks; every rank must ask for it."""
+        return ranks.total(self.last_loss) / ranks.world_size()
 
     def _loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         if self.training.step is not None:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from torch import profiler
 
 from autoaccel.records.profile import PHASES, OperatorShare, Profile
+from autoaccel.runtime import ranks
 from autoaccel.runtime.loop import Loop, peak_bytes
 
 _TRACED_STEPS = 3
@@ -67,7 +68,7 @@ def take_profile(loop: Loop, seconds: float) -> Profile:
     loop.phase_ended = clock.phase_ended
     step_seconds: list[float] = []
     samples_before, start = loop.samples_done, time.perf_counter()
-    while time.perf_counter() - start < seconds or len(step_seconds) < _TRACED_STEPS:
+    while ranks.follow(time.perf_counter() - start < seconds or len(step_seconds) < _TRACED_STEPS):
         clock.start_step()
         step_seconds.append(loop.step().seconds)
     samples = (loop.samples_done - samples_before) / len(step_seconds)

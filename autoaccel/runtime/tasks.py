@@ -33,6 +33,7 @@ from autoaccel.records.trial import (
     Turn,
 )
 from autoaccel.records.workload import Workload
+from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
@@ -79,6 +80,8 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         return Probed(facts=probe_torch())
     assert workload is not None  # only a probe has none
     imports = Imports()
+    if spec.ranks is not None:
+        ranks.join(spec.ranks, str(spec.settings.get("parallel.backend", "gloo")))
     build = load_build(workload)
     if isinstance(task, Describe):
         facts = describe(build_training(build, workload, seed=0))
@@ -125,12 +128,14 @@ def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn:
         loop.step()
     steps: list[Step] = []
     start = time.perf_counter()
-    while (time.perf_counter() - start < turn.seconds or len(steps) < turn.least_steps) and loop.steps_done < most:
+    while loop.steps_done < most and ranks.follow(
+        time.perf_counter() - start < turn.seconds or len(steps) < turn.least_steps
+    ):
         steps.append(loop.step())
     return Turn(
         step_seconds=tuple(step.seconds for step in steps),
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
-        peak_bytes=peak_bytes(loop.device),
+        peak_bytes=int(ranks.total(peak_bytes(loop.device))),
     )
 
 
@@ -138,9 +143,10 @@ def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:
     """Make the steps that are left and evaluate."""
     while loop.steps_done < (loop.planned_steps if most_steps is None else most_steps):
         loop.step()
+    last_loss = loop.mean_last_loss()
     metric = loop.evaluate()
-    if not (math.isfinite(metric) and math.isfinite(loop.last_loss)):
-        found = f"{loop.training.metric.name} is {metric}, the loss {loop.last_loss}"
+    if not (math.isfinite(metric) and math.isfinite(last_loss)):
+        found = f"{loop.training.metric.name} is {metric}, the loss {last_loss}"
         return Failure(kind="diverged", message=f"after {loop.steps_done} steps {found}")
     return Finished(metric=metric)
 
@@ -153,15 +159,15 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
         loop = _start_loop(spec, workload, build, seed)
         steps = min(loop.own_steps(task.steps) or loop.planned_steps, loop.planned_steps)
         seconds = _run_steps(loop, steps, announce=task.announce)
+        losses.append(loop.mean_last_loss())
         metrics.append(loop.evaluate())
-        losses.append(loop.last_loss)
         if not (math.isfinite(metrics[-1]) and math.isfinite(losses[-1])):
             found = f"{loop.training.metric.name} is {metrics[-1]}, the loss {losses[-1]}"
             return Failure(kind="diverged", message=f"after training from seed {seed}, {found}")
         train_seconds.append(math.fsum(seconds))
         step_seconds.extend(seconds)
-        samples = loop.samples_done
-        if task.save_path is not None:
+        samples = int(ranks.total(loop.samples_done))
+        if task.save_path is not None and ranks.leads():
             aside = Path(f"{task.save_path}.partial")
             torch.save(loop.plain_model.state_dict(), aside)
             aside.replace(task.save_path)
@@ -183,7 +189,7 @@ def _run_steps(loop: Loop, steps: int, announce: bool) -> list[float]:
     for number in range(1, steps + 1):
         seconds.append(loop.step().seconds)
         epoch, into_epoch = divmod(number, loop.steps_per_epoch)
-        if announce and (into_epoch == 0 or number == steps):
+        if announce and ranks.leads() and (into_epoch == 0 or number == steps):
             epoch_seconds = math.fsum(seconds[(epoch - 1) * loop.steps_per_epoch :])
             metric = loop.evaluate()
             print(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from autoaccel.runtime import ranks
 from autoaccel.runtime.loop import Loop
 
 _WINDOW = 3  # steps compared with as many before them; a stall of one step does not move their median
@@ -50,10 +51,13 @@ def warm_up(loop: Loop, most_seconds: float, training_steps: int | None = None) 
     prepared = 2 * int(loop.applied.settings.get("loader.workers", 0))
     start = time.perf_counter()
     most = math.inf if training_steps is None else training_steps // 2
-    while time.perf_counter() - start < most_seconds and loop.steps_done < most:
+
+    def goes_on() -> bool:
+        settled = len(seconds) >= settled_from + prepared and has_settled(seconds[settled_from:])
+        return time.perf_counter() - start < most_seconds and not settled
+
+    while loop.steps_done < most and ranks.follow(goes_on()):
         seconds.append(loop.step().seconds)
-        if len(seconds) >= settled_from + prepared and has_settled(seconds[settled_from:]):
-            break
     if training_steps is not None or not larger:
         return WarmedUp(seconds, 0.0)
     later = statistics.median(seconds[settled_from:] or seconds[-1:])

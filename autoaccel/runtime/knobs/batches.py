@@ -22,9 +22,13 @@ class LearningRateRule(Effect):
         super().__init__(name, settings, device_type)
         self.scaled = False
 
+    @property
+    def factor(self) -> float:
+        """Samples of a step, over those of a step of the training's own."""
+        return float(self.settings.get("optimizer.batch_factor", 1.0))
+
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        factor = float(self.settings.get("optimizer.batch_factor", 1.0))
-        scale = {"none": 1.0, "linear": factor, "sqrt": math.sqrt(factor)}[str(self.value)]
+        scale = {"none": 1.0, "linear": self.factor, "sqrt": math.sqrt(self.factor)}[str(self.value)]
         if scale != 1.0:
             for group in optimizer.param_groups:
                 group["lr"] *= scale

@@ -13,6 +13,7 @@ from autoaccel.space.knobs.chosen import (
     slow_starters,
 )
 from autoaccel.space.knobs.knob import Clash, Knob, Need, Place
+from autoaccel.space.knobs.parallel import cores_of_ranks, ranks_of, share_of_rank
 from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, parse_value
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "baseline_settings",
     "check_value",
     "compiled_part",
+    "cores_of_ranks",
     "default_settings",
     "environment_of",
     "find_knob",
@@ -32,6 +34,8 @@ __all__ = [
     "knob_rows",
     "modules_of",
     "parse_value",
+    "ranks_of",
     "risky_part",
+    "share_of_rank",
     "slow_starters",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value, format_value
-from autoaccel.space.knobs import compiling, data, extension, memory, model, optimizers, precision, threads
+from autoaccel.space.knobs import compiling, data, extension, memory, model, optimizers, parallel, precision, threads
 from autoaccel.space.knobs.knob import Knob, Place
 
 ENTRY_POINTS = "autoaccel.knobs"
@@ -23,6 +23,7 @@ _BUILT_IN = (
     *optimizers.KNOBS,
     *extension.KNOBS,
     *compiling.KNOBS,
+    *parallel.KNOBS,
 )
 
 
@@ -45,13 +46,14 @@ def _brought_along() -> Iterator[Knob]:
         yield knob
 
 
-# Last those that compile: what is compiled is what the others left.
+# What is compiled is what the others left, and ranks wrap what is compiled.
 KNOBS: Mapping[str, Knob] = {
     knob.name: knob
     for knob in (
-        *(knob for knob in _BUILT_IN if knob.group != "compile"),
+        *(knob for knob in _BUILT_IN if knob.group not in ("compile", "parallel")),
         *_brought_along(),
         *compiling.KNOBS,
+        *parallel.KNOBS,
     )
 }
 """Every knob by name; of one stage the earlier takes effect first."""

@@ -1,0 +1,85 @@
+"""This process among those that train side by side; alone, everything here is as if there were one rank."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+
+import torch
+from torch import distributed
+
+from autoaccel.records.trial import Ranks
+
+# Whoever started the ranks watches over them; between its turns they may stand still for hours.
+_PATIENCE = timedelta(days=7)
+_control: list[distributed.ProcessGroup] = []  # for small numbers in the main memory, beside a backend that has no such
+
+
+SEEDS_APART = 1_000_003
+"""From one rank's seed to the next: further apart than the seeds that people choose."""
+
+
+def join(ranks: Ranks, backend: str) -> None:
+    """Meet the other ranks."""
+    if ranks.meeting.startswith("file:"):
+        # All are on this machine. Gloo would take the address that its host name stands for, if that is any at all.
+        _use_loopback()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(ranks.local_rank % torch.cuda.device_count())
+    if backend == "ccl":
+        import oneccl_bindings_for_pytorch  # noqa: F401  # it registers itself
+    distributed.init_process_group(
+        backend, init_method=ranks.meeting, rank=ranks.rank, world_size=ranks.world_size, timeout=_PATIENCE
+    )
+    if backend != "gloo":
+        _control.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))
+
+
+def _use_loopback() -> None:
+    names = [name for _, name in socket.if_nameindex()]
+    for name in ("lo", "lo0"):
+        if name in names:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+
+
+def is_joined() -> bool:
+    """Whether there are other ranks."""
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def world_size() -> int:
+    """Return how many ranks there are, on all machines."""
+    return distributed.get_world_size() if is_joined() else 1
+
+
+def rank() -> int:
+    """Return which of them this one is, from 0."""
+    return distributed.get_rank() if is_joined() else 0
+
+
+def leads() -> bool:
+    """Whether this is the rank that decides, evaluates and writes."""
+    return rank() == 0
+
+
+def follow(decision: bool) -> bool:
+    """Return the leader's decision; every rank must ask for it. Alone, one's own."""
+    if world_size() == 1:
+        return decision
+    told = torch.tensor([decision], dtype=torch.uint8)
+    distributed.broadcast(told, src=0, group=_group())
+    return bool(told.item())
+
+
+def total(value: float) -> float:
+    """Return the sum over all ranks; every rank must ask for it. Alone, the value."""
+    if world_size() == 1:
+        return value
+    summed = torch.tensor([value], dtype=torch.float64)
+    distributed.all_reduce(summed, group=_group())
+    return float(summed.item())
+
+
+def _group() -> distributed.ProcessGroup | None:
+    return _control[0] if _control else None

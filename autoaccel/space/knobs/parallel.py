@@ -1,0 +1,300 @@
+"""Knobs of data parallelism: how many processes train side by side, and how they agree on the gradients."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from autoaccel.records.machine import Machine
+from autoaccel.records.settings import Settings, Value
+from autoaccel.space.knobs.knob import (
+    NO_EFFECT_OF_ITS_OWN,
+    Clash,
+    Knob,
+    Need,
+    Place,
+    always,
+    choices,
+    equals,
+    is_on,
+    powers_of_two,
+    switch,
+    why_no_gpu,
+)
+from autoaccel.space.knobs.threads import cpus_of, format_cpus
+
+_RANKS = Need("parallel.world_size", lambda value: int(value) > 1, "above 1")
+_EFFECT = "autoaccel.runtime.knobs.parallel:"
+
+
+def ranks_of(settings: Mapping[str, Value]) -> int:
+    """Return how many processes of one machine train side by side under these settings."""
+    return int(settings.get("parallel.world_size", 1))
+
+
+def cores_of_ranks(machine: Machine, affinity: str, ranks: int) -> tuple[tuple[int, ...], ...]:
+    """Return for each rank of one machine the logical CPUs that are its own, ascending.
+
+    The cores that `affinity` (see `cpus_of`) leaves are cut, in the order of memory nodes, into equal pieces next to
+    each other: a rank spans two nodes only where the pieces do not fit. The logical CPUs of one core stay together.
+    Ranks share cores only where there are more ranks than cores.
+    """
+    allowed = set(cpus_of(affinity, machine))
+    all_cores = machine.limits.cores or tuple((cpu,) for cpu in machine.limits.affinity)
+    cores = [kept for core in all_cores if (kept := tuple(cpu for cpu in core if cpu in allowed))]
+    node_of = {cpu: node.node for node in machine.cpu.numa_nodes for cpu in node.cpus}
+    cores.sort(key=lambda core: (node_of.get(core[0], 0), core[0]))
+    if ranks > len(cores):
+        return tuple(tuple(sorted(cores[rank % len(cores)])) for rank in range(ranks))
+    ends = [len(cores) * rank // ranks for rank in range(ranks + 1)]
+    return tuple(
+        tuple(sorted(cpu for core in cores[first:last] for cpu in core)) for first, last in itertools.pairwise(ends)
+    )
+
+
+def share_of_rank(settings: Mapping[str, Value], machine: Machine, local_rank: int, local_ranks: int) -> Settings:
+    """Return the settings of one of the ranks on a machine: its cores, and its part of threads and loader workers.
+
+    In settings, threads and workers are those of all ranks of a machine together: `threads.intra_op = 8` under 4 ranks
+    is 2 threads in each. A rank has at least one thread, and a worker if there are any.
+    """
+    if local_ranks == 1:
+        return dict(settings)
+    share = dict(settings)
+    if "threads.intra_op" in share:
+        share["threads.intra_op"] = max(1, int(share["threads.intra_op"]) // local_ranks)
+    if workers := int(share.get("loader.workers", 0)):
+        share["loader.workers"] = max(1, workers // local_ranks)
+    if machine.system == "Linux":
+        cores = cores_of_ranks(machine, str(share.get("threads.affinity", "none")), local_ranks)
+        share["threads.affinity"] = format_cpus(cores[local_rank])
+    return share
+
+
+def _most_ranks(place: Place) -> int:
+    return len(place.machine.gpus) if place.device == "cuda" else place.machine.usable_cores
+
+
+def _world_sizes(place: Place) -> tuple[Value, ...]:
+    most = max(1, _most_ranks(place))
+    return tuple(sorted(powers_of_two(most) | {most}))
+
+
+def _why_one_rank(place: Place) -> str:
+    if place.machine.system not in ("Linux", "Darwin"):
+        return f"autoaccel starts no ranks on {place.machine.system}"
+    if place.training is not None and not place.training.batches_divisible:
+        return "ranks cannot divide the batches: train_data must be a dataset, or loaders with batches of its samples"
+    if _most_ranks(place) < 2:
+        return "there is one GPU" if place.device == "cuda" else "this process may use one core only"
+    return ""
+
+
+def _why_no_keep(place: Place) -> str:
+    if reason := _why_one_rank(place):
+        return reason
+    if place.training is not None and not place.training.batch_adjustable:
+        return "the batches are the user's own: train_data must be a dataset"
+    return ""
+
+
+def _backends(place: Place) -> tuple[Value, ...]:
+    if place.device == "cuda":
+        return ("nccl", "gloo")
+    return ("gloo", "ccl") if "oneccl-bindings-for-pytorch" in place.machine.packages else ("gloo",)
+
+
+def _default_backend(place: Place) -> Value:
+    return _backends(place)[0]
+
+
+def _why_one_backend(place: Place) -> str:
+    if reason := _why_one_rank(place):
+        return reason
+    return "" if len(_backends(place)) > 1 else "oneccl_bindings_for_pytorch, the only other backend, is not installed"
+
+
+def _why_no_nccl(place: Place) -> str:
+    return why_no_gpu(place) or _why_one_rank(place)
+
+
+def _nccl(name: str, variable: str, values: tuple[Value, ...], help: str, helps_when: str) -> Knob:
+    """Return the knob of a variable that NCCL reads when ranks first meet."""
+    return Knob(
+        name=name,
+        group="parallel",
+        stage="process",
+        risk="rounding",  # sums are taken in another order
+        help=help,
+        helps_when=helps_when,
+        effect=_EFFECT + "NcclVariable",
+        values=choices(*values),
+        default=always("auto"),
+        why_unavailable=_why_no_nccl,
+        environment=lambda value, place: {} if value == "auto" else {variable: str(value)},
+        needs=(_RANKS, Need("parallel.backend", equals("nccl"), "nccl")),
+    )
+
+
+NCCL_VARIABLES = {
+    "parallel.nccl_algorithm": "NCCL_ALGO",
+    "parallel.nccl_protocol": "NCCL_PROTO",
+    "parallel.nccl_channels": "NCCL_MIN_NCHANNELS",
+}
+"""Knob -> the variable that NCCL reads."""
+
+_BOUND = "each rank keeps to cores of its own already"
+
+KNOBS = (
+    Knob(
+        name="parallel.world_size",
+        group="parallel",
+        stage="model",
+        risk="changes_training",  # batch normalisation sees a rank's samples only; all else is rounding
+        help="processes that train side by side, each on a share of the batch and of the cores or on a GPU of its own; "
+        "threads and loader workers are those of all together",
+        helps_when="operators too small for many threads, or several GPUs",
+        effect=_EFFECT + "WorldSize",
+        values=_world_sizes,
+        default=always(1),
+        why_unavailable=_why_one_rank,
+        limits=lambda place: (1, max(1, _most_ranks(place))),
+        clashes=(
+            Clash(_RANKS.suits, "threads.loader_cores", is_on, _BOUND),
+            Clash(_RANKS.suits, "threads.gomp_affinity", is_on, _BOUND),
+            Clash(_RANKS.suits, "threads.omp_proc_bind", is_on, _BOUND),
+            Clash(_RANKS.suits, "threads.kmp_affinity", is_on, _BOUND),
+            Clash(_RANKS.suits, "ipex.optimize", is_on, "ipex replaces the parameters that ranks have agreed on"),
+        ),
+        usual_effect=0.2,
+    ),
+    Knob(
+        name="parallel.batch",
+        group="parallel",
+        stage="data",
+        risk="changes_training",
+        help="split: ranks share the training's own batch, and the mathematics stays. keep: each rank has a whole one, "
+        "so that a step sees more samples and an epoch has fewer steps",
+        helps_when="keep: batches too small to be divided",
+        effect=_EFFECT + "RankBatch",
+        values=choices("split", "keep"),
+        default=always("split"),
+        why_unavailable=_why_no_keep,
+        needs=(_RANKS,),
+    ),
+    Knob(
+        name="parallel.lr_rule",
+        group="parallel",
+        stage="optimizer",
+        risk="changes_training",
+        help="how the learning rate follows the larger batch: not, linearly (Goyal et al., 2017), or with its square "
+        "root (Krizhevsky, 2014)",
+        helps_when="linear for SGD, the square root for Adam",
+        effect=_EFFECT + "RankLearningRate",
+        values=choices("none", "linear", "sqrt"),
+        default=always("none"),
+        why_unavailable=_why_no_keep,
+        needs=(_RANKS, Need("parallel.batch", equals("keep"), "keep")),
+    ),
+    Knob(
+        name="parallel.backend",
+        group="parallel",
+        stage="process",
+        risk="rounding",
+        help="the library by which ranks agree on gradients",
+        helps_when="ccl: Intel processors and networks; gloo on GPUs: NCCL does not work there",
+        effect=_EFFECT + "Backend",
+        values=_backends,
+        default=_default_backend,
+        why_unavailable=_why_one_backend,
+        needs=(_RANKS,),
+    ),
+    Knob(
+        name="parallel.bucket_mb",
+        group="parallel",
+        stage="model",
+        risk="rounding",
+        help="MiB of gradients that are sent together",
+        helps_when="smaller: the first gradients set out earlier; larger: fewer messages",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=choices(25, 1, 5, 100),
+        default=always(25),
+        why_unavailable=_why_one_rank,
+        limits=lambda place: (1, 4096),
+        needs=(_RANKS,),
+    ),
+    Knob(
+        name="parallel.bucket_view",
+        group="parallel",
+        stage="model",
+        risk="exact",
+        help="gradients lie in the buckets that are sent, instead of being copied there",
+        helps_when="many parameters: a pass over the gradients and their memory are spared",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=switch,
+        default=always(False),
+        why_unavailable=_why_one_rank,
+        needs=(_RANKS,),
+    ),
+    Knob(
+        name="parallel.static_graph",
+        group="parallel",
+        stage="model",
+        risk="rounding",
+        help="ranks rely on every step using the same parameters in the same order",
+        helps_when="many parameters: less bookkeeping, and buckets in the order of the backward pass",
+        effect=NO_EFFECT_OF_ITS_OWN,
+        values=switch,
+        default=always(False),
+        why_unavailable=_why_one_rank,
+        needs=(_RANKS,),
+    ),
+    Knob(
+        name="parallel.compression",
+        group="parallel",
+        stage="model",
+        risk="changes_training",
+        help="the type in which gradients are sent",
+        helps_when="the network is what ranks wait for",
+        effect=_EFFECT + "Compression",
+        values=choices("off", "bfloat16", "float16"),
+        default=always("off"),
+        why_unavailable=_why_one_rank,
+        needs=(_RANKS,),
+    ),
+    Knob(
+        name="parallel.sync",
+        group="parallel",
+        stage="step",
+        risk="rounding",
+        help="where several backward passes make up a step, ranks agree after every one or only after the last",
+        helps_when="last: gradient accumulation; everything is sent once instead of several times",
+        effect=_EFFECT + "Sync",
+        values=choices("every", "last"),
+        default=always("every"),
+        why_unavailable=_why_no_keep,
+        needs=(_RANKS, Need("optimizer.accumulation", lambda value: int(value) > 1, "above 1")),
+    ),
+    _nccl(
+        "parallel.nccl_algorithm",
+        "NCCL_ALGO",
+        ("auto", "Ring", "Tree"),
+        "the pattern in which NCCL passes gradients around",
+        "NCCL's own choice is wrong for this interconnect; trees have less latency on many machines",
+    ),
+    _nccl(
+        "parallel.nccl_protocol",
+        "NCCL_PROTO",
+        ("auto", "LL", "LL128", "Simple"),
+        "how NCCL tells that data has arrived",
+        "LL: small messages; Simple: large ones",
+    ),
+    _nccl(
+        "parallel.nccl_channels",
+        "NCCL_MIN_NCHANNELS",
+        ("auto", "4", "16"),
+        "the least number of channels, each of which occupies a part of the GPU",
+        "more: links are not filled; fewer: computing is held up",
+    ),
+)
+"""Those of data parallelism."""
