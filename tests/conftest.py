@@ -51,6 +51,7 @@ def facts() -> TrainingFacts:
         loader_workers=0,
         loader_pins_memory=False,
         batch_adjustable=True,
+        batches_divisible=True,
         dataset_bytes=1 << 20,
         optimizer_has_foreach=True,
         biases=3,

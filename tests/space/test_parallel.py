@@ -1,0 +1,63 @@
+"""How cores, threads and workers of one machine are shared out among ranks."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from autoaccel.records.machine import Cpu, Limits, Machine, NumaNode
+from autoaccel.space.knobs import KNOBS, Place, cores_of_ranks, share_of_rank
+
+
+@pytest.fixture
+def server(machine: Machine) -> Machine:
+    """Two memory nodes with four cores each, two logical CPUs on each core: core i has CPUs i and i + 8."""
+    nodes = (NumaNode(0, (0, 1, 2, 3, 8, 9, 10, 11)), NumaNode(1, (4, 5, 6, 7, 12, 13, 14, 15)))
+    return msgspec.structs.replace(
+        machine,
+        cpu=Cpu("Server", 2, 8, 16, nodes, (), ()),
+        limits=Limits(tuple(range(16)), 8, cores=tuple((core, core + 8) for core in range(8))),
+    )
+
+
+def test_ranks_get_whole_cores_of_one_node_each(server: Machine) -> None:
+    assert cores_of_ranks(server, "none", 2) == ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+    assert cores_of_ranks(server, "none", 4) == ((0, 1, 8, 9), (2, 3, 10, 11), (4, 5, 12, 13), (6, 7, 14, 15))
+
+
+def test_every_core_is_somebodys_and_nobodys_twice(server: Machine) -> None:
+    for ranks in range(1, 9):
+        cpus = [cpu for rank in cores_of_ranks(server, "none", ranks) for cpu in rank]
+        assert sorted(cpus) == list(range(16))
+
+
+def test_more_ranks_than_cores_share_them(server: Machine) -> None:
+    shared = cores_of_ranks(server, "none", 9)
+    assert len(shared) == 9
+    assert shared[8] == shared[0]
+
+
+def test_ranks_stay_within_the_affinity_and_within_what_is_allowed(server: Machine) -> None:
+    assert cores_of_ranks(server, "cores", 2) == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert cores_of_ranks(server, "0-1,4", 3) == ((0,), (1,), (4,))
+    limited = msgspec.structs.replace(server, limits=Limits((2, 3, 5), 3, cores=((2,), (3,), (5,))))
+    assert cores_of_ranks(limited, "none", 2) == ((2,), (3, 5))
+
+
+def test_threads_and_workers_are_those_of_all_ranks_together(server: Machine) -> None:
+    settings = {"threads.intra_op": 8, "loader.workers": 4, "threads.affinity": "none", "parallel.world_size": 4}
+    assert share_of_rank(settings, server, 3, 4) == {
+        "threads.intra_op": 2,
+        "loader.workers": 1,
+        "threads.affinity": "6-7,14-15",
+        "parallel.world_size": 4,
+    }
+    assert share_of_rank(settings, server, 0, 1) == settings
+    few = share_of_rank({"threads.intra_op": 1, "loader.workers": 1}, server, 1, 4)
+    assert (few["threads.intra_op"], few["loader.workers"]) == (1, 1)
+
+
+def test_world_sizes_follow_the_cores(place: Place, server: Machine) -> None:
+    knob = KNOBS["parallel.world_size"]
+    assert knob.values(place) == (1, 2, 4)
+    assert knob.values(Place(server, place.training)) == (1, 2, 4, 8, 16)
