@@ -42,6 +42,8 @@ class Train(Record, frozen=True, tag="train"):
     steps: int | None = None  # stop after this many optimizer steps; None: the whole planned run
     save_path: str | None = None  # where the trained weights go
     announce: bool = False  # print a line per epoch for the person who waits
+    checkpoint_path: str | None = None  # go on with what is there, and write it now and then
+    checkpoint_seconds: float = 0.0  # how long to train at least before it is written again
 
 
 Task = Probe | Describe | Measure | TakeProfile | Train
@@ -146,7 +148,8 @@ class TrainResult(Record, frozen=True, tag="trained"):
     steps: int  # optimizer steps per seed
     samples: int  # training samples seen per seed
     train_seconds: tuple[float, ...]  # evaluation excluded
-    step_seconds: float  # median over all steps
+    step_seconds: float | None  # median over all steps; None if none was left to make
+    resumed_at: int = 0  # after how many steps a checkpoint was taken up
 
 
 class Finished(Record, frozen=True, tag="finished"):

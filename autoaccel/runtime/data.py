@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -71,6 +72,23 @@ def _share_of_rank(loader: DataLoader[Any]) -> DataLoader[Any]:
         loader.generator.manual_seed(loader.generator.initial_seed() + ranks.SEEDS_APART * ranks.rank())
     shared = ShardedBatches(batches, ranks.rank(), ranks.world_size())
     return with_batches(loader, shared)
+
+
+def without_done(loader: Iterable[Any], each_epoch: int, done: int) -> Iterable[Any]:
+    """Return the loader without so many batches, none of them loaded, where an epoch has `each_epoch`.
+
+    A stream, whose batches have no samples to name, begins anew.
+    """
+    if not isinstance(loader, DataLoader) or not divides_batches(loader):
+        return loader
+    batches = loader.batch_sampler
+    left = batches if isinstance(batches, ShardedBatches) else ShardedBatches(batches or (), rank=0, ranks=1)
+    epochs_done, left.done = divmod(done, each_epoch)
+    taken = None if len(left) == each_epoch else each_epoch  # see `epochs_of`
+    for _ in range(epochs_done):
+        for _ in itertools.islice(left.batches, taken):  # for the random numbers that it draws
+            pass
+    return loader if left is batches else with_batches(loader, left)
 
 
 def with_batches(loader: DataLoader[Any], batches: Any) -> DataLoader[Any]:
@@ -145,8 +163,13 @@ def count_steps(training: Training, loader: Iterable[Any]) -> int:
     return steps
 
 
-def epochs_of(loader: Iterable[Any], steps_per_epoch: int) -> Iterator[tuple[bool, Any]]:
+def epochs_of(loader: Iterable[Any], steps_per_epoch: int, done: int = 0) -> Iterator[tuple[bool, Any]]:
     """Yield batches without end, each with whether it begins an epoch; an epoch has at most `steps_per_epoch`.
+
+    Args:
+        loader: Of one epoch after the other.
+        steps_per_epoch: See above.
+        done: How many of the first epoch the loader leaves out.
 
     Raises:
         BadRequestError: If the loader gives no batch.
@@ -155,8 +178,7 @@ def epochs_of(loader: Iterable[Any], steps_per_epoch: int) -> Iterator[tuple[boo
         ends_itself = len(loader) == steps_per_epoch  # type: ignore[arg-type]  # it may have a length
     except TypeError:
         ends_itself = False
-    while True:
-        count = 0
+    for count in itertools.chain([done], itertools.repeat(0)):
         for batch in loader:
             yield count == 0, batch
             count += 1

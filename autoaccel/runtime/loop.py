@@ -17,7 +17,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader
+from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader, without_done
 from autoaccel.runtime.sharding import ShardedBatches
 from autoaccel.runtime.training import Training
 
@@ -27,6 +27,18 @@ class Step(NamedTuple):
 
     seconds: float
     begins_epoch: bool
+
+
+class Progress(NamedTuple):
+    """How far a training has come: all that is needed to go on with it."""
+
+    steps_done: int
+    samples_done: int
+    has_shrunk: bool
+    model: dict[str, Any]
+    optimizer: dict[str, Any]
+    scheduler: dict[str, Any] | None
+    random_state: torch.Tensor  # of torch's generator
 
 
 def _ignore_phase(phase: str) -> None:
@@ -41,36 +53,73 @@ def device_of(training: Training) -> torch.device:
 class Loop:
     """A Training under settings, ready to make steps. Epoch follows epoch without end."""
 
-    def __init__(self, training: Training, applied: Applied, seed: int) -> None:
+    def __init__(self, training: Training, applied: Applied, seed: int, resumed: Progress | None = None) -> None:
+        """Build all that a step needs.
+
+        Args:
+            training: What is trained.
+            applied: Under which settings.
+            seed: Of the order of its samples.
+            resumed: Where to go on; None to begin.
+        """
         self.training = training
         self.applied = applied
         self.device = applied.device
         self.plain_model = training.model.to(self.device).train()
+        if resumed is not None:
+            self.plain_model = applied.restore(self.plain_model, resumed.model)
         self._equip()
         self.model_size: ModelSize | None = None
         self.loader = train_loader(training, applied, seed)
         self.steps_per_epoch = max(1, count_steps(training, self.loader) // applied.parts)
+        each_epoch = self.steps_per_epoch * applied.parts
+        done = resumed.steps_done * applied.parts if resumed else 0
+        self.loader = without_done(self.loader, each_epoch, done) if done else self.loader
         batches = getattr(self.loader, "batch_sampler", None)
         self._weights: deque[float] = batches.weights if isinstance(batches, ShardedBatches) else deque()
         shrinks_after = applied.shrinks_after
         self.shrinks_at: float = math.inf if shrinks_after is None else shrinks_after * self.steps_per_epoch
         """Before this step, counted from 0, the model is made smaller."""
         self.planned_steps = training.epochs * self.steps_per_epoch
-        self.steps_done = 0
-        self.samples_done = 0
+        self.steps_done = resumed.steps_done if resumed else 0
+        self.samples_done = resumed.samples_done if resumed else 0
         self.last_loss = math.nan
         self.phase_ended: Callable[[str], None] = _ignore_phase
-        each_epoch = self.steps_per_epoch * applied.parts
-        self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, each_epoch))
-        if ranks.world_size() > 1:
+        self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, each_epoch, done % each_epoch))
+        if not ranks.leads():
             # Dropout and the like: other numbers for other samples.
-            torch.manual_seed(seed + ranks.SEEDS_APART * ranks.rank())
+            torch.manual_seed(seed + ranks.SEEDS_APART * ranks.rank() + self.steps_done)
+        if resumed is not None:
+            self._resume(resumed)
 
     def _equip(self) -> None:
         """Make what belongs to the plain model: the module to call, its optimizer, its schedule."""
         self.model = self.applied.model(self.plain_model)
         self.optimizer = self.applied.optimizer(self.training.optimizer(self.plain_model.parameters()))
         self.scheduler = self.training.scheduler(self.optimizer) if self.training.scheduler else None
+
+    def _resume(self, resumed: Progress) -> None:
+        if resumed.has_shrunk:
+            self.shrinks_at = math.inf
+        self.optimizer.load_state_dict(resumed.optimizer)
+        # At the beginning of an epoch the schedule advances before the new optimizer object's first step.
+        warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before", UserWarning)
+        if self.scheduler is not None and resumed.scheduler is not None:
+            self.scheduler.load_state_dict(resumed.scheduler)
+        if ranks.leads():
+            torch.set_rng_state(resumed.random_state)
+
+    def progress(self) -> Progress:
+        """Return how far the training has come."""
+        return Progress(
+            steps_done=self.steps_done,
+            samples_done=self.samples_done,
+            has_shrunk=self.applied.shrinks_after is not None and math.isinf(self.shrinks_at),
+            model=self.plain_model.state_dict(),
+            optimizer=self.optimizer.state_dict(),
+            scheduler=self.scheduler.state_dict() if self.scheduler else None,
+            random_state=torch.get_rng_state(),
+        )
 
     def step(self) -> Step:
         """Make one optimizer step on the next batch, or on as many as make one."""

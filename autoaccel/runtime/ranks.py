@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch import distributed
@@ -79,6 +80,15 @@ def total(value: float) -> float:
     summed = torch.tensor([value], dtype=torch.float64)
     distributed.all_reduce(summed, group=_group())
     return float(summed.item())
+
+
+def share(thing: Any) -> Any:
+    """Return what the leader has, tensors included; every rank must ask for it. Alone, one's own."""
+    if world_size() == 1:
+        return thing
+    things = [thing]
+    distributed.broadcast_object_list(things, src=0, group=_group())
+    return things[0]
 
 
 def _group() -> distributed.ProcessGroup | None:

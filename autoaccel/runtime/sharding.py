@@ -7,6 +7,7 @@ unequal parts.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,12 +24,15 @@ class ShardedBatches:
     def __init__(self, batches: Iterable[list[Any]], rank: int, ranks: int) -> None:
         self.batches = batches
         self.weights: deque[float] = deque()
+        self.done = 0
+        """How many batches of the next epoch are left out, because they were trained on before."""
         self._rank = rank
         self._ranks = ranks
 
     def __iter__(self) -> Iterator[list[Any]]:
         self.weights.clear()  # what was drawn ahead for an epoch that was left early
-        for batch in self.batches:
+        done, self.done = self.done, 0
+        for batch in itertools.islice(self.batches, done, None):
             part, weight = self.part_of(batch)
             self.weights.append(weight)
             yield part

@@ -35,9 +35,10 @@ from autoaccel.records.trial import (
 from autoaccel.records.workload import Workload
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.checkpoints import Checkpoints
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
-from autoaccel.runtime.loop import Loop, Step, device_of, peak_bytes
+from autoaccel.runtime.loop import Loop, Progress, Step, device_of, peak_bytes
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.warmup import warm_up
@@ -116,9 +117,11 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     return None
 
 
-def _start_loop(spec: TrialSpec, workload: Workload, build: Callable[[], Any], seed: int) -> Loop:
+def _start_loop(
+    spec: TrialSpec, workload: Workload, build: Callable[[], Any], seed: int, resumed: Progress | None = None
+) -> Loop:
     training = build_training(build, workload, seed)
-    return Loop(training, Applied(spec.settings, device_of(training)), seed)
+    return Loop(training, Applied(spec.settings, device_of(training)), seed, resumed)
 
 
 def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn:
@@ -154,14 +157,18 @@ def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:
 def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[], Any]) -> TrainResult | Failure:
     """Train from each seed; a seed decides on the model's first weights and on the order of the data."""
     metrics, losses, train_seconds, step_seconds = [], [], [], []
-    steps = samples = 0
+    steps = samples = resumed_at = 0
     for seed in task.seeds:
-        loop = _start_loop(spec, workload, build, seed)
+        checkpoints = None
+        if task.checkpoint_path is not None:
+            checkpoints = Checkpoints(Path(task.checkpoint_path), task.checkpoint_seconds, seed)
+        loop = _start_loop(spec, workload, build, seed, checkpoints.load() if checkpoints else None)
+        resumed_at = loop.steps_done
         steps = min(loop.own_steps(task.steps) or loop.planned_steps, loop.planned_steps)
-        seconds = _run_steps(loop, steps, announce=task.announce)
+        seconds = _run_steps(loop, steps, checkpoints, announce=task.announce)
         losses.append(loop.mean_last_loss())
         metrics.append(loop.evaluate())
-        if not (math.isfinite(metrics[-1]) and math.isfinite(losses[-1])):
+        if not math.isfinite(metrics[-1]) or (seconds and not math.isfinite(losses[-1])):
             found = f"{loop.training.metric.name} is {metrics[-1]}, the loss {losses[-1]}"
             return Failure(kind="diverged", message=f"after training from seed {seed}, {found}")
         train_seconds.append(math.fsum(seconds))
@@ -178,26 +185,31 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
         steps=steps,
         samples=samples,
         train_seconds=tuple(train_seconds),
-        step_seconds=statistics.median(step_seconds),
+        step_seconds=statistics.median(step_seconds) if step_seconds else None,
+        resumed_at=resumed_at,
     )
 
 
-def _run_steps(loop: Loop, steps: int, announce: bool) -> list[float]:
-    """Make this many steps, with a line per epoch if announced; return how long each took."""
+def _run_steps(loop: Loop, steps: int, checkpoints: Checkpoints | None, announce: bool) -> list[float]:
+    """Train until this many steps are done, with a line per epoch if announced; return how long each took."""
     seconds: list[float] = []
-    samples_before = 0
-    for number in range(1, steps + 1):
+    of_epoch: list[float] = []
+    samples_before = loop.samples_done
+    for number in range(loop.steps_done + 1, steps + 1):
         seconds.append(loop.step().seconds)
+        of_epoch.append(seconds[-1])
+        if checkpoints is not None:
+            checkpoints.keep(loop)
         epoch, into_epoch = divmod(number, loop.steps_per_epoch)
         if announce and ranks.leads() and (into_epoch == 0 or number == steps):
-            epoch_seconds = math.fsum(seconds[(epoch - 1) * loop.steps_per_epoch :])
             metric = loop.evaluate()
             print(
                 f"epoch {epoch}/{loop.training.epochs}  loss {loop.last_loss:.4g}  "
                 f"{loop.training.metric.name} {metric:.4g}  "
-                f"{(loop.samples_done - samples_before) / epoch_seconds:,.0f} samples/s  "
-                f"{format_duration(epoch_seconds)}",
+                f"{(loop.samples_done - samples_before) * ranks.world_size() / math.fsum(of_epoch):,.0f} samples/s  "
+                f"{format_duration(math.fsum(of_epoch))}",
                 flush=True,
             )
             samples_before = loop.samples_done
+            of_epoch.clear()
     return seconds
