@@ -84,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     show.set_defaults(handler=_show)
 
     hardware = commands.add_parser("hardware", help="show what this machine has")
+    hardware.add_argument("--topology", metavar="FILE", help="what `nvidia-smi topo -m` printed on some machine: show "
+                          "which of its GPUs to train on together, and why")  # fmt: skip
     hardware.add_argument("--json", action="store_true", help="print JSON")
     hardware.set_defaults(handler=_hardware)
 
@@ -283,6 +285,8 @@ def _hardware(parsed: argparse.Namespace) -> int:
     from autoaccel.machine.quiet import quiet_hints, read_load
     from autoaccel.report.tables import print_machine
 
+    if parsed.topology is not None:
+        return _topology(Path(parsed.topology), parsed.json)
     load = read_load()  # before anything of ours keeps the computer busy
     machine = _probe()
     if parsed.json:
@@ -291,6 +295,29 @@ def _hardware(parsed: argparse.Namespace) -> int:
         print_machine(_console(), machine)
         for hint in quiet_hints(machine, load):
             print(f"Note: {hint}.")
+    return EXIT_FASTER
+
+
+def _topology(path: Path, as_json: bool) -> int:
+    from autoaccel.machine.interconnect import gpu_sets, parse_topology
+    from autoaccel.report.tables import print_gpu_sets, print_interconnect
+
+    try:
+        interconnect = parse_topology(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise BadRequestError(
+            f"{path}: cannot be read ({error.strerror}). Write it with: nvidia-smi topo -m > {path.name}"
+        ) from error
+    except BadRequestError as error:
+        raise BadRequestError(f"{path}: {error}") from error
+    sets = gpu_sets(interconnect, {cpu for cpus in interconnect.cpus for cpu in cpus})
+    if as_json:
+        _print_json({"interconnect": interconnect, "sets": sets})
+    else:
+        console = _console()
+        print_interconnect(console, interconnect)
+        console.print()
+        print_gpu_sets(console, sets)
     return EXIT_FASTER
 
 

@@ -1,9 +1,10 @@
-"""Read and write durations, shares and sizes the way people type them."""
+"""Read and write durations, shares, sizes and lists of CPUs the way people type them."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from autoaccel.errors import BadRequestError
 
@@ -61,6 +62,17 @@ def format_bytes(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1024
     return f"{count:.3g} TiB"
+
+
+def format_numbers(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as Linux lists CPUs, both ends included: `0-19,40-59`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
 def format_share(fraction: float) -> str:

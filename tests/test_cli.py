@@ -58,6 +58,9 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["run", "notes.txt", "model.py"], "this is not a recipe"),
         (["verify", "none.json", "model.py"], "none.json: cannot be read"),
         (["show", "full"], "there is no run in this folder"),
+        (["hardware", "--topology", "none.txt"], "none.txt: cannot be read"),
+        (["hardware", "--topology", "{folder}"], "cannot be read"),
+        (["hardware", "--topology", "notes.txt"], "notes.txt: this is not what `nvidia-smi topo -m` prints"),
     ],
 )
 def test_bad_input_is_one_clear_error_and_writes_nothing(
@@ -146,6 +149,30 @@ def test_hardware_is_told_as_json_and_as_text() -> None:
     assert found["cpu"]["logical_cores"] >= len(found["limits"]["affinity"]) >= 1
     text = autoaccel("hardware").stdout
     assert found["torch"]["version"] in text
+
+
+TOPOLOGY = """\
+\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tSYS\tNV4\tSYS\t0-3,8-11\t0
+GPU1\tSYS\t X \tSYS\tNV4\t4-7,12-15\t1
+GPU2\tNV4\tSYS\t X \tSYS\t0-3,8-11\t0
+GPU3\tSYS\tNV4\tSYS\t X \t4-7,12-15\t1
+"""
+
+
+def test_the_gpus_of_another_machine_to_train_on_are_told_as_text_and_as_json(tmp_path: Path) -> None:
+    (tmp_path / "topology.txt").write_text(TOPOLOGY)
+    done = autoaccel("hardware", "--topology", "topology.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("2 GPUs: 0,2  NV4 between them") for line in lines)
+    assert any(line.strip() == "GPU 2: CPUs 2-3,10-11" for line in lines)
+    assert "CUDA_VISIBLE_DEVICES=0,2" in done.stdout
+    told = json.loads(autoaccel("hardware", "--topology", "topology.txt", "--json", cwd=tmp_path).stdout)
+    assert told["interconnect"]["links"][0] == ["X", "SYS", "NV4", "SYS"]
+    pair, everyone = told["sets"]
+    assert pair["gpus"] == [0, 2]
+    assert everyone["slowest"] == "SYS" and sorted(everyone["hops"]) == ["NV4", "NV4", "SYS", "SYS"]
 
 
 def test_a_profile_is_told_as_json(write_model: WriteModel) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.errors import BadRequestError
-from autoaccel.units import format_bytes, format_duration, parse_duration, parse_max_drop, two_digits
+from autoaccel.units import format_bytes, format_duration, format_numbers, parse_duration, parse_max_drop, two_digits
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,10 @@ def test_a_drop_is_a_share_or_an_amount() -> None:
 def test_what_is_no_drop_is_refused(text: str) -> None:
     with pytest.raises(BadRequestError, match="--max-drop"):
         parse_max_drop(text)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [((), ""), ((5,), "5"), ((0, 1, 2, 8, 9, 11), "0-2,8-9,11"), ((0, 2, 4), "0,2,4")]
+)
+def test_cpus_are_listed_as_linux_does(numbers: tuple[int, ...], text: str) -> None:
+    assert format_numbers(numbers) == text

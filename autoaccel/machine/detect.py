@@ -12,6 +12,7 @@ import psutil
 from autoaccel.machine.compiler import find_compiler
 from autoaccel.machine.cpu import read_cpu
 from autoaccel.machine.gpus import read_gpus
+from autoaccel.machine.interconnect import read_interconnect
 from autoaccel.machine.kernel_files import read_fields, read_text
 from autoaccel.machine.libraries import ALLOCATOR_STEMS, OPENMP_STEMS, find_libraries, library_folders
 from autoaccel.machine.limits import read_limits
@@ -39,6 +40,7 @@ def detect_machine(root: Path = Path("/")) -> Machine:
         openmp=find_libraries(OPENMP_STEMS, folders),
         allocators=find_libraries(ALLOCATOR_STEMS, folders),
         huge_pages=_read_huge_pages(root),
+        interconnect=read_interconnect(),
         packages=_installed(),
     )
 

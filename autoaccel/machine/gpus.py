@@ -18,7 +18,7 @@ _THROTTLING = {
 _Value = TypeVar("_Value")
 
 
-def _ask_driver(question: Callable[[Any], _Value], otherwise: _Value) -> _Value:
+def ask_driver(question: Callable[[Any], _Value], otherwise: _Value) -> _Value:
     """Return the answer of NVML to a question, or something else without a GPU, its driver, or the module."""
     try:
         import pynvml  # late: most computers have no GPU, and every start would pay for it
@@ -47,7 +47,7 @@ def read_gpus() -> tuple[Gpu, ...]:
         return tuple(gpu for gpu in found if gpu is not None)
 
     none: tuple[Gpu, ...] = ()
-    return _ask_driver(all_gpus, none)
+    return ask_driver(all_gpus, none)
 
 
 def read_gpu_throttling() -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def read_gpu_throttling() -> tuple[str, ...]:
         return tuple(_throttling_of(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
 
     none: tuple[str, ...] = ()
-    return tuple(hint for hint in _ask_driver(all_hints, none) if hint)
+    return tuple(hint for hint in ask_driver(all_hints, none) if hint)
 
 
 def _throttling_of(pynvml: Any, index: int) -> str:

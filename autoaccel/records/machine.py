@@ -65,6 +65,29 @@ class Gpu(Record, frozen=True):
     driver: str
 
 
+class Interconnect(Record, frozen=True):
+    """How the GPUs of one computer are connected with one another and with its processors.
+
+    GPUs are in the driver's order, which is CUDA's only under CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    """
+
+    links: tuple[
+        tuple[str, ...], ...
+    ]  # of each pair as nvidia-smi names it: NV<n>, PIX, PXB, PHB, NODE, SYS; X: itself
+    cpus: tuple[tuple[int, ...], ...]  # logical CPUs near each GPU, ascending; empty: not known
+    numa_nodes: tuple[int | None, ...]  # memory node near each GPU; None: several, or not known
+
+
+class GpuSet(Record, frozen=True):
+    """GPUs to train on together, and where the rank of each runs best."""
+
+    gpus: tuple[int, ...]  # ascending
+    ring: tuple[int, ...]  # the same in an order in which neighbours, and the ends, are connected best
+    hops: tuple[str, ...]  # the link from each GPU of the ring to the next; a pair has one
+    slowest: str  # of the hops
+    cores: tuple[tuple[int, ...], ...]  # logical CPUs for each of `gpus`, ascending; empty: leave it to the system
+
+
 class TorchFacts(Record, frozen=True):
     """What torch itself can do here, told by a child process in the user's environment."""
 
@@ -94,6 +117,7 @@ class Machine(Record, frozen=True):
     allocators: tuple[Library, ...]
     torch: TorchFacts | None = None
     huge_pages: str | None = None  # transparent: "always", "madvise" or "never"; None: unknown here
+    interconnect: Interconnect | None = None  # None: no GPU, or the driver does not tell
     packages: dict[str, str] = {}  # version of each installed distribution that a knob may need
 
     @property

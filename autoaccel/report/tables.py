@@ -11,12 +11,20 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.knob import KnobRow
-from autoaccel.records.machine import Machine
+from autoaccel.records.machine import GpuSet, Interconnect, Machine
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.trial import Failure, Trial
-from autoaccel.report.wording import comparison_words, one_line, outcome_words, short_change, speedup_words, step_words
-from autoaccel.units import format_bytes, format_duration, format_share
+from autoaccel.report.wording import (
+    comparison_words,
+    one_line,
+    outcome_words,
+    ring_words,
+    short_change,
+    speedup_words,
+    step_words,
+)
+from autoaccel.units import format_bytes, format_duration, format_numbers, format_share
 
 _BAR_COLUMNS = 24
 _TOP_OPERATORS = 10
@@ -70,6 +78,50 @@ def print_machine(console: Console, machine: Machine) -> None:
     for name, text in machine_facts(machine).items():
         grid.add_row(name, Text(text))
     console.print(grid)
+    if machine.interconnect is not None and len(machine.gpus) > 1:
+        console.print()
+        print_interconnect(console, machine.interconnect)
+
+
+def print_interconnect(console: Console, interconnect: Interconnect) -> None:
+    """Print the links between GPUs as a matrix, and the memory node and the CPUs near each."""
+    with_nodes = any(node is not None for node in interconnect.numa_nodes)
+    with_cpus = any(interconnect.cpus)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for heading in ("GPU", *map(str, range(len(interconnect.links))), *(["node"] if with_nodes else [])):
+        table.add_column(heading, no_wrap=True)
+    if with_cpus:
+        table.add_column("CPUs near it", overflow="fold")
+    for gpu, links in enumerate(interconnect.links):
+        node = interconnect.numa_nodes[gpu]
+        table.add_row(
+            str(gpu),
+            *(Text("-" if link == "X" else one_line(link)) for link in links),
+            *(["?" if node is None else str(node)] if with_nodes else []),
+            *([format_numbers(interconnect.cpus[gpu])] if with_cpus else []),
+        )
+    console.print(table)
+
+
+def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
+    """Print which GPUs to train on together, why these, and the CPUs for the rank of each."""
+    if not sets:
+        console.print(Text("With one GPU there is nothing to choose."))
+        return
+    for chosen in sets:
+        head = Text.assemble((f"{len(chosen.gpus)} GPUs: ", "bold"), (",".join(map(str, chosen.gpus)), "bold cyan"))
+        console.print(head.append(f"  {one_line(ring_words(chosen))}"))
+        for gpu, cores in zip(chosen.gpus, chosen.cores, strict=True):
+            if cores:
+                _print_indented(console, f"GPU {gpu}: CPUs {format_numbers(cores)}", style="dim")
+    console.print()
+    console.print(
+        Text(
+            f"To train on them: CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={','.join(map(str, sets[0].gpus))}. "
+            "Without the first, CUDA may number GPUs otherwise than nvidia-smi does.",
+            style="dim",
+        )
+    )
 
 
 def print_profile(console: Console, profile: Profile, findings: Sequence[Finding]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from autoaccel.records.machine import GpuSet
 from autoaccel.records.recipe import Baseline, Constraint, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
@@ -109,6 +111,18 @@ def repeats_words(accuracy: Accuracy) -> str:
     runs = "1 paired run" if accuracy.repeats == 1 else f"{accuracy.repeats} paired runs"
     part = "the whole" if accuracy.share >= 1 else f"{two_digits(accuracy.share * 100)} % of the"
     return f"{runs} of {part} planned training"
+
+
+def ring_words(chosen: GpuSet) -> str:
+    """Return why these GPUs: the links of their ring, as `NV2 between all neighbours of the ring 0-3-2-1`."""
+    counts = Counter(chosen.hops)
+    if len(chosen.gpus) == 2:
+        return f"{chosen.slowest} between them"
+    ring = "-".join(map(str, chosen.ring))
+    if len(counts) == 1:
+        return f"{chosen.slowest} between all neighbours of the ring {ring}"
+    hops = ", ".join(f"{count} x {link}" for link, count in counts.items())
+    return f"at least {chosen.slowest} between neighbours of the ring {ring} ({hops})"
 
 
 def before(baseline: Baseline, projection: Projection) -> Projection:

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from autoaccel.report.tables import print_knobs, print_machine, print_profile, print_trials
+from autoaccel.records.machine import Gpu, GpuSet, Interconnect
+from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_profile, print_trials
 from autoaccel.report.terminal import print_recipe, print_verification
 
 from . import samples
@@ -108,6 +109,35 @@ def test_machine_says_what_this_process_may_use():
     assert "GPUs none" in text and "bfloat16, float16" in text
     unprobed = msgspec.structs.replace(samples.MACHINE, torch=None, compiler=None)
     assert "torch not probed" in " ".join(rows_of(printed(print_machine, unprobed)))
+
+
+def test_the_interconnect_of_several_gpus_is_a_matrix():
+    gpus = (Gpu("NVIDIA A10", 24 << 30, "570.86.15"),) * 3
+    links = (("X", "NV4", "SYS"), ("NV4", "X", "SYS"), ("SYS", "SYS", "X"))
+    interconnect = Interconnect(links, ((0, 1, 8, 9), (0, 1, 8, 9), (2, 3)), (0, 0, 1))
+    machine = msgspec.structs.replace(samples.MACHINE, gpus=gpus, interconnect=interconnect)
+    rows = rows_of(printed(print_machine, machine))
+    assert rows[-4:] == [
+        "GPU 0 1 2 node CPUs near it",
+        "0 - NV4 SYS 0 0-1,8-9",
+        "1 NV4 - SYS 0 0-1,8-9",
+        "2 SYS SYS - 1 2-3",
+    ]
+    one = Interconnect((("X",),), ((),), (None,))
+    alone = msgspec.structs.replace(samples.MACHINE, gpus=gpus[:1], interconnect=one)
+    assert "near it" not in printed(print_machine, alone)
+
+
+def test_a_set_of_gpus_says_why():
+    pair = GpuSet((0, 3), (0, 3), ("NV2",), "NV2", ((0, 1), ()))
+    quad = GpuSet((0, 1, 2, 3), (0, 3, 2, 1), ("NV2", "NV2", "NV2", "NV1"), "NV1", ((),) * 4)
+    ring = GpuSet((0, 1, 2), (0, 1, 2), ("PIX",) * 3, "PIX", ((),) * 3)
+    text = " ".join(rows_of(printed(print_gpu_sets, [pair, quad, ring])))
+    assert "2 GPUs: 0,3 NV2 between them GPU 0: CPUs 0-1 4 GPUs: 0,1,2,3 at least NV1 between neighbours" in text
+    assert "of the ring 0-3-2-1 (3 x NV2, 1 x NV1)" in text
+    assert "PIX between all neighbours of the ring 0-1-2" in text
+    assert "CUDA_VISIBLE_DEVICES=0,3" in text
+    assert "nothing to choose" in printed(print_gpu_sets, [])
 
 
 def test_profile_bars_grow_with_the_share():
