@@ -1,0 +1,226 @@
+"""What measured times of whole runs say about other numbers of ranks: a fit of few parameters, each point with its
+interval."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autoaccel.advise.scaling import reduced_seconds
+from autoaccel.errors import BadRequestError
+from autoaccel.records.scaling import Batch, Cluster, Exchange, Limit, LinkFigures, RunPoint, RunScaling
+
+_DEVIATION, _WEIGHT = 0.02, 4
+"""What is expected of a run's time before any is measured twice: it deviates from the fit by 2 %, as if four such
+deviations had been seen. Two or three measured runs cannot tell their own noise."""
+
+_SHARE = 0.2
+"""Fixed cost and exposed all-reduce are expected to be within a fifth of the run with one rank (one standard deviation):
+next to nothing where measured times tell them apart, all that is known where they do not."""
+
+_REACHED = (0.5, 1.0)
+"""What all-reduce reaches of a published figure: between half (such as 65 % in NVIDIA/nccl-tests issue 112) and all."""
+
+CONFIDENCE = 0.95
+
+_DRAWS = 2000
+
+_FREE = LinkFigures("free", float("inf"), 0.0, "costs nothing: what is not known is fitted")
+
+Matrix = NDArray[np.float64]
+
+
+def scale_runs(
+    measured: Mapping[int, float],
+    predict: Sequence[int],
+    *,
+    batch: Batch = "keep",
+    ranks_per_machine: int | None = None,
+    exchange: Exchange | None = None,
+) -> RunScaling:
+    """Return the times of whole runs: those measured, and what they let expect of other world sizes.
+
+    With N ranks, n of them on the fullest of M machines, a run takes
+
+        fixed + work / N + steps(N) / steps(1) x (2(n-1)/n all-reduce + 2(M-1)/M between)
+
+    where steps(N) is steps(1) / N if the batch per rank is kept. All four are at least zero and fitted by least squares
+    of relative deviations; `between` only where several machines are measured. A step's all-reduce over links whose
+    figures are known is added as they say, less what the backward pass hides; what is fitted is then what comes on top.
+    The ring's factor fits whatever all ranks wait for: the wait for the slowest of them grows much alike.
+
+    Intervals come from 2,000 refits, each to times and expectations that might have been as well (randomize, then
+    optimize: Bardsley et al., SIAM Journal on Scientific Computing 2014), with the deviation of one run added. They know
+    nothing of what sets in only beyond the measured sizes.
+
+    Args:
+        measured: Seconds by world size, at least two.
+        predict: World sizes; those measured are left out.
+        batch: What happens to it with more ranks.
+        ranks_per_machine: None: all on one machine.
+        exchange: What is exchanged, and over which links.
+
+    Raises:
+        BadRequestError: If there is too little to go by.
+    """
+    _check(measured, predict, ranks_per_machine, exchange)
+    most = ranks_per_machine or max(*measured, *predict)
+    model = _Model(measured, batch, most, exchange)
+    fit = _fit(model, measured)
+    alone = measured[1] if 1 in measured else _seconds(model, fit.shares, 1)
+    points = tuple(_point(model, fit, ranks, measured.get(ranks), alone) for ranks in sorted({*measured, *predict}))
+    effective = None
+    if exchange is not None and fit.shares[2] > 0:
+        effective = exchange.gradient_bytes * exchange.steps / float(fit.shares[2] * model.scale_seconds)
+    links = tuple(link for link in (exchange.within, exchange.between) if link) if exchange else ()
+    return RunScaling(batch, fit.deviation, links, effective, points)
+
+
+class _Model:
+    """The terms of a run's time, by number of ranks."""
+
+    def __init__(self, measured: Mapping[int, float], batch: Batch, most: int, exchange: Exchange | None) -> None:
+        smallest = min(measured)
+        self.scale_seconds = smallest * measured[smallest]  # about the work: what the fitted shares are shares of
+        self._batch = batch
+        self._most = most
+        self._exchange = exchange
+        self._between = max(measured) > most
+
+    def machines(self, ranks: int) -> int:
+        return -(-ranks // self._most)
+
+    def terms(self, ranks: int) -> Matrix:
+        """Return the seconds that each fitted share stands for: work, fixed cost, all-reduce, between machines."""
+        inside, machines = min(ranks, self._most), self.machines(ranks)
+        steps = self._steps(ranks)
+        terms = [1 / ranks, 1.0, steps * 2 * (inside - 1) / inside]
+        if self._between:
+            terms.append(steps * 2 * (machines - 1) / machines)
+        return np.array(terms) * self.scale_seconds
+
+    def known_seconds(self, ranks: int) -> float:
+        """Return what all-reduce over links with known figures adds to a run."""
+        if self._exchange is None:
+            return 0.0
+        cluster = Cluster(self._most, self._exchange.within or _FREE, self._exchange.between or _FREE)
+        steps = self._exchange.steps * self._steps(ranks)
+        compute = np.array([self.scale_seconds / ranks / steps])
+        return steps * float((reduced_seconds(compute, ranks, self._exchange.gradient_bytes, cluster) - compute)[0])
+
+    def _steps(self, ranks: int) -> float:
+        """Return the number of steps, relative to one rank's."""
+        return 1 / ranks if self._batch == "keep" else 1.0
+
+
+class _Fit(NamedTuple):
+    shares: Matrix  # (terms,)
+    deviation: float  # relative, of one run
+    draws: Matrix  # (terms, draws), shares that might be true as well
+    deviations: Matrix  # (draws,)
+    reached: Matrix  # (draws,), of the known links' figures
+
+
+def _fit(model: _Model, measured: Mapping[int, float]) -> _Fit:
+    times = np.array(list(measured.values()))
+    rows = np.array([model.terms(ranks) for ranks in measured]) / times[:, None]  # (runs, terms)
+    known = np.array([model.known_seconds(ranks) for ranks in measured]) / times
+    terms = rows.shape[1]
+    expected = np.eye(terms)[1:] / _SHARE  # all but the work
+
+    def solve(deviation: float, targets: Matrix, expectations: Matrix) -> Matrix:
+        return _nonnegative(np.vstack([rows / deviation, expected]), np.vstack([targets / deviation, expectations]))
+
+    shares = solve(_DEVIATION, (1 - known)[:, None], np.zeros((terms - 1, 1)))[:, 0]
+    residuals = rows @ shares + known - 1
+    weight = _WEIGHT + max(0, len(times) - terms)
+    deviation = float(np.sqrt((_WEIGHT * _DEVIATION**2 + (residuals**2).sum()) / weight))
+
+    generator = np.random.default_rng(0)
+    deviations = deviation * np.sqrt(weight / generator.chisquare(weight, _DRAWS))
+    reached = generator.uniform(*_REACHED, _DRAWS)
+    targets = 1 - known[:, None] / reached + deviations * generator.normal(size=(len(times), _DRAWS))
+    draws = solve(deviation, targets, generator.normal(size=(terms - 1, _DRAWS)))
+    return _Fit(shares, deviation, draws, deviations, reached)
+
+
+def _nonnegative(rows: Matrix, targets: Matrix) -> Matrix:
+    """Return for each column of targets the least-squares solution without negative parts, (terms, columns).
+
+    By trying every subset of terms, the first always among them: there are at most eight.
+    """
+    count = rows.shape[1]
+    best, least = np.zeros((count, targets.shape[1])), np.full(targets.shape[1], np.inf)
+    for size in range(count):
+        for others in itertools.combinations(range(1, count), size):
+            free = [0, *others]
+            found = np.zeros_like(best)
+            found[free] = np.linalg.lstsq(rows[:, free], targets, rcond=None)[0]
+            cost = ((rows @ found - targets) ** 2).sum(axis=0)
+            better = (found >= 0).all(axis=0) & (cost < least)
+            best[:, better], least[better] = found[:, better], cost[better]
+    return best
+
+
+def _seconds(model: _Model, shares: Matrix, ranks: int) -> float:
+    return float(model.terms(ranks) @ shares) + model.known_seconds(ranks)
+
+
+def _point(model: _Model, fit: _Fit, ranks: int, measured: float | None, alone: float) -> RunPoint:
+    work, fixed, *all_reduce = (float(part) for part in model.terms(ranks) * fit.shares)
+    known = model.known_seconds(ranks)
+    parts: dict[Limit, float] = {"compute": work, "all-reduce": sum(all_reduce) + known, "fixed cost": fixed}
+    fitted = sum(parts.values())
+    if measured is None:
+        seconds = fitted
+        noise = np.exp(fit.deviations * np.random.default_rng(ranks).normal(size=_DRAWS))
+        likely = (model.terms(ranks) @ fit.draws + known / fit.reached) * noise
+        low, high = (float(end) for end in np.quantile(likely, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
+    else:
+        seconds = low = high = float(measured)
+    return RunPoint(
+        ranks=ranks,
+        machines=model.machines(ranks),
+        seconds=seconds,
+        predicted=measured is None,
+        fitted_seconds=fitted,
+        low=low,
+        high=high,
+        speedup=alone / seconds,
+        efficiency=alone / seconds / ranks,
+        compute_seconds=work,
+        all_reduce_seconds=parts["all-reduce"],
+        fixed_seconds=fixed,
+        limit=max(parts, key=lambda name: parts[name]),
+    )
+
+
+def _check(
+    measured: Mapping[int, float], predict: Sequence[int], ranks_per_machine: int | None, exchange: Exchange | None
+) -> None:
+    for ranks in [*measured, *predict]:
+        if ranks < 1:
+            raise BadRequestError(f"a number of ranks must be at least 1, got {ranks}.")
+    for ranks, seconds in measured.items():
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise BadRequestError(f"the time with {ranks} ranks must be above zero seconds, got {seconds}.")
+    if len(measured) < 2:
+        raise BadRequestError(
+            f"at least two numbers of ranks must be measured, got {len(measured)}. Measure 1, 2 and 4, such as "
+            "--measured 1=707,2=393,4=208."
+        )
+    if ranks_per_machine is None:
+        return
+    if ranks_per_machine < 1:
+        raise BadRequestError(f"a machine must have at least 1 rank, got --machines-of {ranks_per_machine}.")
+    beyond = [ranks for ranks in predict if ranks > ranks_per_machine]
+    if beyond and max(measured) <= ranks_per_machine and (exchange is None or exchange.between is None):
+        raise BadRequestError(
+            f"{beyond[0]} ranks need several machines of {ranks_per_machine}, and only one was measured: the network "
+            "must be known. Add a time measured on several, or --between, --gradient-bytes and --steps."
+        )
