@@ -135,8 +135,8 @@ def _add_scale(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     scale.add_argument("times", nargs="?", metavar="TIMES.json", help='measured seconds, such as {"1": 707, "2": 393}')
     scale.add_argument("--measured", metavar="N=SECONDS,...", help="the same without a file: 1=707,2=393,4=208")
     scale.add_argument("--predict", metavar="N,...", required=True, help="numbers of ranks, such as 8,16,64")
-    scale.add_argument("--batch", choices=("keep", "split"), default="keep", help="with more ranks each keeps its batch "
-                       "size, or the batch is split among them (default: keep)")  # fmt: skip
+    scale.add_argument("--batch", choices=("keep", "split"), default="keep", help="with more ranks each keeps its "
+                       "batch size, or the batch is split among them (default: keep)")  # fmt: skip
     scale.add_argument("--machines-of", type=int, metavar="N", help="ranks per machine (default: one machine for all)")
     scale.add_argument("--within", metavar="LINK", help="link within a machine: nvlink3, nvlink4, pcie3, pcie4, pcie5")
     scale.add_argument("--between", metavar="LINK", help="network: '10 GbE', '25 GbE', '100 GbE', HDR, NDR")

@@ -5,15 +5,16 @@ from __future__ import annotations
 from autoaccel.errors import BadRequestError
 from autoaccel.records.scaling import Cluster, LinkFigures
 
-_NCCL = "latency of a ring step: NCCL 2.10, src/graph/tuning.cc"
+_NCCL = "latency of a ring step: NVIDIA/nccl at 01afd20, src/graph/tuning.cc"
 
 LINKS = (
     LinkFigures(
         "nvlink3",
         230e9,
         3.4e-6,
-        "A100, 600 GB/s both directions together (NVIDIA A100 data sheet); all-reduce reaches 230 GB/s busbw in "
-        f"nccl-tests, NCCL's tuner takes 235 GB/s as the most; {_NCCL}",
+        "A100, 600 GB/s both directions together (NVIDIA A100 data sheet); all-reduce in nccl-tests reaches a busbw of "
+        "200 (NVIDIA/nccl-tests issue 149) to 235 GB/s, which NCCL takes as the most (src/graph/tuning.cc at 01afd20); "
+        f"{_NCCL}",
     ),
     LinkFigures(
         "nvlink4",
@@ -60,7 +61,7 @@ def ring_seconds(count: int, ranks: int, link: LinkFigures) -> float:
 
 
 def tree_seconds(count: int, ranks: int, link: LinkFigures) -> float:
-    """Return the time of an all-reduce of `count` bytes over two binary trees: few steps, but each byte goes up and down.
+    """Return the time of an all-reduce of `count` bytes over two binary trees: few steps, but every byte up and down.
 
     2 bytes / bandwidth + 2 ceil(log2 N) latency (Sanders, Speck and Träff, Parallel Computing 2009; logarithmic latency
     against the ring's: Thakur, Rabenseifner and Gropp, IJHPCA 2005).

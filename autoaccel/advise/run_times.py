@@ -20,8 +20,8 @@ _DEVIATION, _WEIGHT = 0.02, 4
 deviations had been seen. Two or three measured runs cannot tell their own noise."""
 
 _SHARE = 0.2
-"""Fixed cost and exposed all-reduce are expected to be within a fifth of the run with one rank (one standard deviation):
-next to nothing where measured times tell them apart, all that is known where they do not."""
+"""Fixed cost and exposed all-reduce are each expected within a fifth of the work (one standard deviation): this decides
+next to nothing where measured times tell them apart, and most where they do not."""
 
 _REACHED = (0.5, 1.0)
 """What all-reduce reaches of a published figure: between half (such as 65 % in NVIDIA/nccl-tests issue 112) and all."""
@@ -55,8 +55,8 @@ def scale_runs(
     The ring's factor fits whatever all ranks wait for: the wait for the slowest of them grows much alike.
 
     Intervals come from 2,000 refits, each to times and expectations that might have been as well (randomize, then
-    optimize: Bardsley et al., SIAM Journal on Scientific Computing 2014), with the deviation of one run added. They know
-    nothing of what sets in only beyond the measured sizes.
+    optimize: Bardsley et al., SIAM Journal on Scientific Computing 2014), with the deviation of one run added. They
+    know nothing of what sets in only beyond the measured sizes.
 
     Args:
         measured: Seconds by world size, at least two.

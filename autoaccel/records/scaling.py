@@ -7,7 +7,7 @@ from typing import Literal
 from autoaccel.records.base import Record
 
 Batch = Literal["keep", "split"]
-"""With more ranks the batch per rank is kept (weak scaling), or the global batch is split among them (strong scaling)."""
+"""With more ranks each keeps its batch size (weak scaling), or they split the global batch (strong scaling)."""
 
 Limit = Literal["compute", "all-reduce", "slowest rank", "loader", "fixed cost"]
 
