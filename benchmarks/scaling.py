@@ -4,8 +4,8 @@
 
 EfficientNet on CIFAR-10, 25 epochs, on A100 GPUs: one to eight in one machine, sixteen in two. Some of the times are
 fitted, the others predicted; each is left out once; and the two machines are predicted from published figures of links.
-Neither the batch size nor the network was published: that prediction is made for several of each. A simulated cluster
-goes on to hundreds of ranks, which nobody measured. Results go to benchmarks/results/scaling.json.
+The batch size and the network behind the series are not known: that prediction is made for several of each. A simulated
+cluster goes on to hundreds of ranks, which nobody measured. Results go to benchmarks/results/scaling.json.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FITS = ((1, 2, 4), (1, 2, 3), (1, 4, 8), (1, 2))
 
 SAMPLES = 25 * 50_000
 # EfficientNet-B0 has 5,288,548 parameters with ImageNet's 1,000 classes (Tan and Le, 2019), 1,268,190 fewer with ten:
-# 1,281 for each class. float32. Which of the family it was is not published; B0 is the smallest.
+# 1,281 for each class. float32. Which of the family it was is not known; B0 is the smallest.
 GRADIENT_BYTES = 4 * (5_288_548 - 990 * 1_281)
 BATCH_SIZES = (32, 64, 128)  # per GPU
 NETWORKS = ("25 GbE", "100 GbE", "HDR")

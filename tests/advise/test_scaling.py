@@ -131,6 +131,7 @@ def test_the_largest_part_of_a_step_is_what_limits_it() -> None:
     waiting = simulate(plan(loader_samples_per_second=1000.0))
     assert [step.limit for step in waiting[:4]] == ["compute", "compute", "loader", "loader"]
     assert waiting[3].step_seconds == pytest.approx(0.512)
+    assert waiting[-1].step_seconds == pytest.approx(0.512)  # each machine has a loader of its own
     for step in simulate(plan(step_deviation=0.2, loader_samples_per_second=2000.0)):
         parts = step.compute_seconds, step.slowest_rank_seconds, step.all_reduce_seconds, step.loader_seconds
         assert sum(parts) == pytest.approx(step.step_seconds)
@@ -195,6 +196,19 @@ def test_a_simulated_cluster_is_predicted_from_a_few_of_its_ranks() -> None:
     # Where the links are known, next to nothing is left to be fitted.
     known = scale_runs({n: simulated[n] for n in (1, 2, 4)}, (8,), exchange=exchange)
     assert known.effective_bytes_per_second is None or known.effective_bytes_per_second > 10e9
+
+
+def test_a_split_batch_exchanges_as_much_with_many_ranks_as_with_few() -> None:
+    split = plan(batch_size=512, batch="split", gradient_bytes=10**8, samples=10**7)
+    simulated = {step.ranks: step.run_seconds for step in simulate(split)}
+    exchange = Exchange(10**8, 10**7 // 512, FAST, SLOW)
+    found = scale_runs(
+        {n: simulated[n] for n in (1, 2, 4)}, (8, 64), batch="split", ranks_per_machine=8, exchange=exchange
+    )
+    for ranks, point in predictions(found).items():
+        # The fit cannot know that a fixed cost of each step hides some of the all-reduce, so it expects a little more.
+        assert point.seconds == pytest.approx(simulated[ranks], rel=0.1)
+    assert predictions(found)[64].limit == "all-reduce"
 
 
 def test_a_network_that_was_measured_needs_no_figures() -> None:
