@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch.shares import devices_of_ranks, share_of_rank
 from autoaccel.launch.team import Team
 from autoaccel.launch.worker import Worker
 from autoaccel.records.base import Record
@@ -42,7 +43,6 @@ from autoaccel.space.knobs import (
     environment_of,
     modules_of,
     ranks_of,
-    share_of_rank,
 )
 
 AnswerType = TypeVar("AnswerType", bound=Record)
@@ -188,7 +188,7 @@ class Runner:
             spec = TrialSpec(
                 task=task,
                 workload=self.workload,
-                settings=share_of_rank(settings, self._place.machine, rank, ranks),
+                settings=share_of_rank(settings, self._place, rank, ranks),
                 ranks=Ranks(rank, ranks, rank, meeting.as_uri()),
             )
             workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
@@ -199,6 +199,8 @@ class Runner:
         # What a follower prints, the leader prints as well.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
+        if spec.ranks is not None and self._place is not None:
+            environment |= devices_of_ranks(self._place, spec.ranks.world_size)
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
         worker = worker or Worker(spec, log_path, environment)
         self._started.append(worker)

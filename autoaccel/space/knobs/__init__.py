@@ -13,7 +13,7 @@ from autoaccel.space.knobs.chosen import (
     slow_starters,
 )
 from autoaccel.space.knobs.knob import Clash, Knob, Need, Place
-from autoaccel.space.knobs.parallel import cores_of_ranks, ranks_of, share_of_rank
+from autoaccel.space.knobs.parallel import ranks_of
 from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, parse_value
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "baseline_settings",
     "check_value",
     "compiled_part",
-    "cores_of_ranks",
     "default_settings",
     "environment_of",
     "find_knob",
@@ -36,6 +35,5 @@ __all__ = [
     "parse_value",
     "ranks_of",
     "risky_part",
-    "share_of_rank",
     "slow_starters",
 ]

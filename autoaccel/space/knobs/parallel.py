@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
-from autoaccel.records.machine import Machine
-from autoaccel.records.settings import Settings, Value
+from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
     Clash,
@@ -21,7 +19,6 @@ from autoaccel.space.knobs.knob import (
     switch,
     why_no_gpu,
 )
-from autoaccel.space.knobs.threads import cpus_of, format_cpus
 
 _RANKS = Need("parallel.world_size", lambda value: int(value) > 1, "above 1")
 _EFFECT = "autoaccel.runtime.knobs.parallel:"
@@ -30,45 +27,6 @@ _EFFECT = "autoaccel.runtime.knobs.parallel:"
 def ranks_of(settings: Mapping[str, Value]) -> int:
     """Return how many processes of one machine train side by side under these settings."""
     return int(settings.get("parallel.world_size", 1))
-
-
-def cores_of_ranks(machine: Machine, affinity: str, ranks: int) -> tuple[tuple[int, ...], ...]:
-    """Return for each rank of one machine the logical CPUs that are its own, ascending.
-
-    The cores that `affinity` (see `cpus_of`) leaves are cut, in the order of memory nodes, into equal pieces next to
-    each other: a rank spans two nodes only where the pieces do not fit. The logical CPUs of one core stay together.
-    Ranks share cores only where there are more ranks than cores.
-    """
-    allowed = set(cpus_of(affinity, machine))
-    all_cores = machine.limits.cores or tuple((cpu,) for cpu in machine.limits.affinity)
-    cores = [kept for core in all_cores if (kept := tuple(cpu for cpu in core if cpu in allowed))]
-    node_of = {cpu: node.node for node in machine.cpu.numa_nodes for cpu in node.cpus}
-    cores.sort(key=lambda core: (node_of.get(core[0], 0), core[0]))
-    if ranks > len(cores):
-        return tuple(tuple(sorted(cores[rank % len(cores)])) for rank in range(ranks))
-    ends = [len(cores) * rank // ranks for rank in range(ranks + 1)]
-    return tuple(
-        tuple(sorted(cpu for core in cores[first:last] for cpu in core)) for first, last in itertools.pairwise(ends)
-    )
-
-
-def share_of_rank(settings: Mapping[str, Value], machine: Machine, local_rank: int, local_ranks: int) -> Settings:
-    """Return the settings of one of the ranks on a machine: its cores, and its part of threads and loader workers.
-
-    In settings, threads and workers are those of all ranks of a machine together: `threads.intra_op = 8` under 4 ranks
-    is 2 threads in each. A rank has at least one thread, and a worker if there are any.
-    """
-    if local_ranks == 1:
-        return dict(settings)
-    share = dict(settings)
-    if "threads.intra_op" in share:
-        share["threads.intra_op"] = max(1, int(share["threads.intra_op"]) // local_ranks)
-    if workers := int(share.get("loader.workers", 0)):
-        share["loader.workers"] = max(1, workers // local_ranks)
-    if machine.system == "Linux":
-        cores = cores_of_ranks(machine, str(share.get("threads.affinity", "none")), local_ranks)
-        share["threads.affinity"] = format_cpus(cores[local_rank])
-    return share
 
 
 def _most_ranks(place: Place) -> int:

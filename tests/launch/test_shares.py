@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from autoaccel.launch.shares import cores_of_ranks, share_of_rank
 from autoaccel.records.machine import Cpu, Limits, Machine, NumaNode
-from autoaccel.space.knobs import KNOBS, Place, cores_of_ranks, share_of_rank
+from autoaccel.space.knobs import KNOBS, Place
 
 
 @pytest.fixture
@@ -46,14 +47,14 @@ def test_ranks_stay_within_the_affinity_and_within_what_is_allowed(server: Machi
 
 def test_threads_and_workers_are_those_of_all_ranks_together(server: Machine) -> None:
     settings = {"threads.intra_op": 8, "loader.workers": 4, "threads.affinity": "none", "parallel.world_size": 4}
-    assert share_of_rank(settings, server, 3, 4) == {
+    assert share_of_rank(settings, Place(server), 3, 4) == {
         "threads.intra_op": 2,
         "loader.workers": 1,
         "threads.affinity": "6-7,14-15",
         "parallel.world_size": 4,
     }
-    assert share_of_rank(settings, server, 0, 1) == settings
-    few = share_of_rank({"threads.intra_op": 1, "loader.workers": 1}, server, 1, 4)
+    assert share_of_rank(settings, Place(server), 0, 1) == settings
+    few = share_of_rank({"threads.intra_op": 1, "loader.workers": 1}, Place(server), 1, 4)
     assert (few["threads.intra_op"], few["loader.workers"]) == (1, 1)
 
 

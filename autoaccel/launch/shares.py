@@ -1,0 +1,100 @@
+"""What each rank of one machine gets of it: cores, threads, loader workers, a GPU."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+
+from autoaccel.machine.interconnect import MOST_GPUS, best_connected, cores_near
+from autoaccel.records.machine import Interconnect, Machine
+from autoaccel.records.settings import Settings, Value
+from autoaccel.space.knobs import Place
+from autoaccel.space.knobs.threads import cpus_of, format_cpus
+
+Cores = tuple[tuple[int, ...], ...]
+
+
+def cores_of_ranks(machine: Machine, affinity: str, ranks: int) -> Cores:
+    """Return for each rank of one machine the logical CPUs that are its own, ascending.
+
+    The cores that `affinity` (see `cpus_of`) leaves are cut, in the order of memory nodes, into equal pieces next to
+    each other: a rank spans two nodes only where the pieces do not fit. The logical CPUs of one core stay together.
+    Ranks share cores only where there are more ranks than cores.
+    """
+    allowed = set(cpus_of(affinity, machine))
+    all_cores = machine.limits.cores or tuple((cpu,) for cpu in machine.limits.affinity)
+    cores = [kept for core in all_cores if (kept := tuple(cpu for cpu in core if cpu in allowed))]
+    node_of = {cpu: node.node for node in machine.cpu.numa_nodes for cpu in node.cpus}
+    cores.sort(key=lambda core: (node_of.get(core[0], 0), core[0]))
+    if ranks > len(cores):
+        return tuple(tuple(sorted(cores[rank % len(cores)])) for rank in range(ranks))
+    ends = [len(cores) * rank // ranks for rank in range(ranks + 1)]
+    return tuple(
+        tuple(sorted(cpu for core in cores[first:last] for cpu in core)) for first, last in itertools.pairwise(ends)
+    )
+
+
+def gpus_of_ranks(machine: Machine, ranks: int, environment: Mapping[str, str] = os.environ) -> tuple[int, ...]:
+    """Return the GPU of each rank, in the driver's order: those of the visible ones that are connected best.
+
+    None if that is not known, or if CUDA_VISIBLE_DEVICES names them otherwise than by numbers.
+    """
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if machine.interconnect is None or not 1 < ranks <= len(machine.gpus):
+        return ()
+    everything = tuple(range(len(machine.interconnect.links)))
+    names = visible.split(",") if visible is not None else map(str, everything)
+    numbers = [int(name) for name in names if name.strip().isdecimal()]
+    if visible is not None and (len(numbers) != len(visible.split(",")) or not set(numbers) <= set(everything)):
+        return ()
+    if not ranks <= len(numbers) <= MOST_GPUS:
+        return ()
+    among = _among(machine.interconnect, numbers)
+    return tuple(numbers[place] for place in best_connected(among, ranks))
+
+
+def _among(interconnect: Interconnect, gpus: list[int]) -> Interconnect:
+    return Interconnect(
+        links=tuple(tuple(interconnect.links[one][other] for other in gpus) for one in gpus),
+        cpus=tuple(interconnect.cpus[gpu] for gpu in gpus),
+        numa_nodes=tuple(interconnect.numa_nodes[gpu] for gpu in gpus),
+    )
+
+
+def cores_of(place: Place, affinity: str, ranks: int) -> Cores:
+    """Return the logical CPUs of each rank: near its GPU if it has one, else as `cores_of_ranks` cuts them."""
+    machine = place.machine
+    if place.device == "cuda" and machine.interconnect is not None and (gpus := gpus_of_ranks(machine, ranks)):
+        allowed = cpus_of(affinity, machine)
+        near = tuple(cores_near(machine.interconnect, gpu, allowed, machine.limits.cores, sharing=gpus) for gpu in gpus)
+        if all(near):
+            return near
+    return cores_of_ranks(machine, affinity, ranks)
+
+
+def share_of_rank(settings: Mapping[str, Value], place: Place, local_rank: int, local_ranks: int) -> Settings:
+    """Return the settings of one of the ranks on a machine: its cores, and its part of threads and loader workers.
+
+    In settings, threads and workers are those of all ranks of a machine together: `threads.intra_op = 8` under 4 ranks
+    is 2 threads in each. A rank has at least one thread, and a worker if there are any.
+    """
+    share = dict(settings)
+    if local_ranks == 1:
+        return share
+    if "threads.intra_op" in share:
+        share["threads.intra_op"] = max(1, int(share["threads.intra_op"]) // local_ranks)
+    if workers := int(share.get("loader.workers", 0)):
+        share["loader.workers"] = max(1, workers // local_ranks)
+    if place.machine.system == "Linux":
+        cores = cores_of(place, str(share.get("threads.affinity", "none")), local_ranks)
+        share["threads.affinity"] = format_cpus(cores[local_rank])
+    return share
+
+
+def devices_of_ranks(place: Place, ranks: int) -> dict[str, str]:
+    """Return the variables by which ranks see their GPUs, each at the place of its local rank; none without GPUs."""
+    gpus = gpus_of_ranks(place.machine, ranks) if place.device == "cuda" else ()
+    if not gpus:
+        return {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
