@@ -1,0 +1,36 @@
+"""Rank: which of the processes of one training this one is, as the launcher that started it says."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from autoaccel.records.base import Record
+
+Starter = Literal["torchrun", "mpirun", "slurm", "pmi"]
+"""What started a rank; pmi: another program that speaks the process management interface, such as MPICH's mpiexec."""
+
+
+class Rank(Record, frozen=True):
+    """One of the processes that train together."""
+
+    rank: int  # from 0 to world_size - 1
+    world_size: int
+    local_rank: int  # from 0 to local_world_size - 1: among the ranks of this machine
+    local_world_size: int
+    main_address: str  # of rank 0's machine
+    main_port: int
+    launcher: Starter
+    nodes: int | None = None  # machines; None where the launcher does not say
+    node_rank: int | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What torch.distributed reads with `env://`, and other programs that were made for torchrun."""
+        return {
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_RANK": str(self.local_rank),
+            "LOCAL_WORLD_SIZE": str(self.local_world_size),
+            "MASTER_ADDR": self.main_address,
+            "MASTER_PORT": str(self.main_port),
+        }
