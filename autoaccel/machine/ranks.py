@@ -14,14 +14,16 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.ranks import Rank, Starter
 
 RANK_VARIABLES = (
-    "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT "
-    "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_USE_AGENT_STORE "
-    "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_LOCAL_SIZE "
-    "OMPI_MCA_ess_base_jobid PMIX_NAMESPACE PMIX_RANK "
-    "SLURM_JOB_ID SLURM_STEP_ID SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_NTASKS SLURM_STEP_NUM_TASKS "
-    "SLURM_TASKS_PER_NODE SLURM_STEP_TASKS_PER_NODE SLURM_JOB_NODELIST SLURM_STEP_NODELIST "
-    "PMI_RANK PMI_SIZE PMI_LOCAL_RANK PMI_LOCAL_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS"
-).split()
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE",
+    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMIX_RANK",
+    "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST",
+    "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PALS_APID",
+)  # fmt: skip
 """What has to reach a container for the process in it to know its rank."""
 
 _THIS_MACHINE = "127.0.0.1"
@@ -61,17 +63,18 @@ def _of_torchrun(environ: Mapping[str, str]) -> Rank:
     rank, world_size, local_rank, local_world_size, port = _numbers(environ, names)
     if "MASTER_ADDR" not in environ:
         raise _half_set(names, "MASTER_ADDR")
-    whole_machines = world_size % local_world_size == 0
     return _checked(
-        rank,
-        world_size,
-        local_rank,
-        local_world_size,
-        main_address=environ["MASTER_ADDR"],
-        main_port=port,
-        launcher="torchrun",
-        nodes=_number_if_set(environ, "GROUP_WORLD_SIZE") or (world_size // local_world_size if whole_machines else None),
-        node_rank=_number_if_set(environ, "GROUP_RANK"),
+        Rank(
+            rank,
+            world_size,
+            local_rank,
+            local_world_size,
+            main_address=environ["MASTER_ADDR"],
+            main_port=port,
+            launcher="torchrun",
+            nodes=_number_if_set(environ, "GROUP_WORLD_SIZE"),
+            node_rank=_number_if_set(environ, "GROUP_RANK"),
+        )
     )
 
 
@@ -105,19 +108,21 @@ def _of_mpi(
     one_machine = world_size == local_world_size
     if not one_machine and "MASTER_ADDR" not in environ:
         raise BadRequestError(
-            f"MASTER_ADDR must name rank 0's machine: {world_size} ranks run on several machines, {local_world_size} of "
-            "them here. Start with `autoaccel launch --hosts A,B`, or pass it on: mpirun -x MASTER_ADDR=A."
+            f"MASTER_ADDR must name rank 0's machine: of {world_size} ranks on several machines, {local_world_size} "
+            "run here. Start with `autoaccel launch --hosts A,B`, or pass it on: mpirun -x MASTER_ADDR=A."
         )
     return _checked(
-        rank,
-        world_size,
-        local_rank,
-        local_world_size,
-        main_address=_THIS_MACHINE if one_machine else environ["MASTER_ADDR"],
-        main_port=_port(environ, job),
-        launcher=launcher,
-        nodes=1 if one_machine else None,
-        node_rank=0 if one_machine else None,
+        Rank(
+            rank,
+            world_size,
+            local_rank,
+            local_world_size,
+            main_address=_THIS_MACHINE if one_machine else environ["MASTER_ADDR"],
+            main_port=_port(environ, job),
+            launcher=launcher,
+            nodes=1 if one_machine else None,
+            node_rank=0 if one_machine else None,
+        )
     )
 
 
@@ -128,8 +133,8 @@ def _of_slurm(environ: Mapping[str, str]) -> Rank | None:
         return None
     # The step's own: sbatch's SLURM_NTASKS_PER_NODE is inherited by steps of another shape.
     tasks_name = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environ else "SLURM_NTASKS"
-    names = ["SLURM_PROCID", tasks_name, "SLURM_LOCALID", "SLURM_NODEID", "SLURM_JOB_ID"]
-    rank, tasks, local_rank, node_rank, job = _numbers(environ, names)
+    names = ["SLURM_STEP_ID", "SLURM_PROCID", tasks_name, "SLURM_LOCALID", "SLURM_NODEID", "SLURM_JOB_ID"]
+    _, rank, tasks, local_rank, node_rank, job = _numbers(environ, names)
     if tasks < 2:
         return None
     per_node_name = "SLURM_STEP_TASKS_PER_NODE" if "SLURM_STEP_TASKS_PER_NODE" in environ else "SLURM_TASKS_PER_NODE"
@@ -146,15 +151,17 @@ def _of_slurm(environ: Mapping[str, str]) -> Rank | None:
     if not address:
         raise _half_set(names, "SLURM_STEP_NODELIST")
     return _checked(
-        rank,
-        tasks,
-        local_rank,
-        per_node[node_rank],
-        main_address=address,
-        main_port=_port(environ, f"{job}.{step}"),
-        launcher="slurm",
-        nodes=len(per_node),
-        node_rank=node_rank,
+        Rank(
+            rank,
+            tasks,
+            local_rank,
+            per_node[node_rank],
+            main_address=address,
+            main_port=_port(environ, f"{job}.{step}"),
+            launcher="slurm",
+            nodes=len(per_node),
+            node_rank=node_rank,
+        )
     )
 
 
@@ -175,26 +182,15 @@ def first_host(hosts: str) -> str:
     return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0]) if first else ""
 
 
-def _checked(
-    rank: int,
-    world_size: int,
-    local_rank: int,
-    local_world_size: int,
-    main_address: str,
-    main_port: int,
-    launcher: Starter,
-    nodes: int | None,
-    node_rank: int | None,
-) -> Rank:
-    if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
+def _checked(found: Rank) -> Rank:
+    if not (0 <= found.rank < found.world_size and 0 <= found.local_rank < found.local_world_size <= found.world_size):
         raise BadRequestError(
-            f"Of a job's ranks (here set by {launcher}), 0 <= rank < world size and 0 <= local rank < local world size "
-            f"<= world size must hold, got rank {rank} of {world_size}, local rank {local_rank} of {local_world_size}. "
+            "0 <= rank < world size and 0 <= local rank < local world size <= world size must hold, but "
+            f"{found.launcher} says rank {found.rank} of {found.world_size}, local rank {found.local_rank} of "
+            f"{found.local_world_size}. "
             "Leave these variables to the launcher."
         )
-    return Rank(
-        rank, world_size, local_rank, local_world_size, main_address, main_port, launcher, nodes, node_rank
-    )
+    return found
 
 
 def _port(environ: Mapping[str, str], job: str) -> int:

@@ -2,8 +2,8 @@
 
     python tests/launch/slurm/one_machine.py [--nodes 2] COMMAND...
 
-Needs Debian's slurm-wlm and munge, and to be root. Everything Slurm writes lies in a temporary folder; the command finds
-the cluster by SLURM_CONF. With more than one node, each is a slurmd of its own under its own name, on this one machine.
+Needs Debian's slurm-wlm and munge, and to be root. Everything Slurm writes lies in a temporary folder; the command
+finds the cluster by SLURM_CONF. With more than one node, each is a slurmd of its own under a name of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo")
@@ -137,7 +137,7 @@ def _idle_nodes(environment: dict[str, str]) -> int:
     return len(set(done.stdout.split()))
 
 
-def _await(is_there, started: list[subprocess.Popen[bytes]], folder: Path) -> None:  # type: ignore[no-untyped-def]
+def _await(is_there: Callable[[], bool], started: list[subprocess.Popen[bytes]], folder: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while not is_there():
         if time.monotonic() > deadline or any(process.poll() is not None for process in started):
