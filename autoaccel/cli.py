@@ -29,7 +29,7 @@ not hold), 2 bad request, 3 the training fails under your own settings, 130 inte
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    parsed = _parser().parse_args(arguments)
+    parsed = _parse(sys.argv[1:] if arguments is None else arguments)
     if parsed.command is None:
         _parser().print_help()
         return BadRequestError.exit_code
@@ -48,6 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader, such as head, is gone; Python would complain once more at exit
         return EXIT_FASTER
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the command line, in which all that follows `--` is the user's file's own."""
+    # Taken off first: behind an option, argparse would refuse it.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = _parser()
+    parsed = parser.parse_args(arguments[:end])
+    for_file = list(arguments[end + 1 :])
+    if for_file and not hasattr(parsed, "arguments"):
+        parser.error(f"unrecognized arguments: {' '.join(for_file)}")
+    if for_file:
+        parsed.arguments = [*parsed.arguments, *for_file]
+    return parsed
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -71,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=0, help="of the training (default: 0)")
     run.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to this file")
     run.set_defaults(handler=_run)
+
+    _add_launch(commands)
 
     verify = commands.add_parser("verify", help="measure a recipe's claim again")
     _add_recipe(verify)
@@ -144,6 +160,30 @@ def _add_scale(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     scale.add_argument("--steps", type=int, metavar="N", help="optimizer steps of the whole run with one rank")
     scale.add_argument("--json", action="store_true", help="print JSON")
     scale.set_defaults(handler=_scale)
+
+
+def _add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    launch = commands.add_parser("launch", help="train with a recipe on one or many machines, with your launcher")
+    _add_recipe(launch)
+    _add_model(launch)
+    launch.add_argument("--with", dest="launcher", choices=("torchrun", "mpirun", "slurm", "local"),
+                        help="what starts the ranks (default: slurm for several machines if sbatch is here, else "
+                        "torchrun for several ranks, else local)")  # fmt: skip
+    launch.add_argument("--nodes", type=int, metavar="N", help="machines (default: as many as --hosts names, or one)")
+    launch.add_argument("--hosts", metavar="A,B", help="the machines' names, rank 0's first")
+    launch.add_argument("--ranks", type=int, metavar="N", help="ranks on each machine (default: the recipe's)")
+    launch.add_argument("--max-restarts", type=int, default=0, metavar="N", help="how often a training that failed "
+                        "starts again; with torchrun and slurm (default: 0)")  # fmt: skip
+    launch.add_argument("--in", dest="image", default="", metavar="IMAGE", help="run every rank in this container: "
+                        "IMAGE.sif or a folder of Apptainer's, else an image of Docker's")  # fmt: skip
+    launch.add_argument("--slurm-option", action="append", default=[], metavar="KEY=VALUE",
+                        help="one of sbatch's, such as partition=gpu; may be given several times")  # fmt: skip
+    launch.add_argument("--wait", action="store_true", help="wait for Slurm's job, and show what it printed")
+    launch.add_argument("--seed", type=int, help="of the training (default: 0)")
+    launch.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to this file")
+    launch.add_argument("--checkpoint", metavar="FILE", help="go on from this file if it is there; write it meanwhile")
+    launch.add_argument("--dry-run", action="store_true", help="print the commands, or Slurm's script; start nothing")
+    launch.set_defaults(handler=_launch)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -236,6 +276,35 @@ def _run(parsed: argparse.Namespace) -> int:
         )
     print()
     return EXIT_FASTER
+
+
+def _launch(parsed: argparse.Namespace) -> int:
+    from autoaccel.records.recipe import read_recipe
+    from autoaccel.session.launching import (
+        LaunchOptions,
+        RunOptions,
+        make_launch,
+        show_launch,
+        start_launch,
+        why_outside,
+    )
+
+    path, workload = Path(parsed.recipe), _workload(parsed)
+    recipe = read_recipe(path)
+    _warn_if_changed(recipe.workload.sha256, workload)
+    save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
+    run = RunOptions(parsed.seed, save, checkpoint, parsed.accept_other_machine)
+    hosts = tuple(filter(None, (parsed.hosts or "").split(",")))
+    options = LaunchOptions(parsed.launcher, parsed.nodes, parsed.ranks, hosts, parsed.max_restarts, parsed.image,
+                            tuple(parsed.slurm_option))  # fmt: skip
+    request = make_launch(recipe, path, workload, run, options)
+    reason = why_outside(request)
+    if parsed.dry_run or reason:
+        print(show_launch(request), end="")
+        if not parsed.dry_run:
+            raise BadRequestError(f"nothing was started: {reason}")
+        return EXIT_FASTER
+    return start_launch(request, parsed.wait, lambda line: print(line, flush=True))
 
 
 def _warn_if_changed(sha256: str, workload: Workload) -> None:
