@@ -84,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_model(run)
     run.add_argument("--seed", type=int, default=0, help="of the training (default: 0)")
     run.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to this file")
+    run.add_argument("--checkpoint", metavar="FILE", help="go on from this file if it is there; write it meanwhile")
+    run.add_argument("--checkpoint-every", default="10m", metavar="TIME", help="how often (default: 10m)")
+    run.add_argument("--max-restarts", type=int, default=0, metavar="N", help="how often a crashed training starts "
+                     "again by itself (default: 0)")  # fmt: skip
+    run.add_argument("--explain", action="store_true", help="show first which cores, threads and GPU each rank gets")
     run.set_defaults(handler=_run)
 
     _add_launch(commands)
@@ -252,29 +257,27 @@ def _tune(parsed: argparse.Namespace) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     from autoaccel.records.recipe import read_recipe
-    from autoaccel.session.replaying import train_with_recipe
-    from autoaccel.units import format_duration
+    from autoaccel.report.tables import print_shares
+    from autoaccel.report.terminal import print_training
+    from autoaccel.session.training import TrainingRun, explain_shares, train_with_recipe
+    from autoaccel.units import parse_duration
 
     path, workload = Path(parsed.recipe), _workload(parsed)
     recipe = read_recipe(path)
     _warn_if_changed(recipe.workload.sha256, workload)
-    save = Path(parsed.save) if parsed.save else None
-    if save is not None and not save.absolute().parent.is_dir():
-        raise BadRequestError(f"--save {save}: there is no such folder.")
-    result = train_with_recipe(recipe, path, workload, parsed.seed, save, parsed.accept_other_machine)
-    seconds = result.train_seconds[0]
-    print(
-        f"trained {result.steps} steps in {format_duration(seconds)}: {result.samples / seconds:,.0f} samples/s, "
-        f"{format_duration(result.step_seconds)} per step (median)"
-    )
-    print(f"{result.metric}: {result.metrics[0]:.6g}", end="")
-    if recipe.accuracy is not None:
-        runs = recipe.accuracy.recipe_runs
-        partly = "" if recipe.accuracy.share == 1 else f", after {recipe.accuracy.share:.0%} of the planned run"
-        print(
-            f" (recorded: {recipe.accuracy.recipe:.6g}, {min(runs):.6g} to {max(runs):.6g} over seeds{partly})", end=""
-        )
-    print()
+    save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
+    for option, file in (("--save", save), ("--checkpoint", checkpoint)):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise BadRequestError(f"{option} {file}: there is no such folder.")
+    if parsed.max_restarts < 0:
+        raise BadRequestError(f"--max-restarts must be at least 0, got {parsed.max_restarts}.")
+    seconds = parse_duration(parsed.checkpoint_every)
+    run = TrainingRun(parsed.seed, save, checkpoint, seconds, parsed.max_restarts, parsed.accept_other_machine)
+    if parsed.explain:
+        print_shares(_console(), explain_shares(recipe))
+    trained = train_with_recipe(recipe, path, workload, run, lambda line: print(f"autoaccel: {line}", file=sys.stderr))
+    if trained.rank is None or trained.rank.rank == 0:
+        print_training(trained.result, recipe)
     return EXIT_FASTER
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
@@ -17,6 +18,7 @@ from autoaccel.launch.shares import devices_of_ranks, share_of_rank
 from autoaccel.launch.team import Team
 from autoaccel.launch.worker import Worker
 from autoaccel.records.base import Record
+from autoaccel.records.ranks import Rank
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.trial import (
     Built,
@@ -128,7 +130,9 @@ class Measuring:
 class Runner:
     """Starts workers. Leaving the `with` block kills those that still run."""
 
-    def __init__(self, folder: Path, workload: Workload | None = None, measures: bool = True) -> None:
+    def __init__(
+        self, folder: Path, workload: Workload | None = None, measures: bool = True, rank: Rank | None = None
+    ) -> None:
         """Work in a folder that exists: logs go to `logs/`, compiled code to `compiled/`.
 
         Args:
@@ -136,6 +140,7 @@ class Runner:
             workload: What every task but a probe is about.
             measures: Whether the tasks are measured: their output goes to logs, and each settings starts with no
                 compiled code, as a user's first run would. If not, both are the user's own.
+            rank: Which rank of a launcher's job the workers are; None: they start as many ranks as settings ask for.
         """
         self.workload = workload
         self.modules: tuple[str, ...] = ("torch", "autoaccel.runtime.tasks")
@@ -145,6 +150,7 @@ class Runner:
         self._place: Place | None = None
         self._defaults: Settings = {}
         self._measures = measures
+        self._rank = rank
         self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
         self._servers_started = 0
         self._meetings = 0
@@ -178,6 +184,8 @@ class Runner:
             fresh: Whether it must be a program of its own, as the user's runs are, even if forking one costs less.
         """
         ranks = ranks_of(settings)
+        if self._rank is not None:
+            return self._start_as_rank(task, settings, self._rank, name)
         if ranks == 1 or isinstance(task, (Probe, Describe)):
             return self._start_one(TrialSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
         assert self._place is not None  # only a probe is asked for before that is known
@@ -194,13 +202,22 @@ class Runner:
             workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
         return Team(workers, meeting)
 
-    def _start_one(self, spec: TrialSpec, name: str, fresh: bool) -> Worker:
-        follows = spec.ranks is not None and spec.ranks.local_rank > 0
+    def _start_as_rank(self, task: Task, settings: Mapping[str, Value], rank: Rank, name: str) -> Worker:
+        assert self._place is not None
+        share = share_of_rank(settings, self._place, rank.local_rank, rank.local_world_size)
+        ranks = Ranks(rank.rank, rank.world_size, rank.local_rank, "env://")
+        spec = TrialSpec(task=task, workload=self.workload, settings=share, ranks=ranks)
+        return self._start_one(spec, name, fresh=True, more=rank.variables)
+
+    def _start_one(
+        self, spec: TrialSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
+    ) -> Worker:
+        follows = spec.ranks is not None and self._rank is None and spec.ranks.local_rank > 0
         # What a follower prints, the leader prints as well.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
         if spec.ranks is not None and self._place is not None:
-            environment |= devices_of_ranks(self._place, spec.ranks.world_size)
+            environment |= {**devices_of_ranks(self._place, ranks_of(spec.settings)), **more}
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
         worker = worker or Worker(spec, log_path, environment)
         self._started.append(worker)

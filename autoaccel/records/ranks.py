@@ -34,3 +34,13 @@ class Rank(Record, frozen=True):
             "MASTER_ADDR": self.main_address,
             "MASTER_PORT": str(self.main_port),
         }
+
+
+class RankShare(Record, frozen=True):
+    """What one rank gets of its machine."""
+
+    local_rank: int
+    cpus: tuple[int, ...]  # logical; empty: any
+    threads: int | None  # None: as torch decides
+    loader_workers: int
+    gpu: int | None  # in the driver's order; None: none, or as CUDA numbers them

@@ -13,6 +13,7 @@ from rich.text import Text
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import GpuSet, Interconnect, Machine
 from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.ranks import RankShare
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.trial import Failure, Trial
 from autoaccel.report.wording import (
@@ -122,6 +123,17 @@ def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
             style="dim",
         )
     )
+
+
+def print_shares(console: Console, shares: Sequence[RankShare]) -> None:
+    """Print what each rank gets of this machine."""
+    table = _table("rank", "CPUs", "threads", "loader workers", "GPU")
+    for share in shares:
+        cpus = format_numbers(share.cpus) if share.cpus else "any"
+        threads = "torch's own choice" if share.threads is None else str(share.threads)
+        gpu = "none" if share.gpu is None else str(share.gpu)
+        table.add_row(str(share.local_rank), cpus, threads, str(share.loader_workers), gpu)
+    console.print(table)
 
 
 def print_profile(console: Console, profile: Profile, findings: Sequence[Finding]) -> None:

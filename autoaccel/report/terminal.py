@@ -14,7 +14,7 @@ from rich.text import Text
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import NOTHING_TO_WIN, Projection, Recipe
 from autoaccel.records.settings import changed, format_value
-from autoaccel.records.trial import Comparison
+from autoaccel.records.trial import Comparison, TrainResult
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.live import LiveView
 from autoaccel.report.wording import (
@@ -169,3 +169,23 @@ def print_verification(console: Console, claimed: Comparison, measured: Comparis
     console.print(grid)
     if not holds:
         console.print(Text("Tune again on this machine to find settings that do."))
+
+
+def print_training(result: TrainResult, recipe: Recipe) -> None:
+    """Print what a run with a recipe came to, beside what was recorded when the recipe was made."""
+    seconds, made = result.train_seconds[0], result.steps - result.resumed_at
+    if result.step_seconds is None:
+        print(f"all {result.steps} steps were done before: the checkpoint is that of a finished training")
+    else:
+        rate = result.samples * made / result.steps / seconds
+        after = f" after the {result.resumed_at} before" if result.resumed_at else ""
+        print(
+            f"trained {made} steps{after} in {format_duration(seconds)}: {rate:,.0f} samples/s, "
+            f"{format_duration(result.step_seconds)} per step (median)"
+        )
+    recorded = ""
+    if recipe.accuracy is not None:
+        runs = recipe.accuracy.recipe_runs
+        partly = "" if recipe.accuracy.share == 1 else f", after {recipe.accuracy.share:.0%} of the planned run"
+        recorded = f" (recorded: {recipe.accuracy.recipe:.6g}, {min(runs):.6g} to {max(runs):.6g} over seeds{partly})"
+    print(f"{result.metric}: {result.metrics[0]:.6g}{recorded}")

@@ -34,6 +34,7 @@ class Progress(NamedTuple):
 
     steps_done: int
     samples_done: int
+    last_loss: float
     has_shrunk: bool
     model: dict[str, Any]
     optimizer: dict[str, Any]
@@ -83,7 +84,7 @@ class Loop:
         self.planned_steps = training.epochs * self.steps_per_epoch
         self.steps_done = resumed.steps_done if resumed else 0
         self.samples_done = resumed.samples_done if resumed else 0
-        self.last_loss = math.nan
+        self.last_loss = resumed.last_loss if resumed else math.nan
         self.phase_ended: Callable[[str], None] = _ignore_phase
         self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, each_epoch, done % each_epoch))
         if not ranks.leads():
@@ -114,6 +115,7 @@ class Loop:
         return Progress(
             steps_done=self.steps_done,
             samples_done=self.samples_done,
+            last_loss=self.last_loss,
             has_shrunk=self.applied.shrinks_after is not None and math.isinf(self.shrinks_at),
             model=self.plain_model.state_dict(),
             optimizer=self.optimizer.state_dict(),

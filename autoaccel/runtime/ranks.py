@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import distributed
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # not listed as public
 
 from autoaccel.records.trial import Ranks
 
@@ -30,11 +31,24 @@ def join(ranks: Ranks, backend: str) -> None:
         torch.cuda.set_device(ranks.local_rank % torch.cuda.device_count())
     if backend == "ccl":
         import oneccl_bindings_for_pytorch  # noqa: F401  # it registers itself
-    distributed.init_process_group(
-        backend, init_method=ranks.meeting, rank=ranks.rank, world_size=ranks.world_size, timeout=_PATIENCE
-    )
+    store = _agents_store()
+    where: dict[str, Any] = {"init_method": ranks.meeting} if store is None else {"store": store}
+    distributed.init_process_group(backend, rank=ranks.rank, world_size=ranks.world_size, timeout=_PATIENCE, **where)
     if backend != "gloo":
         _control.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))
+
+
+def _agents_store() -> distributed.Store | None:
+    """Return where ranks meet if torchrun's agent keeps a store for them.
+
+    It keeps one for all restarts, in which new ranks would find the addresses of dead ones and wait for them for ever
+    (pytorch#135712): each restart needs names of its own.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = TCPStore(address, port, is_master=False)
+    return PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
 
 def _use_loopback() -> None:

@@ -168,7 +168,7 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
         seconds = _run_steps(loop, steps, checkpoints, announce=task.announce)
         losses.append(loop.mean_last_loss())
         metrics.append(loop.evaluate())
-        if not math.isfinite(metrics[-1]) or (seconds and not math.isfinite(losses[-1])):
+        if not (math.isfinite(metrics[-1]) and math.isfinite(losses[-1])):
             found = f"{loop.training.metric.name} is {metrics[-1]}, the loss {losses[-1]}"
             return Failure(kind="diverged", message=f"after training from seed {seed}, {found}")
         train_seconds.append(math.fsum(seconds))

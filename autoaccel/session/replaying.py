@@ -1,4 +1,4 @@
-"""Use a recipe again: train with it, or measure its claim once more."""
+"""Measure again: a recipe's claim, or where the time of a step goes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from autoaccel.records.trial import (
     Failure,
     Profiled,
     TakeProfile,
-    Train,
-    TrainResult,
 )
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
@@ -50,27 +48,6 @@ def check_machine(recipe: Recipe, runner: Runner, where: Path, accept_other: boo
             f"{where}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."
         )
     return machine
-
-
-def train_with_recipe(
-    recipe: Recipe, where: Path, workload: Workload, seed: int, save_path: Path | None, accept_other: bool
-) -> TrainResult:
-    """Train the planned run to its end with the recipe; the training's own output and a line per epoch are shown.
-
-    Raises:
-        BadRequestError: If the recipe was made on another machine.
-        WorkloadFailedError: If the training fails.
-    """
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
-        with Runner(Path(folder), workload) as prober:
-            machine = check_machine(recipe, prober, where, accept_other)
-        task = Train(seeds=(seed,), save_path=str(save_path.absolute()) if save_path else None, announce=True)
-        with Runner(Path(folder), workload, measures=False) as runner:
-            runner.enter(Place(machine))
-            answer = runner.ask(task, recipe.settings, "run", TrainResult, math.inf)
-    if isinstance(answer, Failure):
-        raise workload_error(answer, workload, "while it was trained")
-    return answer
 
 
 class Verification(NamedTuple):

@@ -1,0 +1,149 @@
+"""Train with a recipe to the end: alone, with ranks of one's own, or as one rank of a launcher's job."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from autoaccel.errors import BadRequestError
+from autoaccel.launch.runner import Runner
+from autoaccel.launch.shares import cores_of, devices_of_ranks, gpus_of_ranks, share_of_rank
+from autoaccel.machine.detect import detect_machine
+from autoaccel.machine.ranks import rank_of
+from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.ranks import Rank, RankShare
+from autoaccel.records.recipe import Recipe
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure, Train, TrainResult
+from autoaccel.records.workload import Workload
+from autoaccel.session.workers import probe_machine, workload_error
+from autoaccel.space.knobs import Place, ranks_of
+
+CHECKPOINT_SECONDS = 600.0
+"""How often a checkpoint is written: what a killed run loses at most."""
+
+# What may happen to one process without being the fault of its code; what the code raises, it would raise again.
+_PASSING = ("crashed", "memory", "exited", "hung")
+
+
+class TrainingRun(NamedTuple):
+    """What a person asks of a run with a recipe."""
+
+    seed: int = 0
+    save_path: Path | None = None  # of the trained weights
+    checkpoint_path: Path | None = None
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    max_restarts: int = 0  # after a crash, from the checkpoint; a launcher restarts its ranks itself
+    accept_other_machine: bool = False
+
+
+class Trained(NamedTuple):
+    """What came of it."""
+
+    result: TrainResult
+    rank: Rank | None  # which rank this process was, if a launcher made it one
+
+
+def train_with_recipe(
+    recipe: Recipe, where: Path, workload: Workload, run: TrainingRun, say: Callable[[str], None]
+) -> Trained:
+    """Train the planned run to its end with the recipe; the training's own output and a line per epoch are shown.
+
+    Where a launcher's variables say that this process is a rank, it trains as that; else it starts the recipe's ranks
+    itself.
+
+    Args:
+        recipe: What to train with.
+        where: Its file.
+        workload: What to train.
+        run: How.
+        say: Told when the training starts again.
+
+    Raises:
+        BadRequestError: If the recipe was made on another machine.
+        WorkloadFailedError: If the training fails.
+    """
+    rank = rank_of(os.environ)
+    task = Train(
+        seeds=(run.seed,),
+        save_path=_absolute(run.save_path),
+        announce=True,
+        checkpoint_path=_absolute(run.checkpoint_path),
+        checkpoint_seconds=run.checkpoint_seconds,
+    )
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
+        place = Place(present_machine(recipe, where, run.accept_other_machine, rank is None))
+        with Runner(Path(folder), workload, measures=False, rank=rank) as runner:
+            runner.enter(place)
+            answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+            # A rank's launcher starts all of them again: one alone would wait for the others in vain.
+            for restart in range(1, run.max_restarts + 1 if rank is None else 1):
+                if not (isinstance(answer, Failure) and answer.kind in _PASSING):
+                    break
+                say(f"{answer.message}; starting again ({restart} of {run.max_restarts})")
+                answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+    if isinstance(answer, Failure):
+        raise workload_error(answer, workload, "while it was trained")
+    return Trained(answer, rank)
+
+
+def settings_here(recipe: Recipe, rank: Rank | None) -> Settings:
+    """Return the recipe's settings, with as many ranks on this machine as the launcher has started."""
+    return recipe.settings if rank is None else {**recipe.settings, "parallel.world_size": rank.local_world_size}
+
+
+def present_machine(recipe: Recipe, where: Path, accept_other: bool, probes: bool) -> Machine:
+    """Return this machine; refuse a recipe that was made elsewhere.
+
+    Args:
+        recipe: What is to be used here.
+        where: Its file.
+        accept_other: Whether it may come from elsewhere.
+        probes: Whether to start a process that asks torch. If not, what it answered the recipe's author stands: a
+            launcher starts many ranks at once, and has told torch another number of threads already.
+
+    Raises:
+        BadRequestError: Unless the machine is the same, or another is accepted.
+    """
+    if probes:
+        with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder)) as runner:
+            machine = probe_machine(runner)
+    else:
+        torch = recipe.machine.torch
+        here = torch and msgspec.structs.replace(torch, version=importlib.metadata.version("torch"))
+        machine = msgspec.structs.replace(detect_machine(), torch=here)
+    difference = fingerprint_difference(recipe.machine, machine)
+    if difference and not accept_other:
+        raise BadRequestError(
+            f"{where}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."
+        )
+    return machine
+
+
+def explain_shares(recipe: Recipe, environ: Mapping[str, str] = os.environ) -> list[RankShare]:
+    """Return what each rank on this machine gets of it under a recipe; nothing is started."""
+    machine = msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch)
+    place, settings = Place(machine), settings_here(recipe, rank_of(environ))
+    ranks = ranks_of(settings)
+    cores = cores_of(place, str(settings.get("threads.affinity", "none")), ranks)
+    gpus = gpus_of_ranks(machine, ranks) if devices_of_ranks(place, ranks) else (None,) * ranks
+    shares = [share_of_rank(settings, place, rank, ranks) for rank in range(ranks)]
+    return [
+        RankShare(rank, cores[rank], _whole(share.get("threads.intra_op")), int(share.get("loader.workers", 0)), gpu)
+        for rank, (share, gpu) in enumerate(zip(shares, gpus, strict=True))
+    ]
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, (int, float)) else None
+
+
+def _absolute(path: Path | None) -> str | None:
+    return str(path.absolute()) if path else None

@@ -1,0 +1,169 @@
+"""`autoaccel run` alone, with ranks of its own, and as ranks that a launcher starts: the same training."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from autoaccel.launch.runner import Runner
+from autoaccel.records.base import encode
+from autoaccel.records.machine import Machine
+from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Comparison
+from autoaccel.session.workers import probe_machine
+from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import Place, default_settings
+
+WriteModel = Callable[..., Path]
+WriteRecipe = Callable[..., Path]
+SECONDS = 300.0
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="session")
+def this_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    with Runner(tmp_path_factory.mktemp("probe")) as runner:
+        return probe_machine(runner)
+
+
+@pytest.fixture
+def write_recipe(tmp_path: Path, this_machine: Machine) -> WriteRecipe:
+    """Return a function that writes a recipe of these settings for a model."""
+
+    def write(model: Path, settings: Settings) -> Path:
+        whole = default_settings(Place(this_machine)) | {"threads.intra_op": 1} | settings
+        recipe = Recipe(
+            schema=SCHEMA,
+            created="2026-01-01T00:00:00+00:00",
+            summary="",
+            workload=find_workload(str(model)),
+            machine=this_machine,
+            settings=whole,
+            baseline=Baseline(whole, 0.1, 1.0, 0.0, 1.0, 0),
+            comparison=Comparison(1.0, 1.0, 1.0, "within noise", 0.95, 3, 10),
+            constraint=Constraint(0.0, True),
+            accuracy=None,
+            projection=Projection(15, 1.0, 0.0, 0.1, 2.5, 2.5),
+            search=SearchSummary(0, 0, 0, 0.0, 0.0, 0, "cpu", "", 20, None, 0.0, {}),
+            versions={},
+        )
+        path = tmp_path / "recipe.json"
+        path.write_bytes(encode(recipe))
+        return path
+
+    return write
+
+
+def run(*arguments: object, launcher: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `autoaccel run` with these arguments, under a launcher if there is one."""
+    command = [sys.executable, *launcher, "-m", "autoaccel", "run", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, env={**os.environ, **environment}, check=False
+    )
+
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
+
+
+def metric_of(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the metric that was printed, once and no more."""
+    assert done.returncode == 0, done.stderr
+    (found,) = re.findall(r"^accuracy: (\S+)", done.stdout, re.MULTILINE)
+    return found
+
+
+def test_alone_with_own_ranks_and_under_torchrun_it_is_the_same(
+    write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path
+) -> None:
+    model = write_model()
+    weights = {}
+    for name, ranks, launcher in (("alone", 1, ()), ("own", 2, ()), ("torchrun", 2, TORCHRUN)):
+        recipe = write_recipe(model, {"parallel.world_size": ranks})
+        done = run(recipe, model, "--save", tmp_path / name, launcher=launcher)
+        weights[name] = (metric_of(done), torch.load(tmp_path / name))
+    for name in ("own", "torchrun"):
+        assert weights[name][0] == weights["alone"][0]
+        for key, tensor in weights["alone"][1].items():
+            torch.testing.assert_close(weights[name][1][key], tensor, rtol=1e-4, atol=1e-5)
+
+
+DIES = """
+import signal
+import torch.distributed as dist
+
+MARK = os.path.join(os.path.dirname(__file__), "died")
+
+
+def build_dying():
+    steps = []
+
+    def step(model, batch):
+        steps.append(1)
+        last = not dist.is_initialized() or dist.get_rank() == dist.get_world_size() - 1
+        if last and len(steps) == 8 and not os.path.exists(MARK):
+            open(MARK, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        inputs, target = batch
+        return nn.functional.cross_entropy(model(inputs), target)
+
+    return build(loss=None, step=step)
+"""
+
+
+@pytest.mark.parametrize("launcher", [(), TORCHRUN])
+def test_after_a_killed_rank_it_goes_on_from_its_checkpoint(
+    launcher: tuple[str, ...], write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path
+) -> None:
+    model = write_model(DIES)
+    recipe = write_recipe(model, {"parallel.world_size": 2})
+    undisturbed = metric_of(run(recipe, f"{model}:build"))
+    arguments = ("--checkpoint", tmp_path / "checkpoint", "--checkpoint-every", "0.001s", "--max-restarts", "1")
+    done = run(recipe, f"{model}:build_dying", *arguments, launcher=launcher)
+    assert (tmp_path / "died").exists()
+    assert metric_of(done) == undisturbed
+    assert re.search(r"^trained \d steps after the \d+ before", done.stdout, re.MULTILINE), done.stdout
+    if not launcher:
+        assert "autoaccel: rank 1: the process was killed (SIGKILL)" in done.stderr
+        assert "starting again (1 of 1)" in done.stderr
+    assert not [
+        process for process in psutil.process_iter(["cmdline"]) if str(model) in (process.info["cmdline"] or [])
+    ]
+
+
+def test_a_finished_checkpoint_is_said_to_be_one(
+    write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path
+) -> None:
+    model = write_model()
+    recipe = write_recipe(model, {})
+    first = run(recipe, model, "--checkpoint", tmp_path / "checkpoint")
+    second = run(recipe, model, "--checkpoint", tmp_path / "checkpoint")
+    assert metric_of(second) == metric_of(first)
+    assert "all 15 steps were done before" in second.stdout
+    other = run(recipe, model, "--checkpoint", tmp_path / "checkpoint", "--seed", "3")
+    assert other.returncode == 2 and "from seed 0, not 3" in other.stderr
+
+
+def test_what_each_rank_gets_is_shown(
+    write_model: WriteModel, write_recipe: WriteRecipe, this_machine: Machine
+) -> None:
+    if this_machine.usable_cores < 2:
+        pytest.skip("one core")
+    model = write_model()
+    recipe = write_recipe(model, {"parallel.world_size": 2, "threads.intra_op": this_machine.usable_cores})
+    done = run(recipe, model, "--explain")
+    lines = done.stdout.splitlines()
+    heading = next(index for index, line in enumerate(lines) if line.split()[:1] == ["rank"])
+    rows = [line.split() for line in lines[heading + 1 : heading + 3]]
+    assert [row[0] for row in rows] == ["0", "1"]
+    assert rows[0][1] != rows[1][1]
+    assert [row[2] for row in rows] == [str(this_machine.usable_cores // 2)] * 2
