@@ -165,6 +165,22 @@ def nni(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def launchers(found: dict[str, Any]) -> list[str]:
+    """Return what each launcher's training came to."""
+    lines = [
+        f'{found["ranks"]} ranks; "several machines" are played by one. '
+        + ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+        + ".",
+        "",
+        "| Launcher | Exit codes | Accuracy | Start to end |",
+        "|---|---|---|---|",
+    ]
+    for name, row in found["rows"].items():
+        codes, metrics = (", ".join(map(str, row[part])) for part in ("exit_codes", "metrics"))
+        lines.append(f"| {name} | {codes} | {metrics} | {row['seconds']:.0f} s |")
+    return lines
+
+
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "examples": ("What the examples came to", "make examples", examples),
     "simulation": ("Searches replayed on the tables", "make simulate", simulation),
@@ -175,6 +191,7 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "neighbour": ("Beside a neighbour that hogs all cores in bursts", "make neighbour", neighbour),
     "break_even": ("The same model, short and long", "python benchmarks/break_even.py", break_even),
     "pruning": ("Sparsity against time and accuracy", "make pruning", pruning),
+    "launchers": ("The same recipe through every launcher", "make check-launchers", launchers),
     "nni": ("NNI beside today's torch", "make check-nni", nni),
 }
 """File of results -> title, the command that makes it, what writes its table."""

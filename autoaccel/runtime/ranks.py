@@ -38,7 +38,7 @@ def join(ranks: Ranks, backend: str) -> None:
         _control.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))
 
 
-def _agents_store() -> distributed.Store | None:
+def _agents_store() -> PrefixStore | None:
     """Return where ranks meet if torchrun's agent keeps a store for them.
 
     It keeps one for all restarts, in which new ranks would find the addresses of dead ones and wait for them for ever

@@ -68,7 +68,7 @@ def make_launch(
     own_ranks = int(settings.get("parallel.world_size", 1))
     ranks = _at_least_one("--ranks", own_ranks if options.ranks is None else options.ranks)
     nodes = _at_least_one("--nodes", (len(options.hosts) or 1) if options.nodes is None else options.nodes)
-    launcher = options.launcher or default_launcher(nodes, ranks)
+    launcher = options.launcher or default_launcher(nodes, ranks, own_ranks)
     _check(launcher, nodes, ranks, own_ranks, options)
     image = options.image or _own_image(launcher, nodes, environ)
     threads = settings.get("threads.intra_op")
@@ -96,11 +96,11 @@ def make_launch(
     )
 
 
-def default_launcher(nodes: int, ranks: int) -> Launcher:
-    """Return the launcher for someone who names none."""
+def default_launcher(nodes: int, ranks: int, own_ranks: int) -> Launcher:
+    """Return the launcher for someone who names none; `own_ranks` are the recipe's on each machine."""
     if nodes > 1 and shutil.which("sbatch"):
         return "slurm"
-    return "torchrun" if nodes > 1 or ranks > 1 else "local"
+    return "local" if nodes == ranks == own_ranks == 1 else "torchrun"
 
 
 def _at_least_one(option: str, number: int) -> int:

@@ -61,6 +61,8 @@ def test_a_shell_inside_a_slurm_job_is_no_rank(name: str) -> None:
 def test_a_process_that_no_launcher_started_is_no_rank() -> None:
     assert rank_of({"PATH": "/usr/bin", "MASTER_ADDR": "a", "MASTER_PORT": "1", "OMP_NUM_THREADS": "2"}) is None
     assert rank_of({"RANK": "", "WORLD_SIZE": ""}) is None
+    # What a cluster's own scripts see before and after a job: a step, but no task.
+    assert rank_of({"SLURM_STEP_ID": "4294967294", "SLURM_JOB_ID": "4", "SLURM_NODELIST": "a"}) is None
 
 
 def test_torchrun_inside_a_slurm_step_decides() -> None:

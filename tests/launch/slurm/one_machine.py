@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -90,6 +91,7 @@ def cluster(nodes: int = 1, cores: int = 2) -> Iterator[dict[str, str]]:
                 process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -157,6 +159,8 @@ def main() -> int:
     if missing := missing_programs():
         print(f"{', '.join(missing)} not found: apt-get install slurm-wlm munge", file=sys.stderr)
         return 2
+    # Ended politely, leave no daemon behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with cluster(parsed.nodes, parsed.cores) as environment:
         return subprocess.run(parsed.command, env=environment).returncode
 
