@@ -164,6 +164,9 @@ def run_request(request: Request, folder: RunFolder, listener: Listener | None) 
 def apply(recipe: Recipe | str | Path, device: str = "cpu") -> Applied:
     """Bring a recipe to bear in your own training loop; see Applied for how.
 
+    In a process that a launcher has made one of several ranks of this machine, it is this rank's share of cores,
+    threads and loader workers; meeting the other ranks, and sharing out samples, is your program's business.
+
     Args:
         recipe: A recipe, or the path of recipe.json.
         device: Where you train.
@@ -171,7 +174,8 @@ def apply(recipe: Recipe | str | Path, device: str = "cpu") -> Applied:
     Raises:
         BadRequestError: If the file is no recipe.
     """
+    from autoaccel.launch.shares import share_of_this_rank
     from autoaccel.runtime.applied import Applied
 
     found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
-    return Applied(found.settings, device)
+    return Applied(share_of_this_rank(found), device)

@@ -29,6 +29,7 @@ def first_candidates(space: SearchSpace, baseline: Settings, findings: Sequence[
         {"precision.autocast": "bfloat16"},
         {"model.sparsity": 0.5},
         {"optimizer.fused": True},
+        *({"parallel.world_size": ranks} for ranks in space.open.get("parallel.world_size", ())[-1:]),
         {},
         {
             "precision.autocast": "bfloat16",

@@ -6,8 +6,14 @@ import itertools
 import os
 from collections.abc import Mapping
 
+import msgspec
+
+from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.interconnect import MOST_GPUS, best_connected, cores_near
+from autoaccel.machine.ranks import rank_of
 from autoaccel.records.machine import Interconnect, Machine
+from autoaccel.records.ranks import Rank
+from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, Value
 from autoaccel.space.knobs import Place
 from autoaccel.space.knobs.threads import cpus_of, format_cpus
@@ -90,6 +96,20 @@ def share_of_rank(settings: Mapping[str, Value], place: Place, local_rank: int, 
         cores = cores_of(place, str(share.get("threads.affinity", "none")), local_ranks)
         share["threads.affinity"] = format_cpus(cores[local_rank])
     return share
+
+
+def settings_here(recipe: Recipe, rank: Rank | None) -> Settings:
+    """Return the recipe's settings, with as many ranks on this machine as the launcher has started."""
+    return recipe.settings if rank is None else {**recipe.settings, "parallel.world_size": rank.local_world_size}
+
+
+def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of this process: the recipe's, or its share of them if a launcher has made it a rank."""
+    rank = rank_of(environment)
+    if rank is None:
+        return recipe.settings
+    place = Place(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch))
+    return share_of_rank(settings_here(recipe, rank), place, rank.local_rank, rank.local_world_size)
 
 
 def devices_of_ranks(place: Place, ranks: int) -> dict[str, str]:

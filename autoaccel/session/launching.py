@@ -80,7 +80,7 @@ def make_launch(
         arguments=_run_arguments(where, workload, run),
         nodes=nodes,
         ranks=ranks,
-        threads=int(threads) if threads else max(1, machine.usable_cores // ranks),
+        threads=max(1, int(threads or machine.usable_cores) // ranks),
         usable_cores=machine.usable_cores,
         physical_cores=machine.limits.physical_cores,
         gpus=len(machine.gpus),

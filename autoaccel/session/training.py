@@ -14,13 +14,12 @@ import msgspec
 
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
-from autoaccel.launch.shares import cores_of, devices_of_ranks, gpus_of_ranks, share_of_rank
+from autoaccel.launch.shares import cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
 from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.ranks import rank_of
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.ranks import Rank, RankShare
 from autoaccel.records.recipe import Recipe
-from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.records.workload import Workload
 from autoaccel.session.workers import probe_machine, workload_error
@@ -92,11 +91,6 @@ def train_with_recipe(
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
     return Trained(answer, rank)
-
-
-def settings_here(recipe: Recipe, rank: Rank | None) -> Settings:
-    """Return the recipe's settings, with as many ranks on this machine as the launcher has started."""
-    return recipe.settings if rank is None else {**recipe.settings, "parallel.world_size": rank.local_world_size}
 
 
 def present_machine(recipe: Recipe, where: Path, accept_other: bool, probes: bool) -> Machine:

@@ -136,7 +136,7 @@ def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
         ({"memory.allocator": "jemalloc"}, "jemalloc is not loaded"),
         ({"threads.openmp": "intel"}, "not loaded"),
         ({"threads.omp_proc_bind": "close"}, "OMP_PROC_BIND is not set"),
-        ({"threads.affinity": "0"}, "start it with `autoaccel run`"),
+        ({"threads.affinity": "compact"}, "start it with `autoaccel run`"),
         ({"memory.checkpointing": "blocks"}, "no blocks that repeat"),
         ({"model.attention": "flash"}, "no scaled dot-product attention"),
         ({"model.norm_biases": "drop"}, "no such bias"),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
-from autoaccel.space.knobs.threads import CPUS_VARIABLE, LOADER_CPUS_VARIABLE, VARIABLES, parse_cpus
+from autoaccel.space.knobs.threads import CPUS_VARIABLE, LOADER_CPUS_VARIABLE, VARIABLES, format_cpus, parse_cpus
 
 _STARTED_OTHERWISE = "it must be there when the process starts: start it with `autoaccel run`"
 
@@ -53,19 +53,24 @@ class InterOpThreads(Effect):
 class Affinity(Effect):
     """Keep to some CPUs; which, whoever starts the process has worked out from the machine."""
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that the value stands for; none if nobody has worked them out."""
+        return parse_cpus(os.environ.get(CPUS_VARIABLE, "")) or parse_cpus(str(self.value))
+
     def process(self) -> None:
-        if self.value != "none" and (cpus := parse_cpus(os.environ.get(CPUS_VARIABLE, ""))):
-            os.sched_setaffinity(0, cpus)
+        if self.value != "none" and self.cpus:
+            os.sched_setaffinity(0, self.cpus)
 
     def check(self) -> str:
         if self.value == "none":
             return ""
-        cpus = parse_cpus(os.environ.get(CPUS_VARIABLE, ""))
+        cpus = self.cpus
         if not cpus:
             raise IneffectiveError(_STARTED_OTHERWISE)
         if os.sched_getaffinity(0) != set(cpus):
             raise IneffectiveError("something has set the affinity anew")
-        return f"keeps to CPUs {os.environ[CPUS_VARIABLE]}"
+        return f"keeps to CPUs {format_cpus(cpus)}"
 
 
 class LoaderCores(Effect):
