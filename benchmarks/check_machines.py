@@ -1,0 +1,156 @@
+"""Two machines, each with a name and an address of its own, train one example; a rank is killed, and the run goes on.
+
+    python benchmarks/check_machines.py
+
+The machines are network namespaces of this one, joined by a virtual cable (as root; iproute2). On each,
+`autoaccel launch --with torchrun` is typed as on real ones. Ten seconds after the first checkpoint, the second
+machine's rank is killed by SIGKILL. Results go to benchmarks/results/machines.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from autoaccel.records.base import write_json
+from autoaccel.records.recipe import read_recipe
+
+ROOT = Path(__file__).parents[1]
+HOME = ROOT / "build" / "check-machines"
+RESULTS = ROOT / "benchmarks" / "results" / "machines.json"
+EXAMPLE = ROOT / "examples" / "digits_cnn.py"
+HOSTS = {"autoaccel-a": "10.77.0.1", "autoaccel-b": "10.77.0.2"}
+MOST_SECONDS = 600.0
+KILLED_AFTER_SECONDS = 10.0  # since the first checkpoint
+
+
+def ip(*words: str) -> None:
+    """Run iproute2."""
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextmanager
+def machines() -> Iterator[None]:
+    """Make the two, and take them down."""
+    names = "".join(f"{address} {name}\n" for name, address in HOSTS.items())
+    try:
+        for name in HOSTS:
+            ip("netns", "add", name)
+            folder = Path("/etc/netns") / name  # laid over /etc by `ip netns exec`
+            folder.mkdir(parents=True)
+            (folder / "hosts").write_text(f"127.0.0.1 localhost\n{names}")
+        ip("link", "add", "cable0", "type", "veth", "peer", "name", "cable1")
+        for end, (name, address) in enumerate(HOSTS.items()):
+            ip("link", "set", f"cable{end}", "netns", name)
+            ip("-n", name, "address", "add", f"{address}/24", "dev", f"cable{end}")
+            for link in (f"cable{end}", "lo"):
+                ip("-n", name, "link", "set", link, "up")
+        yield
+    finally:
+        for name in HOSTS:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+            shutil.rmtree(Path("/etc/netns") / name, ignore_errors=True)
+
+
+def type_on(name: str, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a command on a machine."""
+    script = 'hostname "$0" && exec "$@"'
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", script, name, *command],
+            stdout=file, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True,
+        )  # fmt: skip
+
+
+def make_recipe() -> Path:
+    """Return the user's own settings as a recipe, with one thread."""
+    made = HOME / "run" / "recipe.json"
+    if not made.exists():
+        tune = [
+            "tune",
+            str(EXAMPLE),
+            "--space",
+            "quick",
+            "--trials",
+            "1",
+            "--budget",
+            "3m",
+            "--output",
+            str(made.parent),
+        ]
+        subprocess.run([sys.executable, "-m", "autoaccel", *tune], check=False)
+    recipe = read_recipe(made)
+    path = HOME / "recipe.json"
+    settings = {**recipe.baseline.settings, "threads.intra_op": 1}
+    write_json(path, msgspec.structs.replace(recipe, settings=settings, accuracy=None))
+    return path
+
+
+def train(recipe: Path, kills: bool) -> dict[str, Any]:
+    """Train on both machines; return what each printed."""
+    checkpoint = HOME / "checkpoint"
+    checkpoint.unlink(missing_ok=True)
+    launch = [
+        sys.executable, "-m", "autoaccel", "launch", str(recipe), str(EXAMPLE), "--with", "torchrun",
+        "--hosts", ",".join(HOSTS), "--checkpoint", str(checkpoint), "--checkpoint-every", "1s", "--max-restarts", "2",
+    ]  # fmt: skip
+    start = time.monotonic()
+    logs = [HOME / f"{name}.log" for name in HOSTS]
+    processes = [type_on(name, launch, log) for name, log in zip(HOSTS, logs, strict=True)]
+    written = killed = None
+    try:
+        while any(process.poll() is None for process in processes) and time.monotonic() - start < MOST_SECONDS:
+            if written is None and checkpoint.exists():
+                written = time.monotonic()
+            if kills and killed is None and written is not None and time.monotonic() - written > KILLED_AFTER_SECONDS:
+                rank = next(
+                    child
+                    for child in psutil.Process(processes[1].pid).children(recursive=True)
+                    if "runtime.worker" in " ".join(child.cmdline())
+                )
+                os.kill(rank.pid, signal.SIGKILL)
+                killed = time.monotonic() - start
+            time.sleep(0.2)
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+    printed = [log.read_text(errors="replace") for log in logs]
+    told = [re.findall(r"^(?:accuracy|trained) .*|^accuracy: .*", text, re.MULTILINE) for text in printed]
+    found = re.search(r"^accuracy: (\S+)", "\n".join(printed), re.MULTILINE)
+    return {
+        "exit codes": [process.wait() for process in processes],
+        "accuracy": float(found[1]) if found else None,
+        "killed after seconds": killed,
+        "printed": told,
+        "resumed": bool(re.search(r"^trained \d+ steps after the \d+ before", printed[0], re.MULTILINE)),
+    }
+
+
+def main() -> None:
+    """Train once undisturbed and once with a killed rank."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    recipe = make_recipe()
+    with machines():
+        results = {"undisturbed": train(recipe, kills=False), "a rank killed": train(recipe, kills=True)}
+    RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    print(json.dumps(results, indent=2))
+    if not (results["a rank killed"]["resumed"] and results["undisturbed"]["accuracy"]):
+        sys.exit("the training did not go on")
+
+
+if __name__ == "__main__":
+    main()
