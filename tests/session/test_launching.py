@@ -76,7 +76,7 @@ def test_every_rank_is_told_all_by_absolute_paths(launch, tmp_path: Path) -> Non
     assert launch(run=run).arguments == (
         *("run", f"{tmp_path}/recipe.json", f"{tmp_path}/my model.py", "--seed", "7"),
         *("--save", f"{tmp_path}/w.pt", "--checkpoint", f"{tmp_path}/c.pt", "--checkpoint-every", "5m"),
-        "--accept-other-machine",,
+        "--accept-other-machine",
         *("--", "--lr", "0.1 0.2"),
     )
 
