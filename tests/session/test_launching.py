@@ -33,7 +33,7 @@ HAS_SLURM = all(
 @pytest.fixture
 def recipe(machine: Machine) -> Recipe:
     """A recipe for two ranks on a machine of four cores, which claims nothing."""
-    settings = {"threads.intra_op": 2, "parallel.world_size": 2}
+    settings = {"threads.intra_op": 4, "parallel.world_size": 2}
     return Recipe(
         schema=SCHEMA,
         created="2026-01-01T00:00:00+00:00",
@@ -83,7 +83,7 @@ def test_every_rank_is_told_all_by_absolute_paths(launch, tmp_path: Path) -> Non
 
 def test_ranks_and_threads_are_the_recipe_s_unless_told(launch) -> None:
     assert (launch().ranks, launch().threads) == (2, 2)
-    assert launch(ranks=4).ranks == 4
+    assert (launch(ranks=4).ranks, launch(ranks=4).threads) == (4, 1)
 
 
 def test_the_launcher_fits_what_is_there(launch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_what_is_shown_is_what_a_shell_reads_back(launch) -> None:
     text = show_launch(launch(launcher="torchrun"))
     assert text.count("\n") == 1
     words = shlex.split(text)
-    assert words[:3] == ["OMP_NUM_THREADS=2", sys.executable, "-m"]
+    assert words[:4] == ["OMP_NUM_THREADS=2", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", sys.executable, "-m"]
     assert words[-3:] == ["--", "--lr", "0.1 0.2"]
 
 
