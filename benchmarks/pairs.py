@@ -26,7 +26,8 @@ from autoaccel.space.knobs import KNOBS, Knob, Place, default_settings
 from autoaccel.space.search_space import load_space
 
 ROOT = Path(__file__).parents[1]
-WORKLOAD = ROOT / "benchmarks" / "workloads" / "every_knob.py"
+WORKLOADS = ROOT / "benchmarks" / "workloads"
+WORKLOAD = WORKLOADS / "every_knob.py"
 RESULTS = ROOT / "benchmarks" / "results" / "pairs.json"
 TIMEOUT_SECONDS = 240.0
 
@@ -76,25 +77,39 @@ def try_together(runner: Runner, settings: Settings, place: Place, name: str) ->
     return {"outcome": turn.kind, "reason": turn.message} if isinstance(turn, Failure) else {"outcome": "works"}
 
 
+OTHERS = {"model.pruning_library": WORKLOADS / "every_knob_convolutions.py"}
+"""Knob -> what to train where it is one of the pair: NNI does not prune around attention."""
+
+
 def main() -> None:
     """Try each pair that was not tried."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", default=str(WORKLOAD))
-    workload = find_workload(parser.parse_args().workload)
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"pairs": {}}
+    try_pairs(Path(parser.parse_args().workload), set(KNOBS) - OTHERS.keys(), results)
+    for name, path in OTHERS.items():
+        try_pairs(path, set(KNOBS), results, only=name)
+
+
+def try_pairs(path: Path, names: set[str], results: dict[str, Any], only: str = "") -> None:
+    """Try the pairs of these knobs on a workload, or those of one with all others."""
+    workload = find_workload(str(path))
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         place = Place(*probe_and_describe(runner, workload, TIMEOUT_SECONDS))
         runner.enter(place)
-        wishes = {name: found for name, knob in KNOBS.items() if (found := wish(knob, place)) is not None}
-        results["unavailable"] = {
-            name: knob.why_unavailable(place) or "what it needs is not to be had here"
-            for name, knob in KNOBS.items()
-            if name not in wishes
+        knobs = [knob for knob in KNOBS.values() if knob.name in names]
+        wishes = {knob.name: found for knob in knobs if (found := wish(knob, place)) is not None}
+        unavailable = {
+            knob.name: knob.why_unavailable(place) or "what it needs is not to be had here"
+            for knob in knobs
+            if knob.name not in wishes
         }
-        results["values"] = {name: describe_change(found, {}) for name, found in wishes.items()}
+        results.setdefault("unavailable", {}).update({} if only and only in wishes else unavailable)
+        values = {name: describe_change(found, {}) for name, found in wishes.items() if only in ("", name)}
+        results.setdefault("values", {}).update(values)
         for first, second in itertools.combinations(wishes, 2):
             key = f"{first} + {second}"
-            if key in results["pairs"]:
+            if key in results["pairs"] or only not in ("", first, second):
                 continue
             one, other = wishes[first], wishes[second]
             clashing = [name for name in one.keys() & other.keys() if one[name] != other[name]]

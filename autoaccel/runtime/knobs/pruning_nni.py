@@ -39,6 +39,8 @@ def prune(model: nn.Module, run: Run, sparsity: float, norm: int, kept: Sequence
     try:
         with undisturbed(model):
             ModelSpeedup(model, inputs, masks).speedup_model()
+            with torch.no_grad():
+                run(model)  # around attention it removes what is still needed, and does not notice
     except Exception as error:  # of its tracer, of torch.fx or of shapes that no longer fit
         raise IneffectiveError(f"NNI could not remove channels of this model: {error}") from error
     return model.train()  # its tracer leaves submodules in either mode

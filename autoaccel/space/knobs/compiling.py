@@ -130,6 +130,11 @@ KNOBS = (
         default=always("model"),
         why_unavailable=_why_no_blocks,
         needs=(_COMPILES,),
+        clashes=(
+            Clash(
+                equals("blocks"), "memory.checkpointing", is_on, "a checkpointed block runs outside of what compiles"
+            ),
+        ),
     ),
     Knob(
         name="compile.optimizer",
@@ -145,6 +150,12 @@ KNOBS = (
         modules=_DYNAMO,
         clashes=(
             Clash(is_on, "optimizer.fused", is_on, "a fused update is one kernel already"),
+            Clash(
+                is_on,
+                "optimizer.foreach",
+                equals("on"),
+                "the compiled update's rate is a tensor, which foreach refuses",
+            ),
             Clash(is_on, "precision.autocast", equals("float16"), "the gradient scaler makes the step itself"),
             Clash(is_on, "ipex.optimize", is_on, "ipex has replaced the update by its own"),
         ),

@@ -143,6 +143,14 @@ KNOBS = (
         default=lambda place: _pruners(place)[0],
         why_unavailable=_why_one_pruner,
         needs=(_PRUNES,),
+        clashes=(
+            Clash(
+                equals("nni"),
+                "model.attention",
+                lambda value: value != "auto",
+                "NNI does not follow attention: what it removes before it is missing behind it",
+            ),
+        ),
     ),
     Knob(
         name="model.pruning_keeps",
