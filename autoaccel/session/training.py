@@ -22,6 +22,7 @@ from autoaccel.records.ranks import Rank, RankShare
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.records.workload import Workload
+from autoaccel.runtime.worker import die_with_parent
 from autoaccel.session.workers import probe_machine, workload_error
 from autoaccel.space.knobs import Place, ranks_of
 
@@ -70,6 +71,8 @@ def train_with_recipe(
         WorkloadFailedError: If the training fails.
     """
     rank = rank_of(os.environ)
+    if rank is not None:
+        die_with_parent(os.getppid())  # a launcher that is killed leaves ranks behind, which wait for one another
     task = Train(
         seeds=(run.seed,),
         save_path=_absolute(run.save_path),

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -167,3 +168,27 @@ def test_what_each_rank_gets_is_shown(
     assert [row[0] for row in rows] == ["0", "1"]
     assert rows[0][1] != rows[1][1]
     assert [row[2] for row in rows] == [str(this_machine.usable_cores // 2)] * 2
+
+
+def test_a_rank_ends_with_a_launcher_that_is_killed(write_model: WriteModel, write_recipe: WriteRecipe) -> None:
+    model = write_model()
+    recipe = write_recipe(model, {})
+    command = [sys.executable, "-m", "autoaccel", "run", str(recipe), str(model)]
+    code = f"import subprocess; subprocess.run({command!r})"
+    # One of two ranks, which waits for the other.
+    variables = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}
+    launcher = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **variables, **meeting})
+    try:
+        family: list[psutil.Process] = []
+        for _ in range(600):
+            family = psutil.Process(launcher.pid).children(recursive=True)
+            if len(family) == 2:  # the rank, and the worker that trains
+                break
+            time.sleep(0.1)
+        assert len(family) == 2
+    finally:
+        launcher.kill()
+        launcher.wait()
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
