@@ -25,6 +25,7 @@ from autoaccel.units import parse_duration, parse_max_drop
 if TYPE_CHECKING:
     from autoaccel.runtime.applied import Applied
     from autoaccel.runtime.training import Training
+    from autoaccel.session.sharing import StudyAddress
 
 
 def autotune(
@@ -83,9 +84,12 @@ def autotune(
     if isinstance(build, (str, Path)):
         request = request_for(find_workload(str(build)))
         with open_folder(Path(request.workload.path).stem, output, resume) as folder:
-            return run_request(request, folder, listener)
-    with open_folder(getattr(build, "__name__", "build"), output, resume) as folder:
-        return run_request(request_for(pickle_workload(build, folder.pickled)), folder, listener)
+            recipe = run_request(request, folder, listener)
+    else:
+        with open_folder(getattr(build, "__name__", "build"), output, resume) as folder:
+            recipe = run_request(request_for(pickle_workload(build, folder.pickled)), folder, listener)
+    assert recipe is not None  # nobody else is there to prove it
+    return recipe
 
 
 def make_request(
@@ -144,20 +148,26 @@ def open_folder(stem: str, output: str | Path | None, resume: bool) -> RunFolder
     return RunFolder.create(Path(output) if output else next_run_path(stem, RUNS))
 
 
-def run_request(request: Request, folder: RunFolder, listener: Listener | None) -> Recipe:
-    """Return the recipe that a request comes to, leaving everything in the folder."""
+def run_request(
+    request: Request, folder: RunFolder, listener: Listener | None, address: StudyAddress | None = None
+) -> Recipe | None:
+    """Return the recipe that a request comes to, leaving everything in the folder.
+
+    None where the request is one worker's of a study, and another proves what all have found.
+    """
     from autoaccel.session.tuning import tune
 
     if listener is not None:
-        return tune(request, folder, listener)
+        return tune(request, folder, listener, address)
     from rich.console import Console
 
     from autoaccel.report.terminal import print_recipe, watch
 
     console = Console()
     with watch(console) as shown:
-        recipe = tune(request, folder, shown)
-    print_recipe(console, recipe, folder.recipe)
+        recipe = tune(request, folder, shown, address)
+    if recipe is not None:
+        print_recipe(console, recipe, folder.recipe)
     return recipe
 
 

@@ -148,6 +148,7 @@ def _add_tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     tune.add_argument("--runs", type=int, default=20, metavar="N", help="how often you will train like this; the "
                       "search ends when it can no longer repay itself on so many runs (default: 20)")  # fmt: skip
     tune.add_argument("--json", action="store_true", help="print the recipe as JSON; progress goes to stderr")
+    _add_sharing(tune)
     tune.set_defaults(handler=_tune)
 
 
@@ -192,6 +193,18 @@ def _add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     launch.set_defaults(handler=_launch)
 
 
+def _add_sharing(tune: argparse.ArgumentParser) -> None:
+    sharing = tune.add_argument_group("several machines of one kind, each running the same command")
+    sharing.add_argument("--storage", metavar="PATH|URL", help="where they share their trials: a file *.journal in a "
+                         "folder that all see, postgresql://..., mysql://... or sqlite:///...")  # fmt: skip
+    sharing.add_argument("--study", metavar="NAME", help="in that storage (default: one for each training, search "
+                         "space and kind of machine)")  # fmt: skip
+    sharing.add_argument("--with", choices=("local", "slurm"), default="local", dest="launcher",
+                         help="slurm: submit the workers as jobs, each alone on a machine")  # fmt: skip
+    sharing.add_argument("--workers", type=int, metavar="N", help="how many, --with slurm")
+    sharing.add_argument("--dry-run", action="store_true", help="print the script instead of submitting it")
+
+
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help="file that defines build(), or another function")
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="what the file sees in sys.argv[1:]")
@@ -223,6 +236,7 @@ def _print_json(record: object) -> None:
 def _tune(parsed: argparse.Namespace) -> int:
     from autoaccel.api import make_request, open_folder, run_request
     from autoaccel.report.terminal import print_recipe, watch
+    from autoaccel.session.sharing import StudyAddress
 
     workload = _workload(parsed)
     request = make_request(
@@ -237,13 +251,19 @@ def _tune(parsed: argparse.Namespace) -> int:
         parsed.seed,
         parsed.runs,
     )
+    _check_sharing(parsed)
+    if parsed.launcher == "slurm":
+        return _submit(parsed, request.budget_seconds)
     folder = open_folder(Path(workload.path).stem, parsed.output, parsed.resume)
+    address = StudyAddress(parsed.storage, parsed.study) if parsed.storage else None
     console = _console(to_stderr=parsed.json)
     try:
         with folder, watch(console) as listener:
-            recipe = run_request(request, folder, listener)
+            recipe = run_request(request, folder, listener, address)
     except KeyboardInterrupt:
-        if trials := len(folder.load_trials()):
+        if address:
+            console.print("Finished trials are kept in the study. Start the same command again to go on.")
+        elif trials := len(folder.load_trials()):
             console.print(
                 f"{trials} finished trials are kept in {folder.path}. Go on with: "
                 f"autoaccel tune {parsed.model} --resume --output {folder.path}"
@@ -251,9 +271,38 @@ def _tune(parsed: argparse.Namespace) -> int:
         raise
     if parsed.json:
         _print_json(recipe)
-    else:
+    elif recipe is not None:
         print_recipe(console, recipe, folder.recipe)
-    return EXIT_NOT_FASTER if recipe.is_baseline else EXIT_FASTER
+    return EXIT_NOT_FASTER if recipe is not None and recipe.is_baseline else EXIT_FASTER
+
+
+def _check_sharing(parsed: argparse.Namespace) -> None:
+    if not parsed.storage and (parsed.study or parsed.workers or parsed.launcher != "local"):
+        raise BadRequestError("--study, --workers and --with slurm need --storage: where do the workers share a study?")
+    if parsed.launcher == "local" and (parsed.workers or parsed.dry_run):
+        raise BadRequestError(
+            "--workers and --dry-run go --with slurm. Without it, run this command by hand on every machine: one "
+            "worker each."
+        )
+    if parsed.launcher == "slurm" and (parsed.workers is None or parsed.workers < 1):
+        raise BadRequestError(f"--with slurm needs --workers, at least 1, got {parsed.workers}.")
+    if parsed.launcher == "slurm" and (parsed.resume or parsed.json):
+        raise BadRequestError("--resume and --json do not go --with slurm: its workers are new jobs.")
+
+
+def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
+    from autoaccel.launch.submitting import array_script, submit
+
+    names = ("budget", "trials", "max_drop", "metric_repeats", "space", "seed", "runs", "storage", "study")
+    given = {f"--{name.replace('_', '-')}": getattr(parsed, name) for name in names}
+    options = [text for option, value in given.items() if value is not None for text in (option, str(value))]
+    options += [text for wish in parsed.fixed for text in ("--set", wish)]
+    options += [text for name in parsed.exclude for text in ("--exclude", name)]
+    training = [parsed.model, *(["--", *parsed.arguments] if parsed.arguments else [])]
+    output = parsed.output or f"autoaccel-runs/{Path(parsed.model.partition(':')[0]).stem}"
+    script = array_script(options, training, output, parsed.workers, budget_seconds, Path.cwd())
+    print(script if parsed.dry_run else submit(script))
+    return EXIT_FASTER
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -252,3 +252,4 @@ class Trial(Record, frozen=True):
     feasible: bool = True  # False: the metric's drop may exceed the constraint
     own_turns: tuple[Turn, ...] = ()  # of the baseline, each right beside the outcome's turn
     again: bool = False  # these settings were measured before; all their readings count
+    host: str = ""  # that measured it, where several machines share a study; empty: this one

@@ -60,7 +60,7 @@ def _parts_of(event: Event, state: RunState) -> list[str]:
         compared = comparison_words(trial.comparison) if trial.comparison else ""
         message = trial.outcome.message if isinstance(trial.outcome, Failure) else ""
         return [
-            f"trial {trial.number}",
+            f"trial {trial.number} on {trial.host}" if trial.host else f"trial {trial.number}",
             describe_change(trial.settings, state.baseline_settings(trial.settings)),
             step_words(trial.step_seconds),
             compared,

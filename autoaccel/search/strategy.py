@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -126,18 +126,28 @@ class Strategy:
         self.out_of_time = False
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), direction="minimize")
 
-    def suggest(self, most_seconds: float = math.inf) -> Suggestion | None:
+    def suggest(
+        self, most_seconds: float = math.inf, busy: Container[str] = (), orphans: Sequence[Settings] = ()
+    ) -> Suggestion | None:
         """Return what to measure next, or None if nothing that fits in so many seconds saves more than it costs.
 
         `out_of_time` tells whether something longer would.
+
+        Args:
+            most_seconds: It may cost at most so many.
+            busy: Keys of settings that are not suggested: others measure them.
+            orphans: What others began to measure, because it would pay, and did not finish: suggested first.
         """
         self.out_of_time = False
+        for (weighed,) in (self._weigh([orphan]) for orphan in orphans if self._is_new(orphan)):
+            if weighed.cost_seconds <= most_seconds:
+                return weighed
         first = not (self._measured or self._failed)
         # What a person has set is tried once, however little it promises.
         forced = first and changed(self._space.fixed, self._own)
         while self._candidates:
             candidate = self._candidates.pop(0)
-            if self._is_new(candidate):
+            if self._is_new(candidate) and settings_key(candidate) not in busy:
                 (weighed,) = self._weigh([candidate])
                 # So is the first guess that need not compile: until then it is not known what a trial takes here, and
                 # on a busy machine the baseline's start makes it look dear.
@@ -145,6 +155,7 @@ class Strategy:
                 if tried and weighed.cost_seconds <= most_seconds:
                     return weighed
         options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
+        options = [option for option in options if settings_key(option) not in busy]
         weighed_all = self._weigh(options)
         paying = weighed_all if forced else [weighed for weighed in weighed_all if self._pays(weighed)]
         affordable = [weighed for weighed in paying if weighed.cost_seconds <= most_seconds]

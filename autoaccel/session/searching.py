@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from autoaccel.records.progress import Listener, TrialFinished, TrialStarted
 from autoaccel.records.settings import Settings
+from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Failure, Trial
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.turns import Enough
@@ -25,6 +26,9 @@ from autoaccel.statistics.comparison import (
     turns_deviation,
 )
 from autoaccel.statistics.sequences import normal_radius
+
+if TYPE_CHECKING:
+    from autoaccel.search.shared import SharedStudy
 
 _LEAST_TURNS, MOST_TURNS = 4, 12  # of each of the two, per trial
 _USUAL_DEVIATION = 0.1  # of a turn's log ratio on a shared machine; a few turns may show less by chance
@@ -62,6 +66,7 @@ class Search:
         keep: Callable[[Trial], None],
         listener: Listener,
         most_trials: int | None = None,
+        others: SharedStudy | None = None,
     ) -> None:
         """Begin with nothing tried.
 
@@ -74,6 +79,7 @@ class Search:
             keep: Told every finished trial, to keep it.
             listener: Told what happens.
             most_trials: After so many the search ends.
+            others: What workers on other machines do, if there are any: their trials count, and none is run twice.
         """
         self._gauge = gauge
         self._own = own
@@ -83,6 +89,7 @@ class Search:
         self._keep = keep
         self._tell = listener
         self._most_trials = math.inf if most_trials is None else most_trials
+        self._others = others
         self.trials: list[Trial] = []
 
     @property
@@ -148,23 +155,46 @@ class Search:
             Why it ended.
         """
         while True:
+            look = self._look_at_others()
             if len(self.trials) >= self._most_trials:
                 return f"{len(self.trials)} trials were asked for"
             kept = keep_seconds(self.best)
-            suggestion = self._strategy.suggest(self._clock.left - kept)
+            suggestion = self._strategy.suggest(self._clock.left - kept, look.busy, look.orphans)
             if suggestion is None:
                 if self._strategy.out_of_time:
                     return "the rest of the budget is needed for the proof"
+                if self._others and look.measuring and self._clock.left > kept:
+                    # What they find may change what pays; and if one dies, somebody must be left who goes on with it.
+                    self._others.wait(self._clock.left - kept)
+                    continue
                 if not self._strategy.untried_left:
                     return "every setting of the search space was tried"
                 return "no trial promises to save more time than it takes"
+            if not self._claim(suggestion.settings):
+                continue
             mean, deviation = self._strategy.expects(suggestion.settings)
             trial = self._try(suggestion.settings, suggestion.again, kept)
             if trial.comparison is None or suggestion.again:
                 continue
-            if math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation:
+            suspicious = math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation
+            if suspicious and self._claim(suggestion.settings):
                 # Too good to be believed: another process must show it too before anything is built on it.
                 self._try(suggestion.settings, True, keep_seconds(self.best))  # which it may be by now
+
+    def _look_at_others(self) -> Look:
+        """Learn what others have found since the last time."""
+        if self._others is None:
+            return Look()
+        look = self._others.look()
+        for trial in look.trials:
+            self._add(msgspec.structs.replace(trial, number=len(self.trials) + 1))
+        return look
+
+    def _claim(self, settings: Settings) -> bool:
+        """Whether nobody else measures these settings, or has since this worker last looked."""
+        if self._others is None:
+            return True
+        return self._others.claim(settings, reading=sum(trial.settings == settings for trial in self.trials))
 
     def _try(self, settings: Settings, again: bool, keep_seconds: float) -> Trial:
         number = len(self.trials) + 1
@@ -174,23 +204,29 @@ class Search:
         reading = self._gauge.measure(settings, f"trial-{number:04d}", self._enough_for(settings), timeout_seconds)
         if isinstance(reading, Failure):
             trial = Trial(number, settings, reading, self._clock.spent - before, again=again)
-            self._strategy.learn(trial)
         else:
-            comparison = compare_in_process(reading.pairs, reading.trusted)
             trial = Trial(
                 number=number,
                 settings=settings,
                 outcome=reading.measurement,
                 spent_seconds=self._clock.spent - before,
-                comparison=comparison,
-                step_seconds=self._economy.step_seconds / comparison.speedup,
+                comparison=compare_in_process(reading.pairs, reading.trusted),
                 own_turns=reading.own_turns,
                 again=again,
             )
-            self._strategy.learn(trial)
-            compile_seconds = self._strategy.compile_seconds(settings)
-            total_seconds = self._economy.total_seconds(math.log(comparison.speedup), compile_seconds)
-            trial = msgspec.structs.replace(trial, total_seconds=float(total_seconds))
+        trial = self._add(trial)
+        if self._others is not None:
+            self._others.finish(trial)
+        return trial
+
+    def _add(self, trial: Trial) -> Trial:
+        """Learn from a finished trial and keep it; return it with what it comes to beside this machine's baseline."""
+        self._strategy.learn(trial)
+        if trial.comparison is not None:
+            compile_seconds = self._strategy.compile_seconds(trial.settings)
+            total_seconds = self._economy.total_seconds(math.log(trial.comparison.speedup), compile_seconds)
+            step_seconds = self._economy.step_seconds / trial.comparison.speedup
+            trial = msgspec.structs.replace(trial, step_seconds=step_seconds, total_seconds=float(total_seconds))
         self.trials.append(trial)
         self._keep(trial)
         self._tell(TrialFinished(trial=trial, best=self.best))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP, bound_of_run
 from autoaccel.advise.candidates import first_candidates
@@ -38,6 +42,7 @@ from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Prover, metric
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder, RunState
 from autoaccel.session.searching import Search
+from autoaccel.session.sharing import StudyAddress, agree_on_head, join_study, proof_elsewhere, study_basis
 from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, baseline_settings, is_exact
@@ -46,6 +51,9 @@ from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, SHARED_DRIFT
 from autoaccel.statistics.disturbance import TOO_DISTURBED
 
+if TYPE_CHECKING:
+    from autoaccel.search.shared import SharedStudy
+
 LEAST_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
 
@@ -53,8 +61,11 @@ PROFILE_SECONDS = 1.0
 _PROOF_SHARE = 0.6  # of the budget is kept for the proof at most
 
 
-def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
+def tune(request: Request, folder: RunFolder, listener: Listener, address: StudyAddress | None = None) -> Recipe | None:
     """Return the recipe, proven or the baseline's own; all that it rests on is in the folder, itself written last.
+
+    With the address of a study it is searched together with workers on other machines; None is returned, and no recipe
+    written, where another of them proves what all have found.
 
     Raises:
         BadRequestError: If the request cannot be met.
@@ -62,8 +73,9 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         BudgetSpentError: If the budget does not suffice to measure the baseline.
     """
     earlier, trials = folder.load_state(), folder.load_trials()
-    clock = Clock(request.budget_seconds, spent_seconds=sum(trial.spent_seconds for trial in trials))
-    with Runner(folder.path, request.workload) as runner:
+    own_trials = [trial for trial in trials if trial.host in ("", platform.node())]
+    clock = Clock(request.budget_seconds, spent_seconds=sum(trial.spent_seconds for trial in own_trials))
+    with Runner(folder.path, request.workload) as runner, ExitStack() as stack:
         run = Run(request, folder, runner, clock, listener)
         run.tell(RunStarted(request.workload.path, str(folder.path), request.budget_seconds))
 
@@ -78,6 +90,9 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
         runner.enter(place)
         own = baseline_settings(place)
         space = load_space(request.space, place, own, request.fixed, request.excluded)
+        study, basis = None, study_basis(request.workload, machine, own, space)
+        if address:
+            study = stack.enter_context(join_study(address, Path(request.workload.path).stem, basis))
 
         run.tell(StageStarted("baseline", "your own settings, measured first"))
         yardstick = Yardstick(run, facts, own)
@@ -89,8 +104,11 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
             return recipe
 
         run.tell(StageStarted("profile", "where the time of a step goes"))
-        profile = earlier.profile if earlier else _take_profile(run, own)
-        findings = tuple(advise(profile, machine))
+        known = (study.head() if study else None) or earlier
+        profile = known.profile if known else _take_profile(run, own)
+        findings = known.findings if known else tuple(advise(profile, machine))
+        if study:
+            profile, findings = agree_on_head(study, basis, profile, findings)
         space = _narrow(run, space, own, findings)
         affordable = metric_steps(
             facts.planned_steps, request.metric_repeats, request.budget_seconds, yardstick.step_seconds
@@ -104,10 +122,16 @@ def tune(request: Request, folder: RunFolder, listener: Listener) -> Recipe:
 
         knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
         run.tell(StageStarted("search", f"{space.title}: {knobs}"))
-        search = _start_search(run, yardstick, space, findings)
-        search.take_over(trials)
+        search = _start_search(run, yardstick, space, findings, study)
+        if study:
+            folder.save_trials(())  # the study has them all
+        else:
+            search.take_over(trials)
         drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0
-        ending, ended = _search_and_prove(run, yardstick, search, steps, drift)
+        found = _search_and_prove(run, yardstick, search, steps, drift, study)
+        if found is None:
+            return None
+        ending, ended = found
         recipe = make_recipe(run, machine, yardstick, ending, search.trials, space.name, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
         folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed))
@@ -122,7 +146,9 @@ def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Find
     return space
 
 
-def _start_search(run: Run, yardstick: Yardstick, space: SearchSpace, findings: Sequence[Finding]) -> Search:
+def _start_search(
+    run: Run, yardstick: Yardstick, space: SearchSpace, findings: Sequence[Finding], study: SharedStudy | None
+) -> Search:
     own, request = yardstick.settings, run.request
     economy = Economy(
         runs=request.runs,
@@ -135,11 +161,17 @@ def _start_search(run: Run, yardstick: Yardstick, space: SearchSpace, findings: 
     candidates = first_candidates(space, own, findings)
     deviations = effect_deviations([*space.fixed, *space.open], findings)
     strategy = Strategy(space, own, candidates, deviations, economy, request.seed)
-    return Search(yardstick, own, strategy, economy, run.clock, run.folder.add_trial, run.tell, request.most_trials)
+    keep, most_trials = run.folder.add_trial, request.most_trials
+    return Search(yardstick, own, strategy, economy, run.clock, keep, run.tell, most_trials, study)
 
 
-def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int, drift: float) -> tuple[Ending, str]:
-    """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why."""
+def _search_and_prove(
+    run: Run, yardstick: Yardstick, search: Search, steps: int, drift: float, study: SharedStudy | None
+) -> tuple[Ending, str] | None:
+    """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why.
+
+    None if another of the study's workers proves it.
+    """
     own = yardstick.settings
     steps_per_epoch = yardstick.facts.steps_per_epoch
     pairs = FreshPairs(run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds)
@@ -155,6 +187,9 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
     for contender in range(1, MOST_CONTENDERS + 1):
         ended = search.run(keep_seconds)
         best = search.best
+        if study and (elsewhere := proof_elsewhere(study, best, len(search.trials))):
+            run.tell(Note(elsewhere))
+            return None
         if best is None:
             break
         if search.saving_seconds < LEAST_PAIRS * search.trial_seconds:
@@ -167,6 +202,8 @@ def _search_and_prove(run: Run, yardstick: Yardstick, search: Search, steps: int
         proof = prover.prove(best.settings, contender, None if exact else steps, least_speedup)
         if proof.outcome == "proven":
             search.judge(best.settings, proof.accuracy, "holds")
+            if study:
+                study.show_proven(best.settings)
             run.folder.save_trials(search.trials)
             return proven(proof, best.settings, own, search.compile_seconds(best.settings), drift), ended
         refused = why_not(proof, best.settings, own, len(search.trials))

@@ -1,0 +1,113 @@
+"""Share a study with workers on other machines: who may take part, who is alive, and who proves what all have found."""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from autoaccel import __version__
+from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
+from autoaccel.records.trial import Trial
+from autoaccel.records.workload import Workload
+
+if TYPE_CHECKING:
+    from autoaccel.search.shared import SharedStudy
+
+
+class StudyAddress(NamedTuple):
+    """Where a study is found."""
+
+    storage: str  # path or URL
+    name: str | None = None  # None: one that only workers with the same basis come to
+
+
+def study_basis(workload: Workload, machine: Machine, own: Settings, space: SearchSpace) -> StudyBasis:
+    """Return what must be equal before another machine's trials may be learned from."""
+    return StudyBasis(
+        autoaccel=__version__,
+        workload_sha256=workload.sha256,
+        entry=workload.entry,
+        arguments=workload.arguments,
+        fingerprint=machine.fingerprint,
+        baseline_settings=own,
+        open=space.open,
+        fixed=space.fixed,
+    )
+
+
+@contextmanager
+def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[SharedStudy]:
+    """Yield the study, as one of its workers, and show until the block ends that this one is alive.
+
+    Args:
+        address: Where it is.
+        stem: How a study without a name is called, with a hash of the basis.
+        basis: Of this worker.
+
+    Raises:
+        BadRequestError: If the storage cannot be opened, or the study has another basis.
+    """
+    # Not before somebody shares: the database library takes a while to import.
+    from autoaccel.search.shared import BEAT_SECONDS, SharedStudy
+    from autoaccel.search.storage import open_storage
+
+    study = SharedStudy(open_storage(address.storage), address.name or f"{stem}-{basis.short_hash}", platform.node())
+    _check_basis(study.head(), study.name, basis)
+    over = threading.Event()
+
+    def go_on_beating() -> None:
+        while not over.wait(BEAT_SECONDS):
+            with suppress(AutoaccelError):  # the search will meet it too, and say so
+                study.beat()
+
+    study.beat()
+    beating = threading.Thread(target=go_on_beating, name="beats", daemon=True)
+    beating.start()
+    try:
+        yield study
+    finally:
+        over.set()
+        beating.join()
+        with suppress(AutoaccelError):  # then they notice the silence
+            study.leave()
+
+
+def _check_basis(head: StudyHead | None, name: str, basis: StudyBasis) -> None:
+    if head and (difference := basis_difference(head.basis, basis)):
+        raise BadRequestError(
+            f"--study {name}: was begun under other conditions ({difference}), so its trials say nothing here. Give "
+            "another --study, or none: unlike machines are then kept apart."
+        )
+
+
+def agree_on_head(
+    study: SharedStudy, basis: StudyBasis, profile: Profile, findings: tuple[Finding, ...]
+) -> tuple[Profile, tuple[Finding, ...]]:
+    """Return the profile and the findings that all workers go by: of the one that was first.
+
+    What a profile says differs a little from run to run; the same space must follow from it everywhere.
+
+    Raises:
+        BadRequestError: If another worker, with another basis, was faster.
+    """
+    head = study.head() or study.begin(StudyHead(STUDY_SCHEMA, basis, profile, findings))
+    _check_basis(head, study.name, basis)
+    return head.profile, head.findings
+
+
+def proof_elsewhere(study: SharedStudy, best: Trial | None, trials: int) -> str | None:
+    """Return the sentence for a worker that leaves the proof to another; None if it has to prove the best itself."""
+    found = f"{trials} trials of all workers are in the study {study.name}"
+    if best and (host := study.proven_by(best.settings)):
+        return f"{found}; {host} has proven the best, and its run folder has the recipe"
+    if host := study.first_live():
+        return f"{found}; {host}, the first of its workers, proves the best and writes the recipe to its run folder"
+    return None
