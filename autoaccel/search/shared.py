@@ -72,7 +72,7 @@ class WorkerState(Record, frozen=True):
     host: str
     beats: int
     left: bool = False
-    proven: str | None = None  # key of settings
+    judged: tuple[str, ...] = ()  # keys of settings that it has proven or refuted
 
 
 class SharedStudy:
@@ -140,15 +140,17 @@ class SharedStudy:
                     self._give_up(claim.number, "interrupted")
         self._show(left=True)
 
-    def show_proven(self, settings: Settings) -> None:
-        """Say that this worker has proven these settings."""
-        self._show(proven=settings_key(settings))
+    def show_judged(self, settings: Settings) -> None:
+        """Say that this worker has proven or refuted these settings."""
+        self._show(judged=(*self._state.judged, settings_key(settings)))
 
-    def proven_by(self, settings: Settings) -> str | None:
-        """Return the host that has proven these settings, if one has."""
+    def judged_by(self, settings: Settings) -> str | None:
+        """Return the host of another worker that has proven or refuted these settings, if one has."""
         with _reached():
-            key = settings_key(settings)
-            return next((state.host for state in self._workers().values() if state.proven == key), None)
+            key, workers = settings_key(settings), self._workers()
+            return next(
+                (workers[one].host for one in workers if one != self.worker and key in workers[one].judged), None
+            )
 
     def first_live(self) -> str | None:
         """Return the host of the first worker that is alive, None if that is this one.

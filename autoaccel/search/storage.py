@@ -16,6 +16,8 @@ from sqlalchemy.engine import make_url
 
 from autoaccel.errors import BadRequestError
 
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
 _OPENINGS = 6  # workers that start together make the tables together, which all but one may fail at
 _DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 _BUSY_SECONDS = 60.0  # that SQLite waits for its file's lock

@@ -61,10 +61,17 @@ def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[
 
     study = SharedStudy(open_storage(address.storage), address.name or f"{stem}-{basis.short_hash}", platform.node())
     _check_basis(study.head(), study.name, basis)
+    with showing_life(study, BEAT_SECONDS):
+        yield study
+
+
+@contextmanager
+def showing_life(study: SharedStudy, beat_seconds: float) -> Iterator[None]:
+    """Beat, from a thread of its own because a trial takes minutes, until the block ends; then leave the study."""
     over = threading.Event()
 
     def go_on_beating() -> None:
-        while not over.wait(BEAT_SECONDS):
+        while not over.wait(beat_seconds):
             with suppress(AutoaccelError):  # the search will meet it too, and say so
                 study.beat()
 
@@ -72,7 +79,7 @@ def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[
     beating = threading.Thread(target=go_on_beating, name="beats", daemon=True)
     beating.start()
     try:
-        yield study
+        yield
     finally:
         over.set()
         beating.join()
@@ -106,8 +113,8 @@ def agree_on_head(
 def proof_elsewhere(study: SharedStudy, best: Trial | None, trials: int) -> str | None:
     """Return the sentence for a worker that leaves the proof to another; None if it has to prove the best itself."""
     found = f"{trials} trials of all workers are in the study {study.name}"
-    if best and (host := study.proven_by(best.settings)):
-        return f"{found}; {host} has proven the best, and its run folder has the recipe"
+    if best and (host := study.judged_by(best.settings)):
+        return f"{found}; {host} has had the best in its proof already: what came of it is in its run folder"
     if host := study.first_live():
         return f"{found}; {host}, the first of its workers, proves the best and writes the recipe to its run folder"
     return None

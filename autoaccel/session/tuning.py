@@ -200,10 +200,10 @@ def _search_and_prove(
         exact = is_exact(best.settings, own)
         least_speedup = search.least_speedup(best.settings)
         proof = prover.prove(best.settings, contender, None if exact else steps, least_speedup)
+        if study and proof.outcome != "incomplete":
+            study.show_judged(best.settings)
         if proof.outcome == "proven":
             search.judge(best.settings, proof.accuracy, "holds")
-            if study:
-                study.show_proven(best.settings)
             run.folder.save_trials(search.trials)
             return proven(proof, best.settings, own, search.compile_seconds(best.settings), drift), ended
         refused = why_not(proof, best.settings, own, len(search.trials))

@@ -1,0 +1,252 @@
+"""Four workers share one study, and one of them is killed in the middle of a trial: is anything lost, or run twice?
+
+    python benchmarks/check_sharing.py [--runs 5]
+
+Once in PostgreSQL (a server of its own, from Debian's package), once in a journal file. The workers are processes that
+search as `autoaccel tune` does, each with a machine of its own that is replayed from a table of readings: so that four
+do not disturb each other here, and the truth is known. Time passes 20 times as fast. Results go to
+benchmarks/results/sharing.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
+
+from postgres import find_postgres, running_postgres  # noqa: E402
+from replay import Facts, Replay  # noqa: E402
+from table import TABLES, read_table  # noqa: E402
+
+from autoaccel.advise.bounds import OTHERS_SPEEDUP  # noqa: E402
+from autoaccel.advise.candidates import first_candidates  # noqa: E402
+from autoaccel.advise.effects import effect_deviations  # noqa: E402
+from autoaccel.records.progress import ignore  # noqa: E402
+from autoaccel.records.settings import settings_key  # noqa: E402
+from autoaccel.search.shared import SharedStudy  # noqa: E402
+from autoaccel.search.storage import open_storage  # noqa: E402
+from autoaccel.search.strategy import Economy, Strategy  # noqa: E402
+from autoaccel.session.searching import Search  # noqa: E402
+from autoaccel.session.sharing import showing_life  # noqa: E402
+from autoaccel.space.narrow import narrow  # noqa: E402
+from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "sharing.json"
+TABLE = "digits_cnn"
+PLANNED_STEPS = 50_000
+RUNS = 1000  # that a saved second counts for, as in the other replayed searches
+SHARE = 0.2  # of the table's time that a worker may take
+FASTER = 20
+BEAT_SECONDS, GRACE_SECONDS = 0.25, 4.0  # of real time
+PROOF_SECONDS = 2.0  # of real time, that the first worker stays after its search
+WORKERS = 4
+NOISE = 0.02
+
+
+class FastClock:
+    """Seconds pass faster than they do; to move it is to wait."""
+
+    def __init__(self, budget_seconds: float) -> None:
+        """Start now."""
+        self.budget_seconds = budget_seconds
+        self._start = time.monotonic()
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return FASTER * (time.monotonic() - self._start)
+
+    @spent.setter
+    def spent(self, seconds: float) -> None:
+        time.sleep(max(0.0, (seconds - self.spent) / FASTER))
+
+    @property
+    def left(self) -> float:
+        """Seconds until the budget is spent."""
+        return max(0.0, self.budget_seconds - self.spent)
+
+
+def search(facts: Facts, seed: int, study: SharedStudy | None) -> dict[str, Any]:
+    """Search as `autoaccel tune` does; return what came of it."""
+    head, baseline = facts.table.head, facts.table.head.baseline
+    clock = FastClock(SHARE * facts.grid_seconds)
+    economy = Economy(
+        runs=RUNS,
+        planned_steps=PLANNED_STEPS,
+        step_seconds=facts.own_step_seconds,
+        startup_seconds=baseline.startup_seconds,
+        compile_seconds=baseline.compile_seconds,
+        trial_seconds=sum(baseline.warmup_step_seconds) + 0.5 + 16 * 1.3 * head.turn_seconds,
+    )
+    space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
+    candidates = first_candidates(space, head.own, head.findings)
+    deviations = effect_deviations([*space.fixed, *space.open], head.findings)
+    strategy = Strategy(space, head.own, candidates, deviations, economy, seed=0)
+    gauge = Replay(facts, clock, random.Random(seed))  # type: ignore[arg-type]
+    one = Search(gauge, head.own, strategy, economy, clock, ignore, ignore, others=study)
+    ended = one.run(lambda best: 0.0)
+    best = one.best.settings if one.best else head.own
+    everything = [facts.total_seconds(facts.settings[key], PLANNED_STEPS) for key in facts.log_speedup]
+    return {
+        "ended": ended,
+        "best": settings_key(best),
+        "regret": facts.total_seconds(best, PLANNED_STEPS) / min(everything) - 1,
+        "seconds": clock.spent,
+        "trials": Counter(settings_key(trial.settings) for trial in one.trials),
+        "own": Counter(settings_key(trial.settings) for trial in one.trials if not trial.host),
+    }
+
+
+def work(storage: str, name: str, number: int, seed: int, out: Path) -> None:
+    """Be one of the workers."""
+    facts = Facts(read_table(TABLES / f"{TABLE}.jsonl.gz"))
+    study = SharedStudy(open_storage(storage), name, f"machine-{number}", GRACE_SECONDS)
+    with showing_life(study, BEAT_SECONDS):
+        found = search(facts, seed, study)
+        best = facts.settings[found["best"]]
+        proves = study.judged_by(best) is None and study.first_live() is None
+        if proves:
+            time.sleep(PROOF_SECONDS)
+            study.show_judged(best)
+        out.write_text(json.dumps({**found, "proves": proves}))
+
+
+class Claims:
+    """What the storage says, read without autoaccel's own view of it."""
+
+    def __init__(self, storage: str, name: str) -> None:
+        """Open the study as Optuna does."""
+        self._study = optuna.create_study(storage=open_storage(storage), study_name=name, load_if_exists=True)
+
+    def of(self, worker: str | None = None) -> list[optuna.trial.FrozenTrial]:
+        """Return the claims of all workers, or of one."""
+        claims = [trial for trial in self._study.get_trials(deepcopy=False) if "settings" in trial.user_attrs]
+        return [claim for claim in claims if worker is None or f" {worker} " in claim.user_attrs["worker"]]
+
+
+def identity(claim: optuna.trial.FrozenTrial) -> tuple[str, int]:
+    """Return what nobody else may measure."""
+    return settings_key(claim.user_attrs["settings"]), claim.user_attrs["reading"]
+
+
+def share(storage: str, name: str, seed: int) -> dict[str, Any]:
+    """Let four workers search and kill one in the middle of a trial, not its first; return what became of it all."""
+    claims, victim = Claims(storage, name), WORKERS - 1
+    with tempfile.TemporaryDirectory() as folder:
+        outs = [Path(folder) / f"{number}.json" for number in range(WORKERS)]
+        workers = []
+        for number, out in enumerate(outs):
+            arguments = ["--work", storage, name, str(number), str(WORKERS * seed + number), str(out)]
+            workers.append(subprocess.Popen([sys.executable, __file__, *arguments]))
+        last = None
+        while True:
+            mine = claims.of(f"machine-{victim}")
+            running = [claim.number for claim in mine if not claim.state.is_finished()]
+            done_before = any("trial" in claim.user_attrs for claim in mine)
+            if done_before and running and last == running:  # it was there a look before: no duplicate
+                break
+            last = running
+            assert workers[victim].poll() is None, "the victim ended before it could be killed"
+            time.sleep(0.1)
+        workers[victim].send_signal(signal.SIGKILL)
+        codes = [worker.wait() for worker in workers]
+        assert codes == [0] * (WORKERS - 1) + [-signal.SIGKILL], codes
+        found = [json.loads(out.read_text()) for out in outs[:victim]]
+    done = [claim for claim in claims.of() if "trial" in claim.user_attrs]
+    times = Counter(identity(claim) for claim in done)
+    silent = [claim for claim in claims.of() if claim.user_attrs.get("given up") == "silent"]
+    known = Counter(settings_key(claim.user_attrs["settings"]) for claim in done)
+    return {
+        "trials": len(done),
+        "by_worker": [len([claim for claim in done if claim in claims.of(f"machine-{n}")]) for n in range(WORKERS)],
+        "given_up_as_duplicates": sum(claim.user_attrs.get("given up") == "duplicate" for claim in claims.of()),
+        "run_twice": sum(count - 1 for count in times.values()),
+        "interrupted_by_the_kill": len(silent),
+        "of_these_measured_by_others": sum(identity(claim) in times for claim in silent),
+        "still_running": sum(not claim.state.is_finished() for claim in claims.of()),
+        "unknown_to_a_survivor": sum((known - Counter(one["trials"])).total() for one in found),
+        "missing_in_the_study": sum((Counter(one["own"]) - known).total() for one in found),
+        "provers": sum(one["proves"] for one in found),
+        "regret": statistics.median(one["regret"] for one in found),
+        "bests": sorted({one["best"] for one in found}),
+        "seconds": max(one["seconds"] for one in found),
+    }
+
+
+def main() -> None:
+    """Share in both storages; write what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
+    parsed = parser.parse_args()
+    if parsed.work:
+        storage, name, number, seed, out = parsed.work
+        work(storage, name, int(number), int(seed), Path(out))
+        return
+    programs = find_postgres()
+    if programs is None:
+        sys.exit("PostgreSQL is not installed: apt install postgresql")
+    facts = Facts(read_table(TABLES / f"{TABLE}.jsonl.gz"))
+    alone = [search(facts, seed, None) for seed in range(parsed.runs)]
+    print(f"one worker: {[round(one['seconds']) for one in alone]} s, regret {[one['regret'] for one in alone]}")
+    shared: dict[str, list[dict[str, Any]]] = {}
+    with tempfile.TemporaryDirectory() as folder, running_postgres(programs) as url:
+        for kind, storage in (("postgresql", url), ("journal", str(Path(folder) / "study.journal"))):
+            shared[kind] = []
+            for seed in range(parsed.runs):
+                row = share(storage, f"check-{seed}", seed)
+                shared[kind].append(row)
+                print(f"{kind} {seed}: {row}")
+    regret_alone = statistics.median(one["regret"] for one in alone)
+    summary = {
+        kind: {
+            "studies": len(rows),
+            "trials": sum(row["trials"] for row in rows),
+            "killed_in_a_trial": sum(row["interrupted_by_the_kill"] for row in rows),
+            "run_twice": sum(row["run_twice"] for row in rows),
+            "lost": sum(
+                row["interrupted_by_the_kill"] - row["of_these_measured_by_others"]
+                + row["still_running"] + row["unknown_to_a_survivor"] + row["missing_in_the_study"]
+                for row in rows
+            ),
+            "provers": sorted({row["provers"] for row in rows}),
+            "median_regret": statistics.median(row["regret"] for row in rows),
+            "median_seconds": statistics.median(row["seconds"] for row in rows),
+        }
+        for kind, rows in shared.items()
+    }  # fmt: skip
+    one_worker = {
+        "median_regret": regret_alone,
+        "median_seconds": statistics.median(one["seconds"] for one in alone),
+        "median_trials": statistics.median(sum(one["trials"].values()) for one in alone),
+    }
+    holds = all(
+        row["run_twice"] == row["lost"] == 0
+        and row["killed_in_a_trial"] == row["studies"]
+        and row["provers"] == [1]
+        and math.isclose(1 + row["median_regret"], 1 + regret_alone, rel_tol=NOISE)
+        for row in summary.values()
+    )
+    found = {"table": TABLE, "workers": WORKERS, "one_worker": one_worker, **summary, "holds": holds, "runs": shared}
+    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps({"one_worker": one_worker, **summary, "holds": holds}, indent=2))
+    sys.exit(0 if holds else 1)
+
+
+if __name__ == "__main__":
+    main()

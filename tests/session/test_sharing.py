@@ -1,0 +1,263 @@
+"""Workers that share a study: one alone searches as ever, several run nothing twice, unlike machines are refused."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import optuna
+import pytest
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Profile
+from autoaccel.records.progress import ignore
+from autoaccel.records.settings import Settings, settings_key
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Failure, Measurement, Trial, Turn
+from autoaccel.records.workload import Workload
+from autoaccel.search.shared import SharedStudy
+from autoaccel.search.storage import open_storage
+from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.session.searching import Search
+from autoaccel.session.sharing import (
+    StudyAddress,
+    agree_on_head,
+    join_study,
+    proof_elsewhere,
+    showing_life,
+    study_basis,
+)
+from autoaccel.session.turns import Enough
+from autoaccel.session.yardstick import Reading
+
+WriteModel = Callable[..., Path]
+OWN: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
+SPACE = SearchSpace(
+    name="test",
+    open={
+        "precision.autocast": ("off", "bfloat16"),
+        "layout.channels_last": (False, True),
+        "loader.workers": (0, 1, 2),
+    },
+    fixed={},
+    closed={},
+)
+SPEEDUPS = {"bfloat16": 1.5, "True": 1.1, "1": 1.05, "2": 0.8}
+STEP_SECONDS = 0.04
+PROFILE = Profile(0.1, None, {}, (), {}, 0, 0, 0)
+
+
+class ExactGauge:
+    """Tells the truth, after a while."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.spent = 0.0
+        self.left = 1000.0
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        time.sleep(self.seconds)
+        self.spent += 5.0
+        if settings["loader.workers"] == 1 and settings["layout.channels_last"]:
+            return Failure("crashed", "it does")
+        speedup = 1.0
+        for value in settings.values():
+            speedup *= SPEEDUPS.get(str(value), 1.0)
+        pairs = [(STEP_SECONDS, STEP_SECONDS / speedup)] * 4
+        turns = tuple(Turn((own,)) for own, _ in pairs)
+        measurement = Measurement(3.0, (STEP_SECONDS,), tuple(Turn((other,)) for _, other in pairs))
+        return Reading(measurement, turns, pairs, trusted=True)
+
+
+def searching(study: SharedStudy | None, gauge: ExactGauge) -> Search:
+    economy = Economy(1000, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
+    strategy = Strategy(SPACE, OWN, [{**OWN, "precision.autocast": "bfloat16"}], dict.fromkeys(OWN, 0.2), economy, 0)
+    return Search(gauge, OWN, strategy, economy, gauge, ignore, ignore, others=study)
+
+
+def nothing(best: Trial | None) -> float:
+    return 0.0
+
+
+def work(storage: str, number: int, results: Any) -> None:
+    """Be one of several workers, each trial of which takes half a second."""
+    study = SharedStudy(open_storage(storage), "study", f"host-{number}", grace_seconds=2.0)
+    with showing_life(study, 0.2):
+        search = searching(study, ExactGauge(0.5))
+        ended = search.run(nothing)
+        assert search.best is not None
+        results.put((number, ended, settings_key(search.best.settings), Counter(map(key_of, search.trials))))
+
+
+def key_of(trial: Trial) -> tuple[str, bool]:
+    return settings_key(trial.settings), trial.again
+
+
+def claims_in(storage: str) -> list[optuna.trial.FrozenTrial]:
+    """Return all claims of the study, as Optuna sees them."""
+    study = optuna.create_study(storage=open_storage(storage), study_name="study", load_if_exists=True)
+    return [trial for trial in study.get_trials(deepcopy=False) if "settings" in trial.user_attrs]
+
+
+@pytest.fixture(params=["study.journal", "study.db"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path = tmp_path / request.param
+    return str(path) if path.suffix == ".journal" else f"sqlite:///{path}"
+
+
+def test_one_worker_alone_makes_the_trials_of_an_unshared_search(storage: str) -> None:
+    alone, shared = searching(None, ExactGauge()), searching(SharedStudy(open_storage(storage), "s", "a"), ExactGauge())
+    assert alone.run(nothing) == shared.run(nothing)
+    assert len(alone.trials) > 3
+    assert shared.trials == alone.trials
+    assert shared.best == alone.best
+
+
+def test_who_comes_later_knows_everything_and_measures_nothing_again(storage: str) -> None:
+    first = searching(SharedStudy(open_storage(storage), "s", "a"), ExactGauge())
+    ended = first.run(nothing)
+    later = searching(SharedStudy(open_storage(storage), "s", "b"), ExactGauge())
+    assert later.run(nothing) == ended
+    assert [msgspec.structs.replace(trial, host="") for trial in later.trials] == first.trials
+    assert {trial.host for trial in later.trials} == {"a"}
+
+
+def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [context.Process(target=work, args=(storage, number, results)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    last: list[int] = []
+    while True:
+        mine = [claim for claim in claims_in(storage) if " host-3 " in claim.user_attrs["worker"]]
+        running = [claim.number for claim in mine if not claim.state.is_finished()]
+        if running and running == last:  # it measures
+            break
+        last = running
+        assert workers[3].is_alive(), "it ended before it could be killed"
+        time.sleep(0.1)
+    workers[3].kill()
+    found = {number: rest for number, *rest in (results.get(timeout=120) for _ in range(3))}
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0, -signal.SIGKILL]
+    claims = claims_in(storage)
+    assert all(claim.state.is_finished() for claim in claims)
+    done = [claim for claim in claims if "trial" in claim.user_attrs]
+    times = Counter((settings_key(claim.user_attrs["settings"]), claim.user_attrs["reading"]) for claim in done)
+    assert set(times.values()) == {1}
+    (lost,) = [claim for claim in claims if claim.user_attrs.get("given up") == "silent"]
+    assert times[settings_key(lost.user_attrs["settings"]), lost.user_attrs["reading"]] == 1
+    # All survivors end with the same knowledge, which is that of one worker.
+    assert {best for _, best, _ in found.values()} == {settings_key({**OWN, "precision.autocast": "bfloat16",
+                                                                     "layout.channels_last": True})}  # fmt: skip
+    known = Counter((key, reading > 0) for key, reading in times)
+    assert [trials for _, _, trials in found.values()] == [known] * 3
+
+
+def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, machine: Machine) -> None:
+    workload = Workload("/a/model.py", "build", "f00")
+    other = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model="Another CPU"))
+    here, there = (study_basis(workload, one, OWN, SPACE) for one in (machine, other))
+    with join_study(StudyAddress(storage), "model", here) as study:
+        agree_on_head(study, here, PROFILE, ())
+        with join_study(StudyAddress(storage), "model", there) as apart:
+            assert apart.name != study.name
+        with (
+            pytest.raises(BadRequestError, match=r"CPU Test CPU, here Another CPU.*Give another --study"),
+            join_study(StudyAddress(storage, study.name), "model", there),
+        ):
+            pass
+        elsewhere = msgspec.structs.replace(workload, path="/b/model.py")
+        with join_study(StudyAddress(storage), "model", study_basis(elsewhere, machine, OWN, SPACE)) as same:
+            assert same.name == study.name
+            assert agree_on_head(same, here, msgspec.structs.replace(PROFILE, step_seconds=0.2), ()) == (PROFILE, ())
+
+
+def test_the_first_worker_proves_and_if_it_is_gone_the_next(storage: str, machine: Machine) -> None:
+    basis = study_basis(Workload("/a/model.py", "build", "f00"), machine, OWN, SPACE)
+    with join_study(StudyAddress(storage), "model", basis) as first:
+        with join_study(StudyAddress(storage), "model", basis) as second:
+            assert proof_elsewhere(first, None, 3) is None
+            assert "the first of its workers, proves the best" in (proof_elsewhere(second, None, 3) or "")
+        with join_study(StudyAddress(storage), "model", basis) as third:
+            first.leave()
+            first.show_judged(OWN)
+            assert proof_elsewhere(third, None, 3) is None
+            best = Trial(1, OWN, Failure("crashed", "not that it matters"), 1.0)
+            assert "in its proof already" in (proof_elsewhere(third, best, 3) or "")
+
+
+# Each sample takes two milliseconds of waiting, not of computing: several workers on one machine do not disturb
+# one another.
+WAITING = """
+import time
+from torch.utils.data import Dataset
+
+class Waiting(Dataset):
+    def __len__(self):
+        return 72
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return INPUTS[index], TARGETS[index]
+
+tiny = build
+
+def build():
+    return tiny(train_data=Waiting(), epochs=20)
+"""
+
+
+@pytest.mark.end_to_end
+def test_two_machines_tune_together_and_one_of_them_writes_the_recipe(write_model: WriteModel, tmp_path: Path) -> None:
+    write_model(WAITING)
+    (tmp_path / "workers.toml").write_text('title = "workers only"\n[knobs]\n"loader.workers" = [0, 1, 2]\n')
+    command = [sys.executable, "-m", "autoaccel", "tune", "model.py", "--budget", "4m", "--runs", "1000"]
+    command += ["--space", "workers.toml", "--storage", "study.journal", "--output"]
+    tuners = [
+        subprocess.Popen(
+            [*command, f"run-{number}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path
+        )
+        for number in range(2)
+    ]
+    told = [tuner.communicate(timeout=400)[0] for tuner in tuners]
+    assert all(tuner.returncode in (0, 1) for tuner in tuners), told
+    recipes = [tmp_path / f"run-{number}" / "recipe.json" for number in range(2)]
+    proved = [recipe.exists() for recipe in recipes]
+    assert sorted(proved) == [False, True], told
+    other = proved.index(False)
+    assert tuners[other].returncode == 0
+    assert "trials of all workers are in the study model-" in told[other]
+    runs = [trials_of(tmp_path / f"run-{number}") for number in range(2)]
+    own = [[(settings_key(t["settings"]), t.get("again")) for t in run if not t.get("host")] for run in runs]
+    assert max(Counter(own[0] + own[1]).values()) == 1 or any(again for _, again in own[0] + own[1])
+    assert json.loads(recipes[proved.index(True)].read_text())["search"]["trials"] == len(runs[proved.index(True)])
+
+    changed = subprocess.run(
+        [*command, "run-2", "--study", study_in(told[other]), "--exclude", "threads.intra_op", "--set",
+         "loader.workers=2"], capture_output=True, text=True, cwd=tmp_path, timeout=300,
+    )  # fmt: skip
+    assert changed.returncode == 2, changed.stdout + changed.stderr
+    assert "was begun under other conditions (another search space: loader.workers=0|1|2, here 2" in changed.stderr
+    assert not (tmp_path / "run-2").exists()
+
+
+def trials_of(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
+
+
+def study_in(output: str) -> str:
+    words = output.replace(";", " ").split()
+    return next(word for word in words if word.startswith("model-"))
