@@ -116,6 +116,7 @@ class Strategy:
         self._measured: dict[str, Settings] = {}
         self._failed: set[str] = set()
         self._failures: Counter[tuple[str, Value]] = Counter()  # of each changed value
+        self._never_worked: list[Settings] = []  # single values
         self._infeasible: list[Settings] = []
         # Knobs that start slowly -> compiled part of settings -> the most that it took.
         self._slow_starts: defaultdict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
@@ -178,6 +179,8 @@ class Strategy:
             compiled = settings_key(compiled_part(trial.settings))
             self._slow_starts[starters][compiled] = max(known or 0.0, trial.outcome.compile_seconds)
         self._measured[key] = trial.settings
+        # It may have worked at the same time on another machine, of which was heard only now.
+        self._never_worked = [one for one in self._never_worked if not one.items() <= trial.settings.items()]
         log_speedup = math.log(trial.comparison.speedup)
         self._surrogate.learn(trial.settings, log_speedup, _deviation(trial.comparison))
         total_seconds = self._economy.total_seconds(log_speedup, self.compile_seconds(trial.settings))
@@ -190,12 +193,12 @@ class Strategy:
         )
 
     def _learn_failure(self, settings: Settings) -> None:
-        """Rule out a value that has failed in two settings and worked in none: it is the likely reason."""
+        """Rule out a value as long as it has failed in two settings and worked in none: it is the likely reason."""
         for name, value in changed(settings, self._own).items():
             self._failures[name, value] += 1
             worked = any(measured[name] == value for measured in self._measured.values())
             if self._failures[name, value] == _FAILURES and not worked:
-                self.rule_out({name: value})
+                self._never_worked.append({name: value})
 
     @property
     def trial_seconds(self) -> float:
@@ -284,7 +287,8 @@ class Strategy:
         return not tried and self._space.allows(settings) and self._is_feasible(settings)
 
     def _is_feasible(self, settings: Settings) -> bool:
-        return not any(ruled_out.items() <= settings.items() for ruled_out in self._infeasible)
+        ruled_out = (*self._infeasible, *self._never_worked)
+        return not any(one.items() <= settings.items() for one in ruled_out)
 
     def _untried(self) -> list[Settings]:
         if self._space.size <= _MOST_WEIGHED:

@@ -79,10 +79,29 @@ class ExactGauge:
         return Reading(measurement, turns, pairs, trusted=True)
 
 
+class StuckGauge(ExactGauge):
+    """Tells that it measures, and goes on for ever."""
+
+    def __init__(self, told: Any) -> None:
+        super().__init__()
+        self.told = told
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        self.told.put("measuring")
+        time.sleep(600)
+        raise AssertionError("it was to be killed")
+
+
 def searching(study: SharedStudy | None, gauge: ExactGauge) -> Search:
     economy = Economy(1000, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     strategy = Strategy(SPACE, OWN, [{**OWN, "precision.autocast": "bfloat16"}], dict.fromkeys(OWN, 0.2), economy, 0)
     return Search(gauge, OWN, strategy, economy, gauge, ignore, ignore, others=study)
+
+
+def joined(storage: str, host: str) -> SharedStudy:
+    study = SharedStudy(open_storage(storage), "study", host)
+    study.beat()
+    return study
 
 
 def nothing(best: Trial | None) -> float:
@@ -90,10 +109,10 @@ def nothing(best: Trial | None) -> float:
 
 
 def work(storage: str, number: int, results: Any) -> None:
-    """Be one of several workers, each trial of which takes half a second."""
+    """Be one of several workers, each trial of which takes half a second; the first never finishes one."""
     study = SharedStudy(open_storage(storage), "study", f"host-{number}", grace_seconds=2.0)
     with showing_life(study, 0.2):
-        search = searching(study, ExactGauge(0.5))
+        search = searching(study, ExactGauge(0.5) if number else StuckGauge(results))
         ended = search.run(nothing)
         assert search.best is not None
         results.put((number, ended, settings_key(search.best.settings), Counter(map(key_of, search.trials))))
@@ -103,9 +122,8 @@ def key_of(trial: Trial) -> tuple[str, bool]:
     return settings_key(trial.settings), trial.again
 
 
-def claims_in(storage: str) -> list[optuna.trial.FrozenTrial]:
+def claims_in(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     """Return all claims of the study, as Optuna sees them."""
-    study = optuna.create_study(storage=open_storage(storage), study_name="study", load_if_exists=True)
     return [trial for trial in study.get_trials(deepcopy=False) if "settings" in trial.user_attrs]
 
 
@@ -116,7 +134,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_one_worker_alone_makes_the_trials_of_an_unshared_search(storage: str) -> None:
-    alone, shared = searching(None, ExactGauge()), searching(SharedStudy(open_storage(storage), "s", "a"), ExactGauge())
+    alone, shared = searching(None, ExactGauge()), searching(joined(storage, "a"), ExactGauge())
     assert alone.run(nothing) == shared.run(nothing)
     assert len(alone.trials) > 3
     assert shared.trials == alone.trials
@@ -124,9 +142,9 @@ def test_one_worker_alone_makes_the_trials_of_an_unshared_search(storage: str) -
 
 
 def test_who_comes_later_knows_everything_and_measures_nothing_again(storage: str) -> None:
-    first = searching(SharedStudy(open_storage(storage), "s", "a"), ExactGauge())
+    first = searching(joined(storage, "a"), ExactGauge())
     ended = first.run(nothing)
-    later = searching(SharedStudy(open_storage(storage), "s", "b"), ExactGauge())
+    later = searching(joined(storage, "b"), ExactGauge())
     assert later.run(nothing) == ended
     assert [msgspec.structs.replace(trial, host="") for trial in later.trials] == first.trials
     assert {trial.host for trial in later.trials} == {"a"}
@@ -136,23 +154,20 @@ def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage:
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     workers = [context.Process(target=work, args=(storage, number, results)) for number in range(4)]
-    for worker in workers:
+    doomed, *survivors = workers
+    doomed.start()
+    assert results.get(timeout=120) == "measuring"
+    for worker in survivors:
         worker.start()
-    last: list[int] = []
-    while True:
-        mine = [claim for claim in claims_in(storage) if " host-3 " in claim.user_attrs["worker"]]
-        running = [claim.number for claim in mine if not claim.state.is_finished()]
-        if running and running == last:  # it measures
-            break
-        last = running
-        assert workers[3].is_alive(), "it ended before it could be killed"
-        time.sleep(0.1)
-    workers[3].kill()
-    found = {number: rest for number, *rest in (results.get(timeout=120) for _ in range(3))}
+    study = optuna.create_study(storage=open_storage(storage), study_name="study", load_if_exists=True)
+    while len(claims_in(study)) < 3:
+        time.sleep(0.05)
+    doomed.kill()
+    found = {number: rest for number, *rest in (results.get(timeout=120) for _ in survivors)}
     for worker in workers:
         worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0, -signal.SIGKILL]
-    claims = claims_in(storage)
+    assert [worker.exitcode for worker in workers] == [-signal.SIGKILL, 0, 0, 0]
+    claims = claims_in(study)
     assert all(claim.state.is_finished() for claim in claims)
     done = [claim for claim in claims if "trial" in claim.user_attrs]
     times = Counter((settings_key(claim.user_attrs["settings"]), claim.user_attrs["reading"]) for claim in done)
