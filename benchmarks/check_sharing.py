@@ -2,10 +2,10 @@
 
     python benchmarks/check_sharing.py [--runs 5]
 
-Once in PostgreSQL (a server of its own, from Debian's package), once in a journal file. The workers are processes that
-search as `autoaccel tune` does, each with a machine of its own that is replayed from a table of readings: so that four
-do not disturb each other here, and the truth is known. Time passes 20 times as fast. Results go to
-benchmarks/results/sharing.json.
+Once in PostgreSQL (a server of its own, from Debian's package), once in a journal file, and there once more with nobody
+killed. The workers are processes that search as `autoaccel tune` does, each with a machine of its own that is replayed
+from a table of readings: so that four do not disturb each other here, and the truth is known. Time passes 10 times as
+fast. Results go to benchmarks/results/sharing.json.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ from autoaccel.advise.bounds import OTHERS_SPEEDUP  # noqa: E402
 from autoaccel.advise.candidates import first_candidates  # noqa: E402
 from autoaccel.advise.effects import effect_deviations  # noqa: E402
 from autoaccel.records.progress import ignore  # noqa: E402
-from autoaccel.records.settings import settings_key  # noqa: E402
+from autoaccel.records.settings import Settings, settings_key  # noqa: E402
+from autoaccel.records.trial import Failure, Trial  # noqa: E402
 from autoaccel.search.shared import SharedStudy  # noqa: E402
 from autoaccel.search.storage import open_storage  # noqa: E402
 from autoaccel.search.strategy import Economy, Strategy  # noqa: E402
 from autoaccel.session.searching import Search  # noqa: E402
-from autoaccel.session.sharing import showing_life  # noqa: E402
+from autoaccel.session.sharing import proof_elsewhere, showing_life  # noqa: E402
+from autoaccel.session.turns import Enough  # noqa: E402
+from autoaccel.session.yardstick import Reading  # noqa: E402
 from autoaccel.space.narrow import narrow  # noqa: E402
 from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
 
@@ -51,8 +54,8 @@ TABLE = "digits_cnn"
 PLANNED_STEPS = 50_000
 RUNS = 1000  # that a saved second counts for, as in the other replayed searches
 SHARE = 0.2  # of the table's time that a worker may take
-FASTER = 20
-BEAT_SECONDS, GRACE_SECONDS = 0.25, 4.0  # of real time
+FASTER = 10
+BEAT_SECONDS, GRACE_SECONDS = 0.25, 3.0  # of real time
 PROOF_SECONDS = 2.0  # of real time, that the first worker stays after its search
 WORKERS = 4
 NOISE = 0.02
@@ -81,8 +84,21 @@ class FastClock:
         return max(0.0, self.budget_seconds - self.spent)
 
 
-def search(facts: Facts, seed: int, study: SharedStudy | None) -> dict[str, Any]:
-    """Search as `autoaccel tune` does; return what came of it."""
+class DoomedGauge(Replay):
+    """Measures once, and then without end."""
+
+    measured = False
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        """Measure as others do, but only once."""
+        if self.measured:
+            time.sleep(600)
+        self.measured = True
+        return super().measure(settings, name, enough, timeout_seconds)
+
+
+def search(facts: Facts, seed: int, study: SharedStudy | None, doomed: bool = False) -> tuple[Search, dict[str, Any]]:
+    """Search as `autoaccel tune` does; return the search, and what came of it."""
     head, baseline = facts.table.head, facts.table.head.baseline
     clock = FastClock(SHARE * facts.grid_seconds)
     economy = Economy(
@@ -97,32 +113,39 @@ def search(facts: Facts, seed: int, study: SharedStudy | None) -> dict[str, Any]
     candidates = first_candidates(space, head.own, head.findings)
     deviations = effect_deviations([*space.fixed, *space.open], head.findings)
     strategy = Strategy(space, head.own, candidates, deviations, economy, seed=0)
-    gauge = Replay(facts, clock, random.Random(seed))  # type: ignore[arg-type]
-    one = Search(gauge, head.own, strategy, economy, clock, ignore, ignore, others=study)
+    gauge = (DoomedGauge if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]
+    held: list[tuple[float, Settings]] = [(0.0, head.own)]
+
+    def keep(trial: Trial) -> None:
+        best = one.best.settings if one.best else head.own
+        if best != held[-1][1]:
+            held.append((clock.spent, best))
+
+    one = Search(gauge, head.own, strategy, economy, clock, keep, ignore, others=study)
     ended = one.run(lambda best: 0.0)
     best = one.best.settings if one.best else head.own
     everything = [facts.total_seconds(facts.settings[key], PLANNED_STEPS) for key in facts.log_speedup]
-    return {
+    return one, {
         "ended": ended,
         "best": settings_key(best),
         "regret": facts.total_seconds(best, PLANNED_STEPS) / min(everything) - 1,
         "seconds": clock.spent,
+        "seconds_to_best": held[-1][0],
         "trials": Counter(settings_key(trial.settings) for trial in one.trials),
         "own": Counter(settings_key(trial.settings) for trial in one.trials if not trial.host),
     }
 
 
-def work(storage: str, name: str, number: int, seed: int, out: Path) -> None:
+def work(storage: str, name: str, number: int, seed: int, doomed: bool, out: Path) -> None:
     """Be one of the workers."""
     facts = Facts(read_table(TABLES / f"{TABLE}.jsonl.gz"))
     study = SharedStudy(open_storage(storage), name, f"machine-{number}", GRACE_SECONDS)
     with showing_life(study, BEAT_SECONDS):
-        found = search(facts, seed, study)
-        best = facts.settings[found["best"]]
-        proves = study.judged_by(best) is None and study.first_live() is None
-        if proves:
+        one, found = search(facts, seed, study, doomed)
+        proves = proof_elsewhere(study, one.best, len(one.trials)) is None
+        if proves and one.best:
             time.sleep(PROOF_SECONDS)
-            study.show_judged(best)
+            study.show_judged(one.best.settings)
         out.write_text(json.dumps({**found, "proves": proves}))
 
 
@@ -144,29 +167,30 @@ def identity(claim: optuna.trial.FrozenTrial) -> tuple[str, int]:
     return settings_key(claim.user_attrs["settings"]), claim.user_attrs["reading"]
 
 
-def share(storage: str, name: str, seed: int) -> dict[str, Any]:
-    """Let four workers search and kill one in the middle of a trial, not its first; return what became of it all."""
-    claims, victim = Claims(storage, name), WORKERS - 1
+def share(storage: str, name: str, seed: int, kill: bool) -> dict[str, Any]:
+    """Let four workers search and kill one in the middle of its second trial; return what became of it all."""
+    claims, victim = Claims(storage, name), f"machine-{WORKERS - 1}"
     with tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / f"{number}.json" for number in range(WORKERS)]
         workers = []
         for number, out in enumerate(outs):
-            arguments = ["--work", storage, name, str(number), str(WORKERS * seed + number), str(out)]
-            workers.append(subprocess.Popen([sys.executable, __file__, *arguments]))
-        last = None
-        while True:
-            mine = claims.of(f"machine-{victim}")
-            running = [claim.number for claim in mine if not claim.state.is_finished()]
-            done_before = any("trial" in claim.user_attrs for claim in mine)
-            if done_before and running and last == running:  # it was there a look before: no duplicate
-                break
-            last = running
-            assert workers[victim].poll() is None, "the victim ended before it could be killed"
-            time.sleep(0.1)
-        workers[victim].send_signal(signal.SIGKILL)
+            doomed = kill and number == WORKERS - 1
+            arguments = [storage, name, str(number), str(WORKERS * seed + number), "doomed" if doomed else "", str(out)]
+            workers.append(subprocess.Popen([sys.executable, __file__, "--work", *arguments]))
+        if kill:
+            before: list[int] = []
+            while True:
+                running = [claim.number for claim in claims.of(victim) if not claim.state.is_finished()]
+                measured = any("trial" in claim.user_attrs for claim in claims.of(victim))
+                if measured and running and running == before:  # it was there a second ago: no duplicate
+                    break
+                before = running
+                time.sleep(1.0)
+            workers.pop().send_signal(signal.SIGKILL)
+            outs.pop()
         codes = [worker.wait() for worker in workers]
-        assert codes == [0] * (WORKERS - 1) + [-signal.SIGKILL], codes
-        found = [json.loads(out.read_text()) for out in outs[:victim]]
+        assert not any(codes), codes
+        found = [json.loads(out.read_text()) for out in outs]
     done = [claim for claim in claims.of() if "trial" in claim.user_attrs]
     times = Counter(identity(claim) for claim in done)
     silent = [claim for claim in claims.of() if claim.user_attrs.get("given up") == "silent"]
@@ -185,6 +209,7 @@ def share(storage: str, name: str, seed: int) -> dict[str, Any]:
         "regret": statistics.median(one["regret"] for one in found),
         "bests": sorted({one["best"] for one in found}),
         "seconds": max(one["seconds"] for one in found),
+        "seconds_to_best": max(one["seconds_to_best"] for one in found),
     }
 
 
@@ -192,24 +217,25 @@ def main() -> None:
     """Share in both storages; write what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=6, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     if parsed.work:
-        storage, name, number, seed, out = parsed.work
-        work(storage, name, int(number), int(seed), Path(out))
+        storage, name, number, seed, doomed, out = parsed.work
+        work(storage, name, int(number), int(seed), bool(doomed), Path(out))
         return
     programs = find_postgres()
     if programs is None:
         sys.exit("PostgreSQL is not installed: apt install postgresql")
     facts = Facts(read_table(TABLES / f"{TABLE}.jsonl.gz"))
-    alone = [search(facts, seed, None) for seed in range(parsed.runs)]
+    alone = [search(facts, seed, None)[1] for seed in range(parsed.runs)]
     print(f"one worker: {[round(one['seconds']) for one in alone]} s, regret {[one['regret'] for one in alone]}")
     shared: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder, running_postgres(programs) as url:
-        for kind, storage in (("postgresql", url), ("journal", str(Path(folder) / "study.journal"))):
+        journal, unharmed = (str(Path(folder) / name) for name in ("study.journal", "unharmed.journal"))
+        for kind, storage in (("postgresql", url), ("journal", journal), ("nobody_killed", unharmed)):
             shared[kind] = []
             for seed in range(parsed.runs):
-                row = share(storage, f"check-{seed}", seed)
+                row = share(storage, f"check-{seed}", seed, kill=kind != "nobody_killed")
                 shared[kind].append(row)
                 print(f"{kind} {seed}: {row}")
     regret_alone = statistics.median(one["regret"] for one in alone)
@@ -227,20 +253,22 @@ def main() -> None:
             "provers": sorted({row["provers"] for row in rows}),
             "median_regret": statistics.median(row["regret"] for row in rows),
             "median_seconds": statistics.median(row["seconds"] for row in rows),
+            "median_seconds_to_best": statistics.median(row["seconds_to_best"] for row in rows),
         }
         for kind, rows in shared.items()
     }  # fmt: skip
     one_worker = {
         "median_regret": regret_alone,
         "median_seconds": statistics.median(one["seconds"] for one in alone),
+        "median_seconds_to_best": statistics.median(one["seconds_to_best"] for one in alone),
         "median_trials": statistics.median(sum(one["trials"].values()) for one in alone),
     }
     holds = all(
         row["run_twice"] == row["lost"] == 0
-        and row["killed_in_a_trial"] == row["studies"]
+        and row["killed_in_a_trial"] == (0 if kind == "nobody_killed" else row["studies"])
         and row["provers"] == [1]
         and math.isclose(1 + row["median_regret"], 1 + regret_alone, rel_tol=NOISE)
-        for row in summary.values()
+        for kind, row in summary.items()
     )
     found = {"table": TABLE, "workers": WORKERS, "one_worker": one_worker, **summary, "holds": holds, "runs": shared}
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")

@@ -113,8 +113,9 @@ def agree_on_head(
 def proof_elsewhere(study: SharedStudy, best: Trial | None, trials: int) -> str | None:
     """Return the sentence for a worker that leaves the proof to another; None if it has to prove the best itself."""
     found = f"{trials} trials of all workers are in the study {study.name}"
-    if best and (host := study.judged_by(best.settings)):
-        return f"{found}; {host} has had the best in its proof already: what came of it is in its run folder"
     if host := study.first_live():
         return f"{found}; {host}, the first of its workers, proves the best and writes the recipe to its run folder"
+    # Who was first until now may have left only when it was done.
+    if best and (host := study.judged_by(best.settings)):
+        return f"{found}; {host} has had the best in its proof already: what came of it is in its run folder"
     return None
