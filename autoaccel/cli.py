@@ -236,7 +236,7 @@ def _print_json(record: object) -> None:
 def _tune(parsed: argparse.Namespace) -> int:
     from autoaccel.api import make_request, open_folder, run_request
     from autoaccel.report.terminal import print_recipe, watch
-    from autoaccel.session.sharing import StudyAddress
+    from autoaccel.session.sharing import find_study
 
     workload = _workload(parsed)
     request = make_request(
@@ -254,8 +254,8 @@ def _tune(parsed: argparse.Namespace) -> int:
     _check_sharing(parsed)
     if parsed.launcher == "slurm":
         return _submit(parsed, request.budget_seconds)
+    address = find_study(parsed.storage, parsed.study) if parsed.storage else None
     folder = open_folder(Path(workload.path).stem, parsed.output, parsed.resume)
-    address = StudyAddress(parsed.storage, parsed.study) if parsed.storage else None
     console = _console(to_stderr=parsed.json)
     try:
         with folder, watch(console) as listener:

@@ -181,6 +181,30 @@ def launchers(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def sharing(found: dict[str, Any]) -> list[str]:
+    """Return what became of studies in which a worker was killed."""
+    lines = [
+        "| Studies | Killed in a trial | Trials | Run twice | Lost | Regret, median | Seconds to the best | Seconds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    names = {"postgresql": "in PostgreSQL", "journal": "in a journal", "nobody_killed": "in a journal"}
+    for kind, name in names.items():
+        row = found[kind]
+        lines.append(
+            f"| {row['studies']} {name} | {row['killed_in_a_trial']} | {row['trials']} | {row['run_twice']} "
+            f"| {row['lost']} | {row['median_regret']:.1%} | {row['median_seconds_to_best']:.0f} "
+            f"| {row['median_seconds']:.0f} |"
+        )
+    alone = found["one_worker"]
+    told = (
+        f"{found['workers']} workers each, on the table of {found['table']}. One worker alone needs "
+        f"{alone['median_trials']} trials, {alone['median_seconds_to_best']:.0f} seconds to the best and "
+        f"{alone['median_seconds']:.0f} in all, with a regret of {alone['median_regret']:.1%} (medians). A search in which "
+        "one is killed goes on until the others have noticed, which takes 30 seconds here, and measured what it left."
+    )
+    return [*lines, "", told]
+
+
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "examples": ("What the examples came to", "make examples", examples),
     "simulation": ("Searches replayed on the tables", "make simulate", simulation),
@@ -192,6 +216,9 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "break_even": ("The same model, short and long", "python benchmarks/break_even.py", break_even),
     "pruning": ("Sparsity against time and accuracy", "make pruning", pruning),
     "launchers": ("The same recipe through every launcher", "make check-launchers", launchers),
+
+
+    "sharing": ("Several workers of one study, one killed", "make check-sharing", sharing),
     "nni": ("NNI beside today's torch", "make check-nni", nni),
 }
 """File of results -> title, the command that makes it, what writes its table."""

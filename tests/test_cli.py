@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -55,6 +56,11 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["tune", "model.py", "--metric-repeats", "1"], "--metric-repeats must be at least 2"),
         (["tune", "model.py", "--resume"], "there is no run of model to resume"),
         (["tune", "model.py", "--output", "full"], "must be a new or empty folder"),
+        (["tune", "model.py", "--storage", "study.txt"], "--storage must be a path that ends in .journal or .log"),
+        (["tune", "model.py", "--storage", "nothing://host/name"], "pip install 'autoaccel[storage]'"),
+        (["tune", "model.py", "--study", "mine"], "need --storage"),
+        (["tune", "model.py", "--storage", "a.journal", "--workers", "8"], "run this command by hand on every machine"),
+        (["tune", "model.py", "--storage", "a.journal", "--with", "slurm"], "--with slurm needs --workers"),
         (["run", "notes.txt", "model.py"], "this is not a recipe"),
         (["verify", "none.json", "model.py"], "none.json: cannot be read"),
         (["show", "full"], "there is no run in this folder"),
@@ -128,6 +134,25 @@ def test_a_budget_that_suffices_for_nothing_is_told(write_model: WriteModel, tmp
     assert done.returncode in (2, 3)
     assert "budget" in done.stderr
     assert not (tmp_path / "autoaccel-runs").exists()
+
+
+def test_the_script_for_a_cluster_runs_the_same_command(write_model: WriteModel, tmp_path: Path) -> None:
+    done = autoaccel(
+        "tune", "--storage", "a b.journal", "--with", "slurm", "--workers", "8", "--dry-run", "--budget", "20m",
+        "--exclude", "loader.workers", write_model(), "--", "--epochs", "3", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "#SBATCH --array=1-8\n" in done.stdout
+    command = shlex.split(next(line for line in done.stdout.splitlines() if line.startswith("exec ")))
+    assert command[1:5] == [sys.executable, "-m", "autoaccel", "tune"]
+    told = dict(zip(command[5:-4:2], command[6:-4:2], strict=True))
+    assert told.pop("--output") == "autoaccel-runs/model-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID"
+    assert told == {
+        "--budget": "20m", "--max-drop": "1%", "--metric-repeats": "3", "--space": "cpu", "--seed": "0",
+        "--runs": "20", "--storage": "a b.journal", "--exclude": "loader.workers",
+    }  # fmt: skip
+    assert command[-4:] == [str(tmp_path / "model.py"), "--", "--epochs", "3"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.py"]
 
 
 def test_knobs_are_listed_as_documented() -> None:

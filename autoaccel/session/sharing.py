@@ -19,14 +19,32 @@ from autoaccel.records.trial import Trial
 from autoaccel.records.workload import Workload
 
 if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
     from autoaccel.search.shared import SharedStudy
 
 
 class StudyAddress(NamedTuple):
     """Where a study is found."""
 
-    storage: str  # path or URL
-    name: str | None = None  # None: one that only workers with the same basis come to
+    storage: BaseStorage
+    name: str | None  # None: one that only workers with the same basis come to
+
+
+def find_study(where: str, name: str | None = None) -> StudyAddress:
+    """Return the address of a study, its storage opened: what is wrong with that is told before anything is measured.
+
+    Args:
+        where: Path or URL of the storage.
+        name: Of the study, if a person has chosen one.
+
+    Raises:
+        BadRequestError: If the storage cannot be opened.
+    """
+    # Not before somebody shares: the database library takes a while to import.
+    from autoaccel.search.storage import open_storage
+
+    return StudyAddress(open_storage(where), name)
 
 
 def study_basis(workload: Workload, machine: Machine, own: Settings, space: SearchSpace) -> StudyBasis:
@@ -48,18 +66,16 @@ def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[
     """Yield the study, as one of its workers, and show until the block ends that this one is alive.
 
     Args:
-        address: Where it is.
+        address: From `find_study`.
         stem: How a study without a name is called, with a hash of the basis.
         basis: Of this worker.
 
     Raises:
-        BadRequestError: If the storage cannot be opened, or the study has another basis.
+        BadRequestError: If the study has another basis.
     """
-    # Not before somebody shares: the database library takes a while to import.
     from autoaccel.search.shared import BEAT_SECONDS, SharedStudy
-    from autoaccel.search.storage import open_storage
 
-    study = SharedStudy(open_storage(address.storage), address.name or f"{stem}-{basis.short_hash}", platform.node())
+    study = SharedStudy(address.storage, address.name or f"{stem}-{basis.short_hash}", platform.node())
     _check_basis(study.head(), study.name, basis)
     with showing_life(study, BEAT_SECONDS):
         yield study

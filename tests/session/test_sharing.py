@@ -30,8 +30,8 @@ from autoaccel.search.storage import open_storage
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.searching import Search
 from autoaccel.session.sharing import (
-    StudyAddress,
     agree_on_head,
+    find_study,
     join_study,
     proof_elsewhere,
     showing_life,
@@ -185,28 +185,28 @@ def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, m
     workload = Workload("/a/model.py", "build", "f00")
     other = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model="Another CPU"))
     here, there = (study_basis(workload, one, OWN, SPACE) for one in (machine, other))
-    with join_study(StudyAddress(storage), "model", here) as study:
+    with join_study(find_study(storage), "model", here) as study:
         agree_on_head(study, here, PROFILE, ())
-        with join_study(StudyAddress(storage), "model", there) as apart:
+        with join_study(find_study(storage), "model", there) as apart:
             assert apart.name != study.name
         with (
             pytest.raises(BadRequestError, match=r"CPU Test CPU, here Another CPU.*Give another --study"),
-            join_study(StudyAddress(storage, study.name), "model", there),
+            join_study(find_study(storage, study.name), "model", there),
         ):
             pass
         elsewhere = msgspec.structs.replace(workload, path="/b/model.py")
-        with join_study(StudyAddress(storage), "model", study_basis(elsewhere, machine, OWN, SPACE)) as same:
+        with join_study(find_study(storage), "model", study_basis(elsewhere, machine, OWN, SPACE)) as same:
             assert same.name == study.name
             assert agree_on_head(same, here, msgspec.structs.replace(PROFILE, step_seconds=0.2), ()) == (PROFILE, ())
 
 
 def test_the_first_worker_proves_and_if_it_is_gone_the_next(storage: str, machine: Machine) -> None:
     basis = study_basis(Workload("/a/model.py", "build", "f00"), machine, OWN, SPACE)
-    with join_study(StudyAddress(storage), "model", basis) as first:
-        with join_study(StudyAddress(storage), "model", basis) as second:
+    with join_study(find_study(storage), "model", basis) as first:
+        with join_study(find_study(storage), "model", basis) as second:
             assert proof_elsewhere(first, None, 3) is None
             assert "the first of its workers, proves the best" in (proof_elsewhere(second, None, 3) or "")
-        with join_study(StudyAddress(storage), "model", basis) as third:
+        with join_study(find_study(storage), "model", basis) as third:
             first.leave()
             first.show_judged(OWN)
             assert proof_elsewhere(third, None, 3) is None
