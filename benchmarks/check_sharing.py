@@ -53,9 +53,9 @@ RESULTS = ROOT / "benchmarks" / "results" / "sharing.json"
 TABLE = "digits_cnn"
 PLANNED_STEPS = 50_000
 RUNS = 1000  # that a saved second counts for, as in the other replayed searches
-SHARE = 0.2  # of the table's time that a worker may take
+BUDGET_SECONDS = 900.0
 FASTER = 10
-BEAT_SECONDS, GRACE_SECONDS = 0.25, 3.0  # of real time
+BEAT_SECONDS, GRACE_SECONDS = 0.5, 15.0  # of real time; a worker that is killed may leave a journal locked for 10
 PROOF_SECONDS = 2.0  # of real time, that the first worker stays after its search
 WORKERS = 4
 NOISE = 0.02
@@ -100,7 +100,7 @@ class DoomedGauge(Replay):
 def search(facts: Facts, seed: int, study: SharedStudy | None, doomed: bool = False) -> tuple[Search, dict[str, Any]]:
     """Search as `autoaccel tune` does; return the search, and what came of it."""
     head, baseline = facts.table.head, facts.table.head.baseline
-    clock = FastClock(SHARE * facts.grid_seconds)
+    clock = FastClock(BUDGET_SECONDS)
     economy = Economy(
         runs=RUNS,
         planned_steps=PLANNED_STEPS,

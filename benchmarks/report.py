@@ -199,8 +199,8 @@ def sharing(found: dict[str, Any]) -> list[str]:
     told = (
         f"{found['workers']} workers each, on the table of {found['table']}. One worker alone needs "
         f"{alone['median_trials']} trials, {alone['median_seconds_to_best']:.0f} seconds to the best and "
-        f"{alone['median_seconds']:.0f} in all, with a regret of {alone['median_regret']:.1%} (medians). A search in which "
-        "one is killed goes on until the others have noticed, which takes 30 seconds here, and measured what it left."
+        f"{alone['median_seconds']:.0f} in all, with a regret of {alone['median_regret']:.1%} (medians). A search in "
+        "which one is killed goes on until the others have noticed, after 150 seconds here, and measured what it left."
     )
     return [*lines, "", told]
 

@@ -35,7 +35,10 @@ BEAT_SECONDS = 5.0
 """How often a worker shows that it is alive."""
 
 GRACE_SECONDS = 60.0
-"""A worker that has not shown it for so long is taken for dead, and what it measured is left to the others."""
+"""A worker that has not shown it for so long is taken for dead, and what it measured is left to the others.
+
+Longer than the lock of a journal survives its holder: while that is waited for nobody can write.
+"""
 
 _POLL_SECONDS = 1.0  # between two looks of a worker that waits for the others
 _MOST_DEATHS = 2  # of workers, while they measured the same settings: after that nobody tries these again

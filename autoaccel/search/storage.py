@@ -20,6 +20,7 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 _OPENINGS = 6  # workers that start together make the tables together, which all but one may fail at
 _DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+_LOCK_SECONDS = 10  # after which the lock of a journal is broken: its holder was killed while it wrote a line
 _BUSY_SECONDS = 60.0  # that SQLite waits for its file's lock
 
 
@@ -42,7 +43,8 @@ def open_storage(where: str) -> BaseStorage:
         )
     try:
         # Exclusive creation: a lock that holds on network file systems (NFS from version 3 on) too.
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
+        lock = JournalFileOpenLock(str(path), grace_period=_LOCK_SECONDS)
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     except OSError as error:
         raise BadRequestError(f"--storage {where}: cannot be opened ({error.strerror}).") from error
 
