@@ -201,7 +201,8 @@ def share(storage: str, name: str, seed: int, kill: bool) -> dict[str, Any]:
         "given_up_as_duplicates": sum(claim.user_attrs.get("given up") == "duplicate" for claim in claims.of()),
         "run_twice": sum(count - 1 for count in times.values()),
         "interrupted_by_the_kill": len(silent),
-        "of_these_measured_by_others": sum(identity(claim) in times for claim in silent),
+        # Once at least: whether settings are worth a second reading each worker decides anew.
+        "of_these_measured_by_others": sum(identity(claim)[0] in known for claim in silent),
         "still_running": sum(not claim.state.is_finished() for claim in claims.of()),
         "unknown_to_a_survivor": sum((known - Counter(one["trials"])).total() for one in found),
         "missing_in_the_study": sum((Counter(one["own"]) - known).total() for one in found),

@@ -129,6 +129,30 @@ def test_what_worked_elsewhere_is_not_to_blame() -> None:
     assert any(settings["precision.autocast"] == "bfloat16" for settings in found)
 
 
+def test_what_worked_on_another_machine_is_not_to_blame_whenever_that_is_heard_of() -> None:
+    chosen = strategy()
+    cast = {**OWN, "precision.autocast": "bfloat16"}
+    for number, workers in ((1, 1), (2, 2)):
+        chosen.learn(failed(number, {**cast, "loader.workers": workers}))
+    chosen.learn(finished(3, cast, 0.3))
+    assert [ranked.settings for ranked in chosen.ranked()] == [cast]
+
+
+def test_what_others_measure_is_not_suggested_and_what_they_left_comes_first() -> None:
+    candidates = ({**OWN, "precision.autocast": "bfloat16"}, {**OWN, "layout.channels_last": True})
+    busy = {settings_key(candidates[0])}
+    suggestion = strategy(candidates=candidates).suggest(busy=busy)
+    assert suggestion is not None and suggestion.settings == candidates[1]
+    fixed = {name: value for name, value in OWN.items() if name != "layout.channels_last"}
+    space = SearchSpace(name="test", open={"layout.channels_last": (False, True)}, fixed=fixed, closed={})
+    assert strategy(space=space).suggest(busy={settings_key(candidates[1])}) is None
+    left = {**OWN, "threads.intra_op": 1}
+    suggestion = strategy(candidates=candidates).suggest(orphans=[OWN, left])
+    assert suggestion is not None and suggestion.settings == left
+    suggestion = strategy(candidates=candidates).suggest(most_seconds=1.0, orphans=[left])
+    assert suggestion is None
+
+
 def test_nothing_is_tried_twice_but_to_make_sure_and_nothing_forbidden() -> None:
     trials = search(strategy(planned_steps=10_000_000))
     new = [settings_key(trial.settings) for trial in trials if not trial.again]
