@@ -11,6 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import report_levers as levers
+import report_ranks as several
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -142,69 +145,6 @@ def examples(found: dict[str, Any]) -> list[str]:
     return [*lines, "", *(f"- `{name}`: {row['summary']}" for name, row in found.items())]
 
 
-def pruning(found: dict[str, Any]) -> list[str]:
-    """Return sparsity against time and accuracy."""
-    lines = ["| Channels removed | Accuracy | Training | Steps, speed-up |", "|---|---|---|---|"]
-    for name, row in found["table"].items():
-        if "failure" in row:
-            lines.append(f"| {name} | {row['failure']}: {row['message']} | | |")
-            continue
-        speed = f"{row['speedup']:.2f}x ({row['low']:.2f} to {row['high']:.2f})" if "speedup" in row else ""
-        lines.append(f"| {name} | {row['accuracy']:.4f} | {row['train_seconds']:.1f} s | {speed} |")
-    return [*lines, "", f"With pruning open: {found['tuned']['summary']}"] if "tuned" in found else lines
-
-
-def nni(found: dict[str, Any]) -> list[str]:
-    """Return what NNI made of two models."""
-    lines = ["| Model | Parameters | FLOPs | Loss over ten steps | Built again equal |", "|---|---|---|---|---|"]
-    for name, row in found["models"].items():
-        before, after = row["parameters"]
-        flops = " -> ".join(f"{count:.3g}" for count in row["flops"])
-        losses = f"{row['losses'][0]:.2f} -> {row['losses'][-1]:.2f}"
-        lines.append(f"| {name} | {before:,} -> {after:,} | {flops} | {losses} | {row['rebuilt_is_equal']} |")
-    return lines
-
-
-def launchers(found: dict[str, Any]) -> list[str]:
-    """Return what each launcher's training came to."""
-    lines = [
-        f'{found["ranks"]} ranks; "several machines" are played by one. '
-        + ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-        + ".",
-        "",
-        "| Launcher | Exit codes | Accuracy | Start to end |",
-        "|---|---|---|---|",
-    ]
-    for name, row in found["rows"].items():
-        codes, metrics = (", ".join(map(str, row[part])) for part in ("exit_codes", "metrics"))
-        lines.append(f"| {name} | {codes} | {metrics} | {row['seconds']:.0f} s |")
-    return lines
-
-
-def sharing(found: dict[str, Any]) -> list[str]:
-    """Return what became of studies in which a worker was killed."""
-    lines = [
-        "| Studies | Killed in a trial | Trials | Run twice | Lost | Regret, median | Seconds to the best | Seconds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    names = {"postgresql": "in PostgreSQL", "journal": "in a journal", "nobody_killed": "in a journal"}
-    for kind, name in names.items():
-        row = found[kind]
-        lines.append(
-            f"| {row['studies']} {name} | {row['killed_in_a_trial']} | {row['trials']} | {row['run_twice']} "
-            f"| {row['lost']} | {row['median_regret']:.1%} | {row['median_seconds_to_best']:.0f} "
-            f"| {row['median_seconds']:.0f} |"
-        )
-    alone = found["one_worker"]
-    told = (
-        f"{found['workers']} workers each, on the table of {found['table']}. One worker alone needs "
-        f"{alone['median_trials']} trials, {alone['median_seconds_to_best']:.0f} seconds to the best and "
-        f"{alone['median_seconds']:.0f} in all, with a regret of {alone['median_regret']:.1%} (medians). A search in "
-        "which one is killed goes on until the others have noticed, after 150 seconds here, and measured what it left."
-    )
-    return [*lines, "", told]
-
-
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "examples": ("What the examples came to", "make examples", examples),
     "simulation": ("Searches replayed on the tables", "make simulate", simulation),
@@ -214,12 +154,16 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "search_cost": ("What a run spends its time on", "make search-cost", search_cost),
     "neighbour": ("Beside a neighbour that hogs all cores in bursts", "make neighbour", neighbour),
     "break_even": ("The same model, short and long", "python benchmarks/break_even.py", break_even),
-    "pruning": ("Sparsity against time and accuracy", "make pruning", pruning),
-    "launchers": ("The same recipe through every launcher", "make check-launchers", launchers),
-
-
-    "sharing": ("Several workers of one study, one killed", "make check-sharing", sharing),
-    "nni": ("NNI beside today's torch", "make check-nni", nni),
+    "pairs": ("Every two knobs together", "make check-knobs", levers.pairs),
+    "libraries": ("OpenMP runtimes and allocators", "make libraries", levers.libraries),
+    "pruning": ("Sparsity against time and accuracy", "make pruning", levers.pruning),
+    "nni": ("NNI beside today's torch", "make check-nni", levers.nni),
+    "ipex": ("Intel's extension", "make check-ipex", levers.ipex),
+    "ranks": ("Two ranks on two cores", "make check-ranks", several.ranks),
+    "machines": ("Two machines, one of whose ranks is killed", "make check-machines", several.machines),
+    "launchers": ("The same recipe through every launcher", "make check-launchers", several.launchers),
+    "sharing": ("Several workers of one study, one killed", "make check-sharing", several.sharing),
+    "scaling": ("Published run times, predicted", "make scaling", several.scaling),
 }
 """File of results -> title, the command that makes it, what writes its table."""
 

@@ -1,0 +1,88 @@
+"""Tables of the results page about single knobs and the libraries behind them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+
+def pruning(found: dict[str, Any]) -> list[str]:
+    """Return sparsity against time and accuracy."""
+    lines = ["| Channels removed | Accuracy | Training | Steps, speed-up |", "|---|---|---|---|"]
+    for name, row in found["table"].items():
+        if "failure" in row:
+            lines.append(f"| {name} | {row['failure']}: {row['message']} | | |")
+            continue
+        speed = f"{row['speedup']:.2f}x ({row['low']:.2f} to {row['high']:.2f})" if "speedup" in row else ""
+        lines.append(f"| {name} | {row['accuracy']:.4f} | {row['train_seconds']:.1f} s | {speed} |")
+    return [*lines, "", f"With pruning open: {found['tuned']['summary']}"] if "tuned" in found else lines
+
+
+def nni(found: dict[str, Any]) -> list[str]:
+    """Return what NNI made of two models."""
+    lines = ["| Model | Parameters | FLOPs | Loss over ten steps | Built again equal |", "|---|---|---|---|---|"]
+    for name, row in found["models"].items():
+        before, after = row["parameters"]
+        flops = " -> ".join(f"{count:.3g}" for count in row["flops"])
+        losses = f"{row['losses'][0]:.2f} -> {row['losses'][-1]:.2f}"
+        lines.append(f"| {name} | {before:,} -> {after:,} | {flops} | {losses} | {row['rebuilt_is_equal']} |")
+    return lines
+
+
+def pairs(found: dict[str, Any]) -> list[str]:
+    """Return how many pairs of knobs work together, and why the others are never tried."""
+    counts = Counter(row["outcome"] for row in found["pairs"].values())
+    shown = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.most_common())
+    reasons: dict[str, list[str]] = {}
+    for pair, row in found["pairs"].items():
+        if row["outcome"] != "works":
+            reasons.setdefault(row["reason"].partition(" cannot be had together: ")[2] or row["reason"], []).append(
+                pair
+            )
+    lines = [f"{len(found['values'])} knobs with another value than their default, every two in one process: {shown}."]
+    lines += ["", "| Never tried together | Because |", "|---|---|"]
+    for reason, named in reasons.items():
+        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+        lines.append(f"| {', '.join(f'`{pair}`' for pair in named[:3])}{more} | {reason} |")
+    missing = ", ".join(f"`{name}` ({reason})" for name, reason in found["unavailable"].items())
+    return [*lines, "", f"Not to be had on that machine: {missing}."]
+
+
+def libraries(found: dict[str, Any]) -> list[str]:
+    """Return what each runtime and allocator did to each workload, and what a search over them came to."""
+    keys = list(dict.fromkeys(key for row in found.values() for key in row["changes"]))
+    lines = [f"| Changed | {' | '.join(found)} |", f"|---|{'---|' * len(found)}"]
+    for key in keys:
+        cells = []
+        for row in found.values():
+            change = row["changes"].get(key, {})
+            failed = change.get("failure", "")
+            cells.append(failed if failed else f"{change['speedup']:.2f} ({change['low']:.2f} to {change['high']:.2f})")
+        lines.append(f"| {key} | {' | '.join(cells)} |")
+    told = [f"- `{name}`, tuned with nothing else: {row['tuned']['summary']}" for name, row in found.items()]
+    machines = {row["machine"]["CPU"] for row in found.values()}
+    return [f"Speed-up of the steps, 95 % interval, on {', '.join(sorted(machines))}.", "", *lines, "", *told]
+
+
+def ipex(found: dict[str, Any]) -> list[str]:
+    """Return what Intel's extension did."""
+    lines = [
+        f"With torch {found['versions']['torch']}. {found['summary']}",
+        "",
+        "| ipex.optimize | Other changes | Speed-up | Seen |",
+        "|---|---|---|---|",
+    ]
+    plain = {"off", False, 1, "none", "unset", "auto"}
+    for row in found["trials"]:
+        others = ", ".join(
+            f"{name} {value}"
+            for name, value in row["settings"].items()
+            if name != "ipex.optimize"
+            and name.startswith(("precision.autocast", "compile", "layout"))
+            and value not in plain
+        )
+        speed = f"{row['speedup']:.2f}" if row["speedup"] else "failed"
+        lines.append(
+            f"| {row['settings']['ipex.optimize']} | {others} | {speed} | {row['learned'] or row['failure']} |"
+        )
+    return lines
