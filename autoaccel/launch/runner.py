@@ -197,7 +197,7 @@ class Runner:
                 task=task,
                 workload=self.workload,
                 settings=share_of_rank(settings, self._place, rank, ranks),
-                ranks=Ranks(rank, ranks, rank, meeting.as_uri()),
+                ranks=Ranks(rank, ranks, rank, str(meeting)),
             )
             workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
         return Team(workers, meeting)
@@ -205,7 +205,7 @@ class Runner:
     def _start_as_rank(self, task: Task, settings: Mapping[str, Value], rank: Rank, name: str) -> Worker:
         assert self._place is not None
         share = share_of_rank(settings, self._place, rank.local_rank, rank.local_world_size)
-        ranks = Ranks(rank.rank, rank.world_size, rank.local_rank, "env://")
+        ranks = Ranks(rank.rank, rank.world_size, rank.local_rank, None)
         spec = TrialSpec(task=task, workload=self.workload, settings=share, ranks=ranks)
         return self._start_one(spec, name, fresh=True, more=rank.variables)
 

@@ -55,7 +55,7 @@ class Ranks(Record, frozen=True):
     rank: int  # of all machines
     world_size: int
     local_rank: int  # of this machine
-    meeting: str  # where they meet: torch's init_method, such as "file:///..." or "env://"
+    meeting: str | None  # the file by which they meet on this machine; None: as a launcher's variables say
 
 
 class TrialSpec(Record, frozen=True):

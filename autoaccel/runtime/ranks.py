@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import distributed
-from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # not listed as public
+from torch.distributed import FileStore, PrefixStore, TCPStore  # type: ignore[attr-defined]  # not listed as public
 
 from autoaccel.records.trial import Ranks
 
@@ -24,15 +24,15 @@ SEEDS_APART = 1_000_003
 
 def join(ranks: Ranks, backend: str) -> None:
     """Meet the other ranks."""
-    if ranks.meeting.startswith("file:"):
+    if ranks.meeting is not None:
         # All are on this machine. Gloo would take the address that its host name stands for, if that is any at all.
         _use_loopback()
     if torch.cuda.is_available():
         torch.cuda.set_device(ranks.local_rank % torch.cuda.device_count())
     if backend == "ccl":
         import oneccl_bindings_for_pytorch  # noqa: F401  # it registers itself
-    store = _agents_store()
-    where: dict[str, Any] = {"init_method": ranks.meeting} if store is None else {"store": store}
+    store = FileStore(ranks.meeting, ranks.world_size) if ranks.meeting is not None else _agents_store()
+    where: dict[str, Any] = {"init_method": "env://"} if store is None else {"store": store}
     distributed.init_process_group(backend, rank=ranks.rank, world_size=ranks.world_size, timeout=_PATIENCE, **where)
     if backend != "gloo":
         _control.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))

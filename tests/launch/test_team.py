@@ -37,7 +37,7 @@ def runner_for(tmp_path: Path, machine: Machine) -> Iterator[Callable[..., Runne
     runners: list[Runner] = []
 
     def start(model: Path, entry: str = "build") -> Runner:
-        folder = tmp_path / "run"
+        folder = tmp_path / "a run"  # with a space
         folder.mkdir(exist_ok=True)
         runners.append(Runner(folder, find_workload(f"{model}:{entry}")))
         runners[-1].enter(Place(_on_this_computer(machine)))
