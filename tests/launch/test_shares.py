@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from autoaccel.launch.shares import cores_of_ranks, share_of_rank
-from autoaccel.records.machine import Cpu, Limits, Machine, NumaNode
+from autoaccel.launch.shares import cores_of_ranks, devices_of_ranks, gpus_of_ranks, share_of_rank
+from autoaccel.records.machine import Cpu, Gpu, Interconnect, Limits, Machine, NumaNode
+from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KNOBS, Place
 
 
@@ -62,3 +63,49 @@ def test_world_sizes_follow_the_cores(place: Place, server: Machine) -> None:
     knob = KNOBS["parallel.world_size"]
     assert knob.values(place) == (1, 2, 4)
     assert knob.values(Place(server, place.training)) == (1, 2, 4, 8, 16)
+
+
+# --- GPUs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def four_gpus(server: Machine) -> Machine:
+    """Two pairs joined by NVLink, each pair at a memory node of its own."""
+    links = (
+        ("X", "SYS", "NV4", "SYS"),
+        ("SYS", "X", "SYS", "NV4"),
+        ("NV4", "SYS", "X", "SYS"),
+        ("SYS", "NV4", "SYS", "X"),
+    )
+    near = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+    return msgspec.structs.replace(
+        server,
+        gpus=(Gpu("Test GPU", 80 << 30, "555"),) * 4,
+        interconnect=Interconnect(links, (near[0], near[1], near[0], near[1]), (0, 1, 0, 1)),
+    )
+
+
+def on_cuda(machine: Machine, facts: TrainingFacts) -> Place:
+    return Place(machine, msgspec.structs.replace(facts, device="cuda"))
+
+
+def test_two_ranks_get_gpus_that_nvlink_joins_and_cores_near_them(four_gpus: Machine, facts: TrainingFacts) -> None:
+    assert gpus_of_ranks(four_gpus, 2, {}) == (0, 2)
+    place = on_cuda(four_gpus, facts)
+    first, second = (share_of_rank({"threads.affinity": "none"}, place, rank, 2) for rank in (0, 1))
+    assert {first["threads.affinity"], second["threads.affinity"]} == {"0-1,8-9", "2-3,10-11"}
+
+
+def test_only_visible_gpus_are_chosen_from(four_gpus: Machine) -> None:
+    assert gpus_of_ranks(four_gpus, 2, {"CUDA_VISIBLE_DEVICES": "3,1,0"}) == (3, 1)
+    assert gpus_of_ranks(four_gpus, 2, {"CUDA_VISIBLE_DEVICES": "GPU-5f0c"}) == ()
+    assert gpus_of_ranks(four_gpus, 4, {"CUDA_VISIBLE_DEVICES": "0,1"}) == ()
+
+
+def test_ranks_see_their_gpus_by_variables(
+    four_gpus: Machine, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    variables = devices_of_ranks(on_cuda(four_gpus, facts), 2)
+    assert variables == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,2"}
+    assert devices_of_ranks(Place(four_gpus, facts), 2) == {}
