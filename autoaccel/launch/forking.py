@@ -89,7 +89,7 @@ class Server:
             pid = os.fork()
         if pid == 0:
             worker.die_with_parent(server)
-            self._become_worker(request, channel, log)
+            self._become_worker(request, channel, log, server)
         with contextlib.suppress(OSError):  # it was as fast itself
             os.setpgid(pid, pid)
         import_seconds = {name: self._import_seconds[name] for name in request.modules}
@@ -118,7 +118,7 @@ class Server:
                 os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
             os.close(descriptor)
 
-    def _become_worker(self, request: ForkRequest, channel: int, log: list[int]) -> None:
+    def _become_worker(self, request: ForkRequest, channel: int, log: list[int], server: int) -> None:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -136,10 +136,11 @@ class Server:
         if not _is_like_new():
             os.set_inheritable(channel, True)
             start = START.format(module="runtime.worker")
-            os.execve(sys.executable, [sys.executable, "-u", "-c", start, str(channel)], dict(request.environment))
+            command = [sys.executable, "-u", "-c", start, str(channel), str(server)]
+            os.execve(sys.executable, command, dict(request.environment))
         if numpy := sys.modules.get("numpy"):
             numpy.random.seed()  # from the system, as in a new process; Python's own generator does it after a fork
-        sys.argv = ["-c", str(channel)]
+        sys.argv = ["-c", str(channel), str(server)]
         worker.main()
 
 

@@ -239,7 +239,14 @@ def _start_program(channel: socket.socket, log_path: Path | None, environment: M
     log = log_path.open("wb") if log_path else None
     try:
         return subprocess.Popen(
-            [sys.executable, "-u", "-c", START.format(module="runtime.worker"), str(channel.fileno())],
+            [
+                sys.executable,
+                "-u",
+                "-c",
+                START.format(module="runtime.worker"),
+                str(channel.fileno()),
+                str(os.getpid()),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log else None,

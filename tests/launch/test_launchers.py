@@ -152,7 +152,8 @@ def test_apptainer_runs_each_rank_of_slurm() -> None:
 def test_torchrun_is_in_the_container_with_its_ranks() -> None:
     command = plan_launch(changed(launcher="torchrun", image="me/image", mounts=("/work",))).command
     assert command[0] == "docker"
-    assert "--env OMP_NUM_THREADS me/image python -m torch.distributed.run --standalone" in " ".join(command)
+    passed_on = "--env OMP_NUM_THREADS --env TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+    assert f"{passed_on} me/image python -m torch.distributed.run --standalone" in " ".join(command)
 
 
 @pytest.mark.parametrize(
