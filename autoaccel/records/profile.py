@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from autoaccel.records.base import Record
 
-PHASES = ("data wait", "host to device", "forward", "backward", "optimizer", "other")
-"""Phases of a step, in the order in which they happen; their shares add up to 1."""
+PHASES = ("data wait", "host to device", "forward", "loss", "backward", "all-reduce", "optimizer", "zero grad", "other")
+"""Phases of a step, in the order in which they happen; their shares add up to 1. A step without a process group has no
+all-reduce; profiles of earlier versions count the loss as forward and clearing gradients as optimizer."""
 
 
 class OperatorShare(Record, frozen=True):
@@ -15,10 +16,50 @@ class OperatorShare(Record, frozen=True):
     group: str
     share: float
     calls_per_step: float
+    self_seconds: float = 0.0  # per step, traced
+    shapes: str = ""  # of the inputs on which it spends the most time
+
+
+class ModuleTime(Record, frozen=True):
+    """One module of the model: how long its forward passes take, its children's included."""
+
+    name: str  # dotted path; empty for the model itself
+    kind: str  # name of its class
+    forward_seconds: float  # per step, untraced
+    own_seconds: float  # of these outside its children
+    calls_per_step: float
+
+
+class PythonFunction(Record, frozen=True):
+    """One function of the user's own code that the step calls."""
+
+    name: str
+    where: str  # "model.py:31"
+    calls_per_step: float
+    total_share: float  # of the step, everything that it calls included
+    line_share: float  # of the step: its own lines, and what is built in (methods of tensors, print) called from them
+    built_in_calls: dict[str, float] = {}  # name -> calls per step from its own lines
+
+
+class MemoryPeak(Record, frozen=True):
+    """The most memory that tensors took beyond what there was when the step began, and in which phase."""
+
+    bytes_above_start: int
+    phase: str
+
+
+class GpuTimes(Record, frozen=True):
+    """How well a GPU is kept busy while steps are traced."""
+
+    busy_share: float  # of the step's time with a kernel or copy running
+    kernels_per_step: float
+    median_kernel_seconds: float
+    gap_seconds: float  # per step between kernels
+    blocking_copy_share: float = 0.0  # of the step: copies from pageable memory, for which the program waits
 
 
 class Profile(Record, frozen=True):
-    """Share of the step per phase and per operator, under the user's own settings."""
+    """Share of the step per phase and per operator, under the user's own settings. Defaults mean "not measured"."""
 
     step_seconds: float  # median, untraced
     samples_per_second: float | None
@@ -28,6 +69,34 @@ class Profile(Record, frozen=True):
     peak_bytes: int  # resident memory of the process, or memory allocated on the accelerator
     parameters: int
     steps: int  # untraced steps that the phases come from
+    phase_seconds: float | None = None  # all phases of a typical step together: step_seconds, but for noise
+    traced_step_seconds: float | None = None  # median while operators are recorded
+    operator_calls_per_step: float | None = None
+    operator_seconds: float | None = None  # median own time of a call
+    large_operator_seconds: float | None = None  # per step in operators whose calls take long; see LARGE_OPERATOR_SECONDS
+    operator_names: tuple[str, ...] = ()  # of all operators
+    reads_per_step: float | None = None  # of a number out of a tensor, between the batch's arrival and the backward pass
+    cpu_seconds: float | None = None  # of this process per step, all its threads
+    worker_cpus: float | None = None  # CPUs kept busy by loader workers
+    minor_faults_per_step: float | None = None
+    major_faults_per_step: float | None = None
+    epoch_start_seconds: float | None = None  # that the first step of an epoch takes beyond others
+    python: tuple[PythonFunction, ...] = ()  # most expensive lines first
+    modules: tuple[ModuleTime, ...] = ()  # in the model's order
+    memory: MemoryPeak | None = None
+    gpu: GpuTimes | None = None
+    flops: dict[str, int] = {}  # group -> floating-point operations of a step: forward and backward
+    moved_bytes: int | None = None  # per step, if each operator read its inputs from memory and wrote its outputs to it
+    least_bytes: int | None = None  # per step, of parameters, gradients, the optimizer's state and the batch alone
+
+    @property
+    def tracing_overhead(self) -> float | None:
+        """By what share a step takes longer while operators are recorded."""
+        return self.traced_step_seconds / self.step_seconds - 1 if self.traced_step_seconds else None
+
+
+LARGE_OPERATOR_SECONDS = 50e-6
+"""From which mean own time of a call on an operator is no small one: ten times what launching one costs."""
 
 
 class Finding(Record, frozen=True):
@@ -39,3 +108,6 @@ class Finding(Record, frozen=True):
     bound_speedup: float  # if that share vanished
     knobs: tuple[str, ...] = ()
     advice: str = ""
+    evidence: dict[str, float] = {}  # the numbers it rests on
+    expected_speedup: float = 1.0  # what its remedies usually win; findings come in this order
+    claims_half: bool = False  # that removing the cause wins at least half of what the bound says

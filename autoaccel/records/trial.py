@@ -6,8 +6,10 @@ import statistics
 from typing import Literal
 
 from autoaccel.records.base import Record
+from autoaccel.records.circumstances import Circumstances
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
+from autoaccel.records.rates import Rates
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts, Workload
 
@@ -33,6 +35,11 @@ class TakeProfile(Record, frozen=True, tag="profile"):
     """Profile some steps: untraced for the phases, traced for the operators."""
 
     seconds: float  # untraced measuring goes on for about this long
+    thorough: bool = False  # also modules, floating-point operations and this machine's limits
+    cores: int = 1  # that the process may keep busy
+    cache_bytes: int = 0  # of the largest cache
+    trace_path: str | None = None  # where a trace for Perfetto or chrome://tracing goes
+    board_path: str | None = None  # folder that TensorBoard is to show
 
 
 class Train(Record, frozen=True, tag="train"):
@@ -130,6 +137,8 @@ class Profiled(Record, frozen=True, tag="profiled"):
     """Answer to TakeProfile."""
 
     profile: Profile
+    circumstances: Circumstances | None = None
+    rates: Rates | None = None  # if it was to be thorough
 
 
 class Described(Record, frozen=True, tag="described"):

@@ -168,13 +168,23 @@ class Applied:
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         """Update the parameters and clear their gradients; return False if more backward passes make up this step."""
+        updated = self.update(optimizer)
+        if updated:
+            self.clear(optimizer)
+        return updated
+
+    def update(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Update the parameters; return False if more backward passes make up this step."""
         if any(effect.holds_back() for effect in self._effects.values()):
             return False
         if not any(effect.step(optimizer) for effect in self._effects.values()):
             optimizer.step()
+        return True
+
+    def clear(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clear the gradients."""
         if not any(effect.clear(optimizer) for effect in self._effects.values()):
             optimizer.zero_grad(set_to_none=True)
-        return True
 
     def check(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return, after the first steps, what shows that each knob took effect, and which did nothing and why."""

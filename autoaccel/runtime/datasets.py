@@ -27,7 +27,7 @@ def bytes_if_cached(dataset: Any) -> int | None:
         once, twice = _load(dataset, number, seed=0), _load(dataset, number, seed=1)
         if not _is_same(once, twice):
             return None
-        sizes.append(_bytes_of(once))
+        sizes.append(bytes_of(once))
     return round(sum(sizes) / len(sizes) * len(dataset))
 
 
@@ -64,11 +64,12 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(same.all()) if hasattr(same, "all") else bool(same)
 
 
-def _bytes_of(sample: Any) -> int:
+def bytes_of(sample: Any) -> int:
+    """Return the bytes that the numbers in a sample, or in a batch, take."""
     if isinstance(sample, torch.Tensor):
         return sample.element_size() * sample.numel()
     if isinstance(sample, Mapping):
-        return sum(map(_bytes_of, sample.values()))
+        return sum(map(bytes_of, sample.values()))
     if isinstance(sample, (tuple, list)):
-        return sum(map(_bytes_of, sample))
+        return sum(map(bytes_of, sample))
     return int(getattr(sample, "nbytes", sys.getsizeof(sample)))

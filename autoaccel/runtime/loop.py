@@ -123,6 +123,10 @@ class Loop:
             random_state=torch.get_rng_state(),
         )
 
+    def next_batch(self) -> Any:
+        """Return the next batch without a step on it."""
+        return next(self._batches)[1]
+
     def step(self) -> Step:
         """Make one optimizer step on the next batch, or on as many as make one."""
         start = time.perf_counter()
@@ -145,7 +149,7 @@ class Loop:
         batch = Applied({}, self.device).batch(batch)
 
         def loss_of(model: nn.Module) -> torch.Tensor:
-            return self._loss(model, batch)
+            return self.loss(model, batch)
 
         self.plain_model, self.model_size = self.applied.shrink(self.plain_model, loss_of)
         self._equip()
@@ -167,18 +171,21 @@ class Loop:
             batch: As the loader gave it.
             weight: Of its loss; see `ShardedBatches`.
         """
-        self.samples_done += _count_samples(batch)
+        self.samples_done += count_samples(batch)
         batch = self.applied.batch(batch)
         self.phase_ended("host to device")
         with self.applied.forward():
-            loss = self._loss(self.model, batch)
+            loss = self.loss(self.model, batch)
             if weight != 1.0:
                 loss = loss * weight
-        self.phase_ended("forward")
+        self.phase_ended("loss")
         self.applied.backward(loss)
         self.phase_ended("backward")
-        stepped = self.applied.step(self.optimizer)
+        stepped = self.applied.update(self.optimizer)
         self.phase_ended("optimizer")
+        if stepped:
+            self.applied.clear(self.optimizer)
+        self.phase_ended("zero grad")
         self.last_loss = float(loss.detach())
         if stepped:
             self.steps_done += 1
@@ -205,7 +212,8 @@ class Loop:
         """Return the loss of the last step over the samples of all ranks; every rank must ask for it."""
         return ranks.total(self.last_loss) / ranks.world_size()
 
-    def _loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+    def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """Return the loss of a model on a batch that is on the device."""
         if self.training.step is not None:
             return self.training.step(model, batch)
         assert self.training.loss is not None  # Training holds exactly one of the two
@@ -215,7 +223,9 @@ class Loop:
                 "Give step=callable(model, batch) -> loss instead."
             )
         *inputs, target = batch
-        return self.training.loss(model(*inputs), target)
+        outputs = model(*inputs)
+        self.phase_ended("forward")
+        return self.training.loss(outputs, target)
 
     def _advance_schedule(self, interval: str) -> None:
         # Measuring may go on past the planned run, where schedules such as OneCycleLR refuse to go.
@@ -223,15 +233,15 @@ class Loop:
             self.scheduler.step()
 
 
-def _count_samples(batch: Any) -> int:
+def count_samples(batch: Any) -> int:
     """Return the length of the first tensor in the batch, 1 if there is none."""
     if isinstance(batch, torch.Tensor):
         return len(batch) if batch.dim() else 1
     parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else ()
-    return next((_count_samples(part) for part in parts), 1)
+    return next((count_samples(part) for part in parts), 1)
 
 
-class _OnDevice:
+class OnDevice:
     """A loader whose batches arrive on a device."""
 
     def __init__(self, loader: Iterable[Any], device: torch.device) -> None:
@@ -254,7 +264,7 @@ def evaluate(training: Training, model: nn.Module, device: torch.device) -> floa
     model.eval()
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            return float(training.metric.compute(model, _OnDevice(eval_loader(training), device)))
+            return float(training.metric.compute(model, OnDevice(eval_loader(training), device)))
     finally:
         model.train()
 

@@ -2,119 +2,154 @@
 
 from __future__ import annotations
 
-import re
+import cProfile
+import math
+import resource
 import statistics
 import time
-from collections import defaultdict
+from typing import NamedTuple
 
-from torch import profiler
+import msgspec
+import psutil
 
-from autoaccel.records.profile import PHASES, OperatorShare, Profile
+from autoaccel.records.profile import Profile, PythonFunction
 from autoaccel.runtime import ranks
-from autoaccel.runtime.loop import Loop, peak_bytes
+from autoaccel.runtime.calls import functions_of, record_calls
+from autoaccel.runtime.loop import Loop, Step, peak_bytes
+from autoaccel.runtime.phases import timed_phases, typical_phases
+from autoaccel.runtime.tracing import trace_steps
+from autoaccel.runtime.work import count_work, least_bytes, time_modules
 
-_TRACED_STEPS = 3
-_SHOWN_OPERATORS = 20
-
-_MEMORY = (
-    r"copy|(::|_)to$|empty|clone|contiguous|zero|fill|cat$|stack$|resize|detach|view|shape|transpose|pad"
-    r"|permute|expand|slice|select|split|squeeze|as_strided|reorder"
-)
-# First match wins. Names are those of torch.profiler: ATen operators, oneDNN's, cuDNN's and autograd's nodes.
-_GROUPS = tuple(
-    (group, re.compile(pattern))
-    for group, pattern in (
-        ("attention", r"attention|flash|sdp"),
-        ("convolution", r"conv"),
-        ("matmul", r"(^|::|_)(addmm|addbmm|baddbmm|bmm|mm|matmul|linear|mkldnn_linear|einsum|dot|mv|gemm)\w*$|sgemm"),
-        ("normalisation", r"norm"),
-        ("pooling", r"pool"),
-        ("softmax and loss", r"softmax|nll_loss|cross_entropy|mse_loss|l1_loss|smooth_l1|binary_cross"),
-        ("embedding", r"embedding|index|gather|scatter"),
-        ("optimizer", r"adam|sgd|rmsprop|adagrad|foreach|lerp|addcdiv|addcmul"),
-        ("random", r"dropout|bernoulli|rand|normal_|uniform_"),
-        ("memory", _MEMORY),
-        ("elementwise", r"aten::"),
-    )
-)
+_LEAST_STEPS = 3
+_MOST_CALL_STEPS = 3
+_MOST_CALL_SECONDS = 1.0
 
 
-def group_of(operator: str) -> str:
-    """Return the group of an operator by its name; "other" for what is no ATen operator."""
-    name = operator.lower()
-    return next((group for group, pattern in _GROUPS if pattern.search(name)), "other")
+class _Usage(NamedTuple):
+    """What this process and its loader workers have used so far."""
+
+    when: float
+    cpu_seconds: float
+    minor_faults: int
+    major_faults: int
+    worker_cpu_seconds: dict[int, float]
 
 
-class _PhaseClock:
-    """Adds up the seconds between the ends of phases."""
-
-    def __init__(self) -> None:
-        self.step_phases: list[dict[str, float]] = []
-        self._last = 0.0
-
-    def start_step(self) -> None:
-        self.step_phases.append(dict.fromkeys(PHASES, 0.0))
-        self._last = time.perf_counter()
-
-    def phase_ended(self, phase: str) -> None:
-        now = time.perf_counter()
-        self.step_phases[-1][phase] += now - self._last
-        self._last = now
+def _usage() -> _Usage:
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    workers = {}
+    for child in psutil.Process().children(recursive=True):
+        try:
+            times = child.cpu_times()
+        except psutil.Error:
+            continue
+        workers[child.pid] = times.user + times.system
+    return _Usage(time.perf_counter(), own.ru_utime + own.ru_stime, own.ru_minflt, own.ru_majflt, workers)
 
 
-def take_profile(loop: Loop, seconds: float) -> Profile:
-    """Return the profile of a loop that has warmed up, from about this many seconds of untraced steps."""
-    clock = _PhaseClock()
-    loop.phase_ended = clock.phase_ended
-    step_seconds: list[float] = []
-    samples_before, start = loop.samples_done, time.perf_counter()
-    while ranks.follow(time.perf_counter() - start < seconds or len(step_seconds) < _TRACED_STEPS):
-        clock.start_step()
-        step_seconds.append(loop.step().seconds)
-    samples = (loop.samples_done - samples_before) / len(step_seconds)
-    typical = {phase: statistics.median(step[phase] for step in clock.step_phases) for phase in PHASES}
-    if loop.applied.settings.get("loader.workers"):
-        # Workers deliver in bursts: most steps wait for nothing, one waits for all. Only the mean tells.
-        typical["data wait"] = statistics.fmean(step["data wait"] for step in clock.step_phases)
+def take_profile(
+    loop: Loop, seconds: float, thorough: bool = False, trace_path: str | None = None
+) -> tuple[Profile, list[Step]]:
+    """Return the profile of a loop that has warmed up, and the untraced steps that it rests on.
+
+    Args:
+        loop: It makes more steps.
+        seconds: About how long untraced steps are made.
+        thorough: Whether to look at modules and count floating-point operations, too.
+        trace_path: Where a trace for Perfetto goes; None for nowhere.
+    """
+    steps: list[Step] = []
+    samples_before, before = loop.samples_done, _usage()
+    with timed_phases(loop) as clock:
+        while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < _LEAST_STEPS):
+            clock.start_step()
+            steps.append(loop.step())
+            clock.end_step()
+    after = _usage()
+    samples = (loop.samples_done - samples_before) / len(steps)
+    step_seconds = statistics.median(step.seconds for step in steps)
+    typical = typical_phases(clock.step_phases, bool(getattr(loop.loader, "num_workers", 0)))
     whole = sum(typical.values())
-    operators, groups = _trace_operators(loop)
-    return Profile(
-        step_seconds=statistics.median(step_seconds),
-        samples_per_second=samples / statistics.median(step_seconds),
-        phases={phase: seconds / whole for phase, seconds in typical.items()},
-        operators=operators,
-        groups=groups,
+    if not math.fsum(phases["all-reduce"] for phases in clock.step_phases):
+        del typical["all-reduce"]
+    trace = trace_steps(loop, step_seconds, trace_path)
+    profile = Profile(
+        step_seconds=step_seconds,
+        samples_per_second=samples / step_seconds,
+        phases={phase: spent / whole for phase, spent in typical.items()},
+        operators=trace.operators,
+        groups=trace.groups,
         peak_bytes=peak_bytes(loop.device),
         parameters=sum(parameter.numel() for parameter in loop.plain_model.parameters()),
-        steps=len(step_seconds),
+        steps=len(steps),
+        phase_seconds=whole,
+        traced_step_seconds=trace.step_seconds,
+        operator_calls_per_step=trace.calls_per_step,
+        operator_seconds=trace.operator_seconds,
+        large_operator_seconds=trace.large_operator_seconds,
+        operator_names=trace.names,
+        reads_per_step=trace.reads_per_step,
+        cpu_seconds=(after.cpu_seconds - before.cpu_seconds) / len(steps),
+        worker_cpus=_worker_cpus(before, after),
+        minor_faults_per_step=(after.minor_faults - before.minor_faults) / len(steps),
+        major_faults_per_step=(after.major_faults - before.major_faults) / len(steps),
+        epoch_start_seconds=_epoch_start_seconds(steps),
+        python=_users_functions(loop, step_seconds),
+        memory=trace.memory,
+        gpu=trace.gpu,
     )
+    return (_with_work(profile, loop) if thorough else profile), steps
 
 
-def _trace_operators(loop: Loop) -> tuple[tuple[OperatorShare, ...], dict[str, float]]:
-    """Return the operators of a few traced steps and their groups, by share of the operators' own time."""
-    activities = [profiler.ProfilerActivity.CPU]
-    on_accelerator = loop.device.type == "cuda"
-    if on_accelerator:
-        activities.append(profiler.ProfilerActivity.CUDA)
-    with profiler.profile(activities=activities) as trace:
-        for _ in range(_TRACED_STEPS):
-            loop.step()
-    own: dict[str, float] = {}
-    calls: dict[str, int] = {}
-    for event in trace.key_averages():
-        # Ranges that torch puts around its optimizers and loaders hold operators; they are none themselves.
-        if "#" not in event.key and "ProfilerStep" not in event.key:
-            own[event.key] = event.self_device_time_total if on_accelerator else event.self_cpu_time_total
-            calls[event.key] = event.count
-    whole = sum(own.values()) or 1.0
-    groups: defaultdict[str, float] = defaultdict(float)
-    for name, own_time in own.items():
-        groups[group_of(name)] += own_time / whole
-    largest = sorted(own, key=own.__getitem__, reverse=True)[:_SHOWN_OPERATORS]
-    operators = tuple(
-        OperatorShare(
-            name=name, group=group_of(name), share=own[name] / whole, calls_per_step=calls[name] / _TRACED_STEPS
-        )
-        for name in largest
+def _worker_cpus(before: _Usage, after: _Usage) -> float | None:
+    """Return how many CPUs' time loader workers used; None without any that lived all along."""
+    lasting = after.worker_cpu_seconds.keys() & before.worker_cpu_seconds.keys()
+    if not lasting:
+        return None
+    spent = sum(after.worker_cpu_seconds[pid] - before.worker_cpu_seconds[pid] for pid in lasting)
+    return max(0.0, spent / (after.when - before.when))
+
+
+def _epoch_start_seconds(steps: list[Step]) -> float | None:
+    """Return what the first step of an epoch takes beyond the others; None if none was made."""
+    first = [step.seconds for step in steps if step.begins_epoch]
+    others = [step.seconds for step in steps if not step.begins_epoch]
+    return max(0.0, statistics.median(first) - statistics.median(others)) if first and others else None
+
+
+def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, ...]:
+    steps = min(_MOST_CALL_STEPS, max(1, int(_MOST_CALL_SECONDS / step_seconds)))
+    spent: list[float] = []
+
+    def make_steps(recorder: cProfile.Profile) -> None:
+        def ended(phase: str) -> None:
+            if phase == "data wait":  # what loads samples is looked at for itself
+                recorder.enable()
+
+        previous, loop.phase_ended = loop.phase_ended, ended
+        try:
+            for _ in range(steps):
+                spent.append(loop.step().seconds)
+                recorder.disable()
+        finally:
+            loop.phase_ended = previous
+
+    stats = record_calls(make_steps)
+    return functions_of(stats, steps, math.fsum(spent)) if stats else ()
+
+
+def _with_work(profile: Profile, loop: Loop) -> Profile:
+    """Return the profile with its modules and its floating-point operations."""
+    batch = loop.next_batch()
+    try:
+        flops, moved_bytes = count_work(loop, batch)
+    except (RuntimeError, TypeError, AttributeError, NotImplementedError):
+        flops, moved_bytes = {}, None  # an operator of the user's own that knows nothing of dispatch modes
+    return msgspec.structs.replace(
+        profile,
+        modules=time_modules(loop, profile.step_seconds),
+        flops=flops,
+        moved_bytes=moved_bytes,
+        least_bytes=least_bytes(loop, batch),
     )
-    return operators, dict(sorted(groups.items(), key=lambda item: -item[1]))
+

@@ -35,14 +35,20 @@ from autoaccel.records.trial import (
 from autoaccel.records.workload import Workload
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.checkpoints import Checkpoints
+from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.knobs.effect import IneffectiveError
+from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
 from autoaccel.runtime.loop import Loop, Progress, Step, device_of, peak_bytes
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.warmup import warm_up
 from autoaccel.units import format_duration
+
+
+_SHARE_FOR_EACH = 0.5  # of the time for untraced steps: for each other measurement beside a profile
 
 
 class Line(Protocol):
@@ -102,7 +108,7 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         said = "; ".join(f"{name} did nothing: {reason}" for name, reason in ineffective.items())
         return Failure(kind="ineffective", message=said)
     if isinstance(task, TakeProfile):
-        return Profiled(profile=take_profile(loop, task.seconds))
+        return _profile(loop, task)
     ready = Ready(
         warmup_step_seconds=tuple(warmed.step_seconds),
         learned=learned,
@@ -115,6 +121,15 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         order: Order = decode(text, Order)  # type: ignore[arg-type]  # to mypy a union is no class
         line.write(_take_turn(loop, order, steps) if isinstance(order, GiveTurn) else _finish(loop, steps))
     return None
+
+
+def _profile(loop: Loop, task: TakeProfile) -> Profiled:
+    profile, steps = take_profile(loop, task.seconds, task.thorough, task.trace_path)
+    circumstances = gather_circumstances(loop, task.cores, _SHARE_FOR_EACH * task.seconds)
+    rates = measure_rates(loop.device, task.cache_bytes) if task.thorough else None
+    if task.board_path is not None:
+        write_board(task.board_path, profile, steps)
+    return Profiled(profile=profile, circumstances=circumstances, rates=rates)
 
 
 def _start_loop(

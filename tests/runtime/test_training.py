@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.errors import BadRequestError
 from autoaccel.runtime.metrics import METRICS
-from autoaccel.runtime.profiling import group_of
+from autoaccel.runtime.tracing import group_of
 from autoaccel.runtime.training import Training
 from autoaccel.runtime.warmup import has_settled
 

@@ -1,0 +1,106 @@
+"""Evidence: all that rules may look at, and how they say what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autoaccel.advise.bounds import bound_of_share
+from autoaccel.records.circumstances import Circumstances, Surroundings
+from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.rates import Rates
+from autoaccel.records.workload import TrainingFacts
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a training and where it runs; None where nobody looked."""
+
+    profile: Profile
+    machine: Machine
+    circumstances: Circumstances | None = None
+    rates: Rates | None = None
+    training: TrainingFacts | None = None
+    surroundings: Surroundings | None = None
+
+    def phases(self, *names: str) -> float:
+        """Return the share of the step that these phases take together."""
+        return sum(self.profile.phases.get(name, 0.0) for name in names)
+
+    @property
+    def data_wait(self) -> float:
+        """Share of the step that waits for its batch."""
+        return self.phases("data wait")
+
+    @property
+    def compute(self) -> float:
+        """Share of the step in the forward pass, the loss and the backward pass."""
+        return self.phases("forward", "loss", "backward")
+
+    @property
+    def update(self) -> float:
+        """Share of the step that changes parameters and clears gradients."""
+        return self.phases("optimizer", "zero grad")
+
+    @property
+    def dense(self) -> float:
+        """Share of the step in convolutions, matrix products and attention."""
+        return self.compute * self.groups("convolution", "matmul", "attention")
+
+    def groups(self, *names: str) -> float:
+        """Return the share of all operators' own time that these groups of them take, at most 1."""
+        return min(1.0, sum(self.profile.groups.get(name, 0.0) for name in names))
+
+    @property
+    def mean_step_seconds(self) -> float:
+        """Step time with the waits that come in bursts."""
+        return max(self.profile.step_seconds, self.profile.phase_seconds or 0.0)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the training runs on a GPU."""
+        return self.circumstances is not None and self.circumstances.device == "cuda"
+
+
+Rule = Callable[[Evidence], Finding | None]
+"""A small pure function that returns None where it has no evidence, or nothing worth saying."""
+
+
+def make_finding(
+    code: str,
+    title: str,
+    share: float,
+    advice: str,
+    knobs: tuple[str, ...] = (),
+    evidence: dict[str, float] | None = None,
+    removable: float = 1.0,
+    bound_speedup: float | None = None,
+    claims_half: bool = False,
+) -> Finding:
+    """Return a finding with its bound.
+
+    Args:
+        code: The name of its rule.
+        title: The cause, in a few words.
+        share: Of the step, or of what the title says.
+        advice: What to do.
+        knobs: That may be a remedy.
+        evidence: The numbers that it rests on, by name with unit.
+        removable: Which part of what the bound says remedies usually remove, for the order of findings.
+        bound_speedup: If not that of the share (Amdahl).
+        claims_half: Whether removing the cause wins at least half of what the bound says.
+    """
+    share = min(1.0, max(0.0, share))
+    bound = bound_of_share(share) if bound_speedup is None else max(1.0, bound_speedup)
+    return Finding(
+        code=code,
+        title=title,
+        share=share,
+        bound_speedup=bound,
+        knobs=knobs,
+        advice=advice,
+        evidence={name: float(number) for name, number in (evidence or {}).items()},
+        expected_speedup=bound_of_share(removable * (1 - 1 / bound)),
+        claims_half=claims_half,
+    )

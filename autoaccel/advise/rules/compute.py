@@ -1,0 +1,292 @@
+"""Rules about the model, its operators and its optimizer."""
+
+from __future__ import annotations
+
+from autoaccel.advise.bounds import bound_of_share
+from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.records.profile import Finding
+
+_MANY_CALLS = 200  # operators per step: fewer cost less than a millisecond to launch
+_SMALL_SECONDS = 10e-6  # own time of a call: launching one from Python costs about 5 microseconds (PyTorch's own
+# overhead benchmarks), so that of a shorter operator most is overhead
+_OVERHEAD = 0.4  # share of the step
+_TINY_BATCH = 8  # samples, of which a register of AVX-512 holds 16 float32
+_PER_STEP = 0.2  # share of the step that does not grow with the batch
+_NOTICEABLE = 0.03
+_MANY_TENSORS = 20  # parameters: for fewer, passing over them one by one costs little
+_ODD = 0.2  # of the parameters
+_PADDED = 8  # multiples of 8 in 16-bit types: NVIDIA's guide to matrix multiplication; AMX tiles: pairs of 16 columns
+
+
+def dense_compute(evidence: Evidence) -> Finding | None:
+    """Convolutions, matrix products and attention take the time."""
+    share = evidence.dense
+    return make_finding(
+        "dense-compute",
+        f"convolutions, matrix products and attention take {share:.1%} of the step",
+        share,
+        "A shorter floating-point type, channels last for images, and fewer channels are what speeds these up.",
+        knobs=(
+            "precision.autocast",
+            "layout.channels_last",
+            "precision.float32_matmul",
+            "ipex.optimize",
+            "model.sparsity",
+        ),
+        # Reduced precision and layouts change every operator around them too (less memory to move), so the whole
+        # forward and backward pass is what could shrink.
+        bound_speedup=bound_of_share(evidence.compute),
+        removable=0.2,
+    )
+
+
+def forward_backward(evidence: Evidence) -> Finding | None:
+    """What a compiler could fuse."""
+    share = evidence.compute
+    return make_finding(
+        "forward-backward",
+        f"forward and backward take {share:.1%} of the step",
+        share,
+        "torch.compile fuses small operators; it has to repay its compilation.",
+        knobs=("compile.mode", "compile.backend", "compile.dynamic", "compile.region"),
+        removable=0.1,
+    )
+
+
+def optimizer(evidence: Evidence) -> Finding | None:
+    """The optimizer's share, whatever its form."""
+    share = evidence.update
+    return make_finding(
+        "optimizer",
+        f"the optimizer takes {share:.1%} of the step",
+        share,
+        "A fused optimizer passes over the parameters once.",
+        knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
+        removable=0.4,
+    )
+
+
+def optimizer_loop(evidence: Evidence) -> Finding | None:
+    """The optimizer goes over the parameters one by one, with several operators for each."""
+    circumstances = evidence.circumstances
+    if circumstances is None or circumstances.optimizer.fused or circumstances.optimizer.foreach:
+        return None
+    tensors, share = circumstances.model.parameter_tensors, evidence.update
+    if tensors < _MANY_TENSORS or share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "optimizer-loop",
+        f"{circumstances.optimizer.kind} goes over {tensors} tensors one by one: {share:.1%} of the step",
+        share,
+        "Make it fused=True where its class has that, else foreach=True.",
+        knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
+        evidence={"parameter_tensors": tensors},
+        removable=0.6,
+    )
+
+
+def attention(evidence: Evidence) -> Finding | None:
+    """Attention's share."""
+    share = evidence.compute * evidence.groups("attention")
+    return make_finding(
+        "attention",
+        f"scaled dot-product attention takes {share:.1%} of the step",
+        share,
+        "Its kernels differ most on long sequences.",
+        knobs=("model.attention",),
+        removable=0.2,
+    )
+
+
+def attention_math(evidence: Evidence) -> Finding | None:
+    """Attention is made of single operators instead of one kernel that never writes the scores to memory."""
+    if not any("scaled_dot_product_attention_math" in name for name in evidence.profile.operator_names):
+        return None
+    # Its products and its softmax are operators of their own then.
+    share = evidence.compute * evidence.groups("attention", "softmax and loss", "matmul")
+    if share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "attention-math",
+        "attention runs as single operators (the math kernel) that write all scores to memory",
+        share,
+        "Leave the kernel to torch, and give it inputs that the flash kernel takes: no float mask, no float64.",
+        knobs=("model.attention",),
+        removable=0.2,
+    )
+
+
+def small_operators(evidence: Evidence) -> Finding | None:
+    """So many small operators that launching them is the work."""
+    profile = evidence.profile
+    calls, seconds, large = (
+        profile.operator_calls_per_step,
+        profile.operator_seconds,
+        profile.large_operator_seconds,
+    )
+    if calls is None or seconds is None or large is None or calls < _MANY_CALLS or seconds > _SMALL_SECONDS:
+        return None
+    step_seconds = min(profile.step_seconds, profile.traced_step_seconds or profile.step_seconds)
+    share = 1 - evidence.data_wait - evidence.phases("host to device") - large / step_seconds
+    if share < _OVERHEAD:
+        return None
+    return make_finding(
+        "small-operators",
+        f"{calls:,.0f} operators of {seconds * 1e6:.2g} µs each make up the step: launching them is the work",
+        share,
+        "Do the same on larger tensors: stack what a loop treats one by one, larger batches, torch.compile.",
+        knobs=("compile.mode", "compile.region"),
+        evidence={"operator_calls": calls, "operator_seconds": seconds, "large_operator_seconds": large},
+        removable=0.7,
+    )
+
+
+def tiny_batch(evidence: Evidence) -> Finding | None:
+    """Most of a step does not depend on how many samples it sees."""
+    circumstances = evidence.circumstances
+    scaling = circumstances.scaling if circumstances else None
+    if circumstances is None or scaling is None or circumstances.batch_samples > _TINY_BATCH:
+        return None
+    # Of a step on k batches at once, what each further one adds.
+    growing = max(0.0, (scaling.larger_seconds - scaling.step_seconds) / (scaling.factor - 1))
+    samples = circumstances.samples
+    loading = samples.seconds * circumstances.batch_samples if samples else 0.0
+    share = 1 - (growing + loading) / evidence.mean_step_seconds
+    if share < _PER_STEP:
+        return None
+    return make_finding(
+        "tiny-batch",
+        f"with {circumstances.batch_samples:.0f} samples in a batch, {share:.0%} of the step is the same for any number",
+        share,
+        "Use larger batches (samples per second grow; the learning rate has to follow).",
+        knobs=("optimizer.batch_factor",),
+        evidence={
+            "batch_samples": circumstances.batch_samples,
+            "factor": scaling.factor,
+            "step_seconds": scaling.step_seconds,
+            "larger_seconds": scaling.larger_seconds,
+        },
+        removable=0.95,
+    )
+
+
+def norm_biases(evidence: Evidence) -> Finding | None:
+    """Biases that batch normalisation subtracts again."""
+    training = evidence.training
+    if training is None or not training.biases_before_norm:
+        return None
+    # Adding a bias and summing its gradient pass over the activations twice; normalising them, forward and backward,
+    # passes over them five times.
+    share = 0.4 * evidence.compute * evidence.groups("normalisation")
+    if share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "norm-biases",
+        f"{training.biases_before_norm} biases are added only for batch normalisation to subtract them again",
+        share,
+        "Make these layers with bias=False.",
+        knobs=("model.norm_biases",),
+        evidence={"biases": training.biases_before_norm},
+        removable=0.5,
+    )
+
+
+def graph_breaks(evidence: Evidence) -> Finding | None:
+    """A compiled model goes back to Python in between."""
+    circumstances = evidence.circumstances
+    if circumstances is None or not circumstances.model.graph_breaks:
+        return None
+    breaks = circumstances.model.graph_breaks
+    return make_finding(
+        "graph-breaks",
+        f"torch.compile broke the model's graph {breaks} times ({circumstances.model.graphs} graphs)",
+        evidence.compute,
+        "TORCH_LOGS=graph_breaks says where: most often .item(), print and calls into other libraries.",
+        knobs=("compile.fullgraph",),
+        evidence={"graph_breaks": breaks, "graphs": circumstances.model.graphs},
+        removable=0.1,
+    )
+
+
+def no_compiler(evidence: Evidence) -> Finding | None:
+    """torch.compile cannot work on this CPU."""
+    if evidence.machine.compiler is not None or evidence.on_gpu or evidence.circumstances is None:
+        return None
+    return make_finding(
+        "no-compiler",
+        "there is no C++ compiler, without which torch.compile cannot work on a CPU",
+        evidence.compute,
+        "apt install g++",
+        removable=0.05,
+    )
+
+
+def data_parallel(evidence: Evidence) -> Finding | None:
+    """DataParallel copies the model to every GPU in each step."""
+    circumstances = evidence.circumstances
+    if circumstances is None or not circumstances.model.has_data_parallel:
+        return None
+    return make_finding(
+        "data-parallel",
+        "torch.nn.DataParallel copies the model and gathers the outputs in each step, in one Python process",
+        evidence.compute,
+        "Use DistributedDataParallel, one process per GPU, as PyTorch's documentation says; on a CPU leave it out.",
+        removable=0.2,
+    )
+
+
+def odd_sizes(evidence: Evidence) -> Finding | None:
+    """Sizes of layers that matrix units have to pad."""
+    circumstances = evidence.circumstances
+    if circumstances is None or circumstances.model.odd_share < _ODD:
+        return None
+    has_units = evidence.on_gpu or "amx_bf16" in evidence.machine.cpu.features
+    reduced = circumstances.autocast or not circumstances.model.dtypes.keys() <= {"float32", "float64"}
+    share = 0.5 * evidence.dense * circumstances.model.odd_share  # padded to the next multiple, no size doubles
+    if not has_units or not reduced or share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "odd-sizes",
+        f"{circumstances.model.odd_share:.0%} of the parameters are in layers whose sizes are no multiples of {_PADDED}",
+        share,
+        f"Round channels, features and vocabulary up to multiples of {_PADDED}.",
+        evidence={"odd_share": circumstances.model.odd_share},
+        removable=0.3,
+    )
+
+
+def channels_first(evidence: Evidence) -> Finding | None:
+    """Convolutions whose kernels work channels last get channels first."""
+    circumstances, training = evidence.circumstances, evidence.training
+    if circumstances is None or training is None or not training.has_image_convolutions:
+        return None
+    share = evidence.compute * evidence.groups("convolution")
+    if circumstances.model.channels_last or share < 0.2:
+        return None
+    return make_finding(
+        "channels-first",
+        f"convolutions take {share:.0%} of the step and get their images channel by channel",
+        share,
+        "model.to(memory_format=torch.channels_last), and the images too; it pays most with bfloat16 or float16.",
+        knobs=("layout.channels_last",),
+        evidence={"convolution_share": share},
+        removable=0.1,
+    )
+
+
+RULES: dict[str, Rule] = {
+    "dense-compute": dense_compute,
+    "forward-backward": forward_backward,
+    "optimizer": optimizer,
+    "optimizer-loop": optimizer_loop,
+    "attention": attention,
+    "attention-math": attention_math,
+    "small-operators": small_operators,
+    "tiny-batch": tiny_batch,
+    "norm-biases": norm_biases,
+    "graph-breaks": graph_breaks,
+    "no-compiler": no_compiler,
+    "data-parallel": data_parallel,
+    "odd-sizes": odd_sizes,
+    "channels-first": channels_first,
+}

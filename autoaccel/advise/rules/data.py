@@ -1,0 +1,220 @@
+"""Rules about samples, batches and the loader."""
+
+from __future__ import annotations
+
+from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.records.profile import Finding
+
+_WAITS = 0.05  # share of the step: what is less cannot be told from noise between two processes
+_WAITS_MUCH = 0.1
+_ASLEEP = 0.5  # of the time for a sample: then waiting is its main cost
+_SHORTEST_SAMPLE = 100e-6  # seconds: a sample that is read from memory takes less, and waits for nothing
+_SLOW_PART = 0.2  # of the time for a sample
+_CACHE_SHARE = 0.25  # of the memory that is free; the rest is for the training and its loader workers
+_WORKER_COSTS = 0.05  # of the step
+
+
+def data_wait(evidence: Evidence) -> Finding | None:
+    """Batches are not ready when the step needs them."""
+    share = evidence.data_wait
+    return make_finding(
+        "data-wait",
+        f"the step waits {share:.1%} of its time for data",
+        share,
+        "Prepare batches in loader workers, or make the transforms cheaper.",
+        knobs=(
+            "loader.workers",
+            "loader.prefetch",
+            "loader.persistent",
+            "loader.context",
+            "loader.cache",
+            "threads.loader_cores",
+        ),
+        removable=0.8,
+    )
+
+
+def waiting_sample(evidence: Evidence) -> Finding | None:
+    """Loading a sample sleeps, or waits for a disk or a network."""
+    samples = evidence.circumstances.samples if evidence.circumstances else None
+    if samples is None or samples.seconds < _SHORTEST_SAMPLE or evidence.data_wait < _WAITS:
+        return None
+    asleep = 1 - samples.busy_seconds / samples.seconds
+    if asleep < _ASLEEP:
+        return None
+    slowest = samples.parts[0].name if samples.parts else "the dataset"
+    return make_finding(
+        "waiting-sample",
+        f"loading a sample sleeps {asleep:.0%} of its {samples.seconds * 1e3:.3g} ms, most of it in {slowest}",
+        evidence.data_wait * asleep,
+        "Take out what sleeps; read from memory or a local disk instead; or let many loader workers wait side by side.",
+        knobs=("loader.workers", "loader.prefetch", "loader.cache"),
+        evidence={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds},
+        claims_half=True,
+    )
+
+
+def slow_sample(evidence: Evidence) -> Finding | None:
+    """One part of loading a sample is what the step waits for."""
+    samples = evidence.circumstances.samples if evidence.circumstances else None
+    if samples is None or not samples.parts or evidence.data_wait < _WAITS_MUCH:
+        return None
+    slowest = samples.parts[0]
+    if samples.seconds < _SHORTEST_SAMPLE or samples.busy_seconds < _ASLEEP * samples.seconds:
+        return None
+    if slowest.share < _SLOW_PART:
+        return None
+    return make_finding(
+        "slow-sample",
+        f"{slowest.name} takes {slowest.share:.0%} of the {samples.seconds * 1e3:.3g} ms for a sample",
+        evidence.data_wait * slowest.share,
+        "Do it once and keep the result, on smaller images, on whole batches, or leave it out.",
+        knobs=("loader.workers", "loader.cache"),
+        evidence={
+            "sample_seconds": samples.seconds,
+            **{f"share of {part.name}": part.share for part in samples.parts},
+        },
+    )
+
+
+def few_workers(evidence: Evidence) -> Finding | None:
+    """Cores are idle while the step waits for data."""
+    circumstances = evidence.circumstances
+    if circumstances is None or circumstances.loader is None or evidence.data_wait < _WAITS_MUCH:
+        return None
+    workers, cores = circumstances.loader.workers, evidence.machine.usable_cores
+    if workers >= max(1, cores - 1):
+        return None
+    return make_finding(
+        "few-workers",
+        f"{workers or 'no'} loader workers prepare batches, although {cores} cores may be used",
+        evidence.data_wait,
+        "Give the loader more workers; with few cores, give the training one thread less.",
+        knobs=("loader.workers",),
+        evidence={"workers": workers, "cores": cores},
+        removable=0.6,
+    )
+
+
+def many_workers(evidence: Evidence) -> Finding | None:
+    """Loader workers take the cores from the training."""
+    circumstances = evidence.circumstances
+    if circumstances is None or circumstances.loader is None or circumstances.alone_seconds is None:
+        return None
+    workers, cores = circumstances.loader.workers, evidence.machine.usable_cores
+    # One worker beside as many threads as cores is PyTorch's usual advice; twice the cores busy is no longer that.
+    if workers <= 1 or workers + circumstances.threads <= 1.5 * cores:
+        return None
+    share = 1 - circumstances.alone_seconds / evidence.mean_step_seconds
+    if share < _WORKER_COSTS:
+        return None
+    return make_finding(
+        "many-workers",
+        f"{workers} loader workers and {circumstances.threads} threads share {cores} cores: "
+        f"with the workers stopped, a step takes {share:.0%} less",
+        share,
+        "Give the loader fewer workers, or none where samples are cheap.",
+        knobs=("loader.workers",),
+        evidence={
+            "workers": workers,
+            "threads": circumstances.threads,
+            "cores": cores,
+            "alone_seconds": circumstances.alone_seconds,
+            "step_seconds": evidence.mean_step_seconds,
+        },
+        removable=0.9,
+    )
+
+
+def large_batches(evidence: Evidence) -> Finding | None:
+    """Handing batches from workers to the training takes long."""
+    circumstances = evidence.circumstances
+    if circumstances is None or circumstances.loader is None or circumstances.samples is None:
+        return None
+    seconds = circumstances.samples.handover_seconds
+    if not circumstances.loader.workers or seconds is None:
+        return None
+    share = min(evidence.data_wait, seconds / evidence.mean_step_seconds)
+    if share < _WORKER_COSTS:
+        return None
+    return make_finding(
+        "large-batches",
+        f"a batch of {circumstances.batch_bytes / 2**20:.3g} MiB takes {seconds * 1e3:.3g} ms from a worker to the step",
+        share,
+        "Hand over smaller numbers (uint8 images, converted in the step) or one tensor instead of many objects.",
+        knobs=("loader.workers",),
+        evidence={"handover_seconds": seconds, "batch_bytes": circumstances.batch_bytes},
+        removable=0.5,
+    )
+
+
+def slow_collate(evidence: Evidence) -> Finding | None:
+    """Making a batch of loaded samples takes long."""
+    circumstances = evidence.circumstances
+    samples = circumstances.samples if circumstances else None
+    if circumstances is None or samples is None or samples.collate_seconds is None:
+        return None
+    share = min(evidence.data_wait, samples.collate_seconds / evidence.mean_step_seconds)
+    if share < _WAITS:
+        return None
+    return make_finding(
+        "slow-collate",
+        f"making a batch of {circumstances.batch_samples:.0f} loaded samples takes {samples.collate_seconds * 1e3:.3g} ms",
+        share,
+        "Keep the data as one tensor and index it once per batch (Dataset.__getitems__), or collate in workers.",
+        knobs=("loader.workers",),
+        evidence={"collate_seconds": samples.collate_seconds},
+        removable=0.7,
+    )
+
+
+def uncached(evidence: Evidence) -> Finding | None:
+    """The same samples are made anew in each epoch, although all of them fit into memory."""
+    training, surroundings = evidence.training, evidence.surroundings
+    samples = evidence.circumstances.samples if evidence.circumstances else None
+    if training is None or training.dataset_bytes is None or samples is None or evidence.data_wait < _WAITS_MUCH:
+        return None
+    free = surroundings.available_bytes if surroundings else evidence.machine.memory_bytes // 2
+    if samples.seconds < _SHORTEST_SAMPLE or training.dataset_bytes > _CACHE_SHARE * free:
+        return None
+    return make_finding(
+        "uncached",
+        f"all samples are the same in each epoch and would take {training.dataset_bytes / 2**20:.3g} MiB of memory",
+        evidence.data_wait,
+        "Keep them.",
+        knobs=("loader.cache",),
+        evidence={"dataset_bytes": training.dataset_bytes, "sample_seconds": samples.seconds},
+        removable=0.9,
+    )
+
+
+def epoch_start(evidence: Evidence) -> Finding | None:
+    """Each epoch begins with a wait, for workers to start most often."""
+    extra, training = evidence.profile.epoch_start_seconds, evidence.training
+    if extra is None or training is None:
+        return None
+    share = extra / (training.steps_per_epoch * evidence.profile.step_seconds + extra)
+    if share < _WAITS:
+        return None
+    return make_finding(
+        "epoch-start",
+        f"the first step of an epoch takes {extra:.3g} s longer than others: {share:.0%} of the epoch",
+        share,
+        "Keep loader workers from epoch to epoch (persistent_workers=True).",
+        knobs=("loader.persistent",),
+        evidence={"epoch_start_seconds": extra, "steps_per_epoch": training.steps_per_epoch},
+        removable=0.8,
+    )
+
+
+RULES: dict[str, Rule] = {
+    "data-wait": data_wait,
+    "waiting-sample": waiting_sample,
+    "slow-sample": slow_sample,
+    "few-workers": few_workers,
+    "many-workers": many_workers,
+    "large-batches": large_batches,
+    "slow-collate": slow_collate,
+    "uncached": uncached,
+    "epoch-start": epoch_start,
+}

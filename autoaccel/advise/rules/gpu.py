@@ -1,0 +1,114 @@
+"""Rules about GPUs."""
+
+from __future__ import annotations
+
+from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.records.profile import Finding
+
+_IDLE = 0.15  # of the step
+_NOTICEABLE = 0.02
+_SMALL_KERNEL = 10e-6  # seconds; launching one takes about 5 (NVIDIA, "Understanding the overhead of kernel launches")
+
+
+def host_to_device(evidence: Evidence) -> Finding | None:
+    """Preparing batches and copying them to the GPU."""
+    if not evidence.machine.gpus:
+        return None
+    share = evidence.phases("host to device", "data wait")
+    return make_finding(
+        "host-to-device",
+        f"preparing and copying batches takes {share:.1%} of the step",
+        share,
+        "Batches in pinned memory are copied faster.",
+        knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
+        removable=0.3,
+    )
+
+
+def pageable_batches(evidence: Evidence) -> Finding | None:
+    """Batches are copied to the GPU from memory that the system may move."""
+    circumstances = evidence.circumstances
+    if circumstances is None or circumstances.loader is None or not evidence.on_gpu or circumstances.loader.pins_memory:
+        return None
+    share = evidence.phases("host to device")
+    if share < _NOTICEABLE:
+        return None
+    rates = evidence.rates
+    pageable, pinned = (rates.pageable_bytes_per_second, rates.pinned_bytes_per_second) if rates else (None, None)
+    gain = 1 - pageable / pinned if pageable and pinned and pinned > pageable else 0.5
+    return make_finding(
+        "pageable-batches",
+        f"copying batches from pageable memory takes {share:.1%} of the step",
+        share,
+        "DataLoader(pin_memory=True), and tensor.to(device, non_blocking=True).",
+        knobs=("loader.pin_memory", "loader.non_blocking"),
+        evidence={"batch_bytes": circumstances.batch_bytes, "removable_share": gain},
+        removable=gain,
+    )
+
+
+def blocking_copies(evidence: Evidence) -> Finding | None:
+    """The program waits for copies to the GPU."""
+    gpu = evidence.profile.gpu
+    if gpu is None or gpu.blocking_copy_share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "blocking-copies",
+        f"the program waits for copies to the GPU for {gpu.blocking_copy_share:.1%} of the step",
+        gpu.blocking_copy_share,
+        "Copy from pinned memory with non_blocking=True, the next batch beside this one's computation.",
+        knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
+        evidence={"blocking_copy_share": gpu.blocking_copy_share},
+        removable=0.7,
+    )
+
+
+def idle_gpu(evidence: Evidence) -> Finding | None:
+    """The GPU waits for the program between kernels."""
+    gpu = evidence.profile.gpu
+    if gpu is None:
+        return None
+    share = 1 - gpu.busy_share
+    if share < _IDLE:
+        return None
+    small = gpu.median_kernel_seconds < _SMALL_KERNEL
+    return make_finding(
+        "idle-gpu",
+        f"the GPU does nothing for {share:.0%} of the step, between {gpu.kernels_per_step:,.0f} kernels "
+        f"of {gpu.median_kernel_seconds * 1e6:.3g} µs",
+        share,
+        'torch.compile(mode="reduce-overhead") launches them as one graph; larger batches make them longer.'
+        if small
+        else "Prepare batches earlier, and read no numbers out of tensors within the step.",
+        knobs=("compile.mode",) if small else ("loader.workers", "loader.side_stream"),
+        evidence={
+            "busy_share": gpu.busy_share,
+            "kernels_per_step": gpu.kernels_per_step,
+            "median_kernel_seconds": gpu.median_kernel_seconds,
+            "gap_seconds": gpu.gap_seconds,
+        },
+        removable=0.6,
+    )
+
+
+def throttled_gpu(evidence: Evidence) -> Finding | None:
+    """A GPU lowers its clocks."""
+    surroundings = evidence.surroundings
+    if surroundings is None or not surroundings.gpu_throttling or not evidence.on_gpu:
+        return None
+    return make_finding(
+        "throttled-gpu",
+        surroundings.gpu_throttling[0],
+        0.3 * (1 - evidence.data_wait),  # clocks fall by up to a third before a GPU stops
+        "nvidia-smi -q -d PERFORMANCE,CLOCK says how far.",
+        removable=0.5,
+    )
+
+
+RULES: dict[str, Rule] = {
+    "host-to-device": host_to_device,
+    "pageable-batches": pageable_batches,
+    "blocking-copies": blocking_copies,
+    "idle-gpu": idle_gpu,
+    "throttled-gpu": throttled_gpu,
+}

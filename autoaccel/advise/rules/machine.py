@@ -1,0 +1,191 @@
+"""Rules about cores, clocks, neighbours and versions."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.records.profile import Finding
+
+_SLOW_CLOCK = 0.85  # of the highest; all cores under load stay a little below what one core may reach
+_TURBO_SHARE = 0.2  # usual distance between base and turbo clock of all cores
+_BUSY = 0.15  # of the cores
+_STOLEN = 0.02
+_OLD_MONTHS = 18
+# PyTorch's release notes: when each version came out. A later one is not old.
+_RELEASED = {
+    (2, 0): "2023-03", (2, 1): "2023-10", (2, 2): "2024-01", (2, 3): "2024-04", (2, 4): "2024-07", (2, 5): "2024-10",
+    (2, 6): "2025-01", (2, 7): "2025-04", (2, 8): "2025-08", (2, 9): "2025-10",
+}  # fmt: skip
+
+
+def few_threads(evidence: Evidence) -> Finding | None:
+    """Cores are idle."""
+    circumstances = evidence.circumstances
+    if circumstances is None or evidence.on_gpu:
+        return None
+    cores = min(evidence.machine.usable_cores, max(1, evidence.machine.limits.physical_cores))
+    workers = circumstances.loader.workers if circumstances.loader else 0
+    if circumstances.threads >= cores - min(workers, cores - 1):
+        return None
+    parallel = evidence.compute + evidence.update
+    share = parallel * (1 - circumstances.threads / cores)
+    finding = make_finding(
+        "few-threads",
+        f"torch uses {circumstances.threads} of {cores} cores",
+        share,
+        f"torch.set_num_threads({cores}), or unset OMP_NUM_THREADS: torchrun and cluster scripts set it to 1.",
+        knobs=("threads.intra_op",),
+        evidence={"threads": circumstances.threads, "cores": cores},
+        removable=0.6,
+    )
+    measured = circumstances.switched.get("threads")
+    if measured is None or measured.without_seconds <= 0:
+        return finding
+    if measured.step_seconds < measured.without_seconds:
+        return None  # small tensors: more threads only wait for each other
+    won = 1 - measured.without_seconds / measured.step_seconds
+    evidence_numbers = {**finding.evidence, "step_seconds": measured.step_seconds,
+                        "with_all_cores_seconds": measured.without_seconds}  # fmt: skip
+    return make_finding(
+        finding.code, finding.title, share, finding.advice, finding.knobs, evidence_numbers,
+        removable=min(1.0, won / share), claims_half=won >= 0.7 * share,
+    )  # fmt: skip
+
+
+def many_threads(evidence: Evidence) -> Finding | None:
+    """More threads than cores: they wait for each other."""
+    circumstances = evidence.circumstances
+    if circumstances is None or evidence.on_gpu:
+        return None
+    cores = evidence.machine.usable_cores
+    measured = circumstances.switched.get("threads")
+    if circumstances.threads <= cores or measured is None or measured.step_seconds <= 1.02 * measured.without_seconds:
+        return None
+    return make_finding(
+        "many-threads",
+        f"torch uses {circumstances.threads} threads on {cores} cores",
+        1 - measured.without_seconds / measured.step_seconds,
+        f"torch.set_num_threads({cores}): threads that share a core keep each other waiting.",
+        knobs=("threads.intra_op",),
+        evidence={
+            "threads": circumstances.threads,
+            "cores": cores,
+            "step_seconds": measured.step_seconds,
+            "with_one_each_seconds": measured.without_seconds,
+        },
+        bound_speedup=measured.step_seconds / measured.least_without_seconds,
+    )
+
+
+def cpu_quota(evidence: Evidence) -> Finding | None:
+    """A container may use less time than its cores have, and is stopped in between."""
+    limits = evidence.machine.limits
+    allowed = len(limits.affinity)
+    if limits.cpu_quota is None or limits.cpu_quota >= allowed or evidence.circumstances is None:
+        return None
+    throttled = evidence.surroundings.throttled_periods if evidence.surroundings else 0
+    return make_finding(
+        "cpu-quota",
+        f"this container sees {allowed} cores but may use {limits.cpu_quota:g} cores' time, and is stopped in between",
+        (1 - evidence.data_wait) * (1 - limits.cpu_quota / allowed),
+        "Raise the quota, or pin the container to as many cores (docker run --cpuset-cpus).",
+        knobs=("threads.intra_op",),
+        evidence={"quota": limits.cpu_quota, "cores": allowed, "throttled_periods": throttled},
+        removable=0.3,
+    )
+
+
+def slow_clock(evidence: Evidence) -> Finding | None:
+    """The processor runs below its highest clock."""
+    surroundings = evidence.surroundings
+    if surroundings is None or evidence.on_gpu:
+        return None
+    # The governors of these drivers are hints to the processor, which raises its clock under load all the same.
+    own_clock = surroundings.clock_driver in ("intel_pstate", "amd-pstate-epp")
+    slow = surroundings.clock_share is not None and surroundings.clock_share < _SLOW_CLOCK
+    saving = surroundings.governor == "powersave" and not own_clock
+    if not (slow and saving) and surroundings.turbo is not False:
+        return None
+    share = 1 - (surroundings.clock_share or 1.0) if slow and saving else _TURBO_SHARE
+    what = f"the clock's governor is {surroundings.governor}" if saving else "turbo is off"
+    return make_finding(
+        "slow-clock",
+        f"the processor may be slower than it could be: {what}",
+        share,
+        "sudo cpupower frequency-set --governor performance"
+        if saving
+        else "Switch turbo on: /sys/devices/system/cpu/intel_pstate/no_turbo or cpufreq/boost.",
+        evidence={"clock_share": surroundings.clock_share or 0.0},
+        removable=0.7,
+    )
+
+
+def neighbours(evidence: Evidence) -> Finding | None:
+    """Others use the same cores."""
+    surroundings = evidence.surroundings
+    if surroundings is None or (surroundings.busy_share < _BUSY and surroundings.stolen_share < _STOLEN):
+        return None
+    share = min(0.9, surroundings.busy_share + surroundings.stolen_share)
+    return make_finding(
+        "neighbours",
+        f"other programs keep {surroundings.busy_share:.0%} of the cores busy, the host takes "
+        f"{surroundings.stolen_share:.0%}",
+        share,
+        "Stop them, or train on a machine of your own; these timings are unsteady.",
+        evidence={"busy_share": surroundings.busy_share, "stolen_share": surroundings.stolen_share},
+        removable=0.5,
+    )
+
+
+def old_torch(evidence: Evidence) -> Finding | None:
+    """Kernels get faster from version to version."""
+    circumstances = evidence.circumstances
+    version = re.match(r"(\d+)\.(\d+)", circumstances.torch_version) if circumstances else None
+    released = _RELEASED.get((int(version[1]), int(version[2]))) if version else None
+    if circumstances is None or released is None:
+        return None
+    today = datetime.date.fromisoformat(circumstances.date)
+    year, month = map(int, released.split("-"))
+    months = 12 * (today.year - year) + today.month - month
+    if months < _OLD_MONTHS:
+        return None
+    return make_finding(
+        "old-torch",
+        f"torch {circumstances.torch_version} is {months} months old",
+        evidence.compute + evidence.update,
+        "pip install --upgrade torch: kernels get faster from version to version.",
+        evidence={"months": months},
+        removable=0.05,
+    )
+
+
+def unused_gpu(evidence: Evidence) -> Finding | None:
+    """There is a GPU and the training does not use it."""
+    circumstances = evidence.circumstances
+    if circumstances is None or evidence.on_gpu or not (circumstances.cuda_available or evidence.machine.gpus):
+        return None
+    advice = (
+        'Leave out Training(device="cpu").'
+        if circumstances.cuda_available
+        else "Install a build of torch for CUDA: this one cannot use it (see pytorch.org)."
+    )
+    return make_finding(
+        "unused-gpu",
+        "the training runs on the CPU although there is a GPU",
+        evidence.compute + evidence.update,
+        advice,
+        removable=0.9,
+    )
+
+
+RULES: dict[str, Rule] = {
+    "few-threads": few_threads,
+    "many-threads": many_threads,
+    "cpu-quota": cpu_quota,
+    "slow-clock": slow_clock,
+    "neighbours": neighbours,
+    "old-torch": old_torch,
+    "unused-gpu": unused_gpu,
+}

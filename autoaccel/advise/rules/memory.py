@@ -1,0 +1,99 @@
+"""Rules about memory: handing it out, page faults, swapping."""
+
+from __future__ import annotations
+
+from autoaccel.advise.bounds import bound_of_share
+from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.records.profile import Finding
+
+_FAULT_SECONDS = 1e-6  # a first touch of a 4 KiB page, zeroing included: 0.5 to 1 microsecond on present x86 servers
+_MAJOR_FAULT_SECONDS = 1e-4  # one read from a fast disk
+_NOTICEABLE = 0.02
+_SWAPPING = 1 << 20  # bytes per second
+_SCARCE = 0.05  # of the memory
+
+
+def memory(evidence: Evidence) -> Finding | None:
+    """Copying, filling and handing out memory."""
+    share = evidence.groups("memory") * (1 - evidence.data_wait)
+    return make_finding(
+        "memory",
+        f"copying, filling and handing out memory takes {share:.1%} of the step",
+        share,
+        "An allocator that keeps freed pages, and huge pages, spare the system's work.",
+        knobs=("memory.allocator", "memory.huge_pages", "memory.keep_gradients", "memory.expandable_segments"),
+        # Page faults and cache misses of fresh memory are spent inside the operators that write it first.
+        bound_speedup=bound_of_share(min(0.5, 2 * share)),
+        removable=0.2,
+    )
+
+
+def page_faults(evidence: Evidence) -> Finding | None:
+    """The system hands out the same memory again and again."""
+    faults = evidence.profile.minor_faults_per_step
+    if faults is None:
+        return None
+    share = min(0.9, faults * _FAULT_SECONDS / evidence.mean_step_seconds)
+    if share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "page-faults",
+        f"{faults:,.0f} page faults a step: memory is given back and asked for again",
+        share,
+        "An allocator that keeps freed pages (jemalloc, tcmalloc), or gradients that are kept, spare them.",
+        knobs=("memory.allocator", "memory.keep_gradients"),
+        evidence={"faults_per_step": faults},
+        removable=0.5,
+    )
+
+
+def small_pages(evidence: Evidence) -> Finding | None:
+    """Page faults where the system would give larger pages if asked."""
+    faults, mode = evidence.profile.minor_faults_per_step, evidence.machine.huge_pages
+    if faults is None or mode not in ("madvise", "never"):
+        return None
+    share = min(0.9, faults * _FAULT_SECONDS / evidence.mean_step_seconds)
+    if share < _NOTICEABLE:
+        return None
+    how = (
+        "THP_MEM_ALLOC_ENABLE=1 asks for them."
+        if mode == "madvise"
+        else "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled, then THP_MEM_ALLOC_ENABLE=1."
+    )
+    return make_finding(
+        "small-pages",
+        f"memory comes in pages of 4 KiB, {faults:,.0f} faults a step, and huge pages are off (mode {mode})",
+        share,
+        how,
+        knobs=("memory.huge_pages",),
+        evidence={"faults_per_step": faults},
+        removable=0.5,
+    )
+
+
+def swapping(evidence: Evidence) -> Finding | None:
+    """Memory does not suffice."""
+    surroundings = evidence.surroundings
+    faults = evidence.profile.major_faults_per_step or 0.0
+    swapped = surroundings.swapped_bytes_per_second if surroundings else 0.0
+    scarce = surroundings is not None and surroundings.available_bytes < _SCARCE * evidence.machine.memory_bytes
+    if faults < 1 and swapped < _SWAPPING and not scarce:
+        return None
+    share = max(0.05, min(0.95, faults * _MAJOR_FAULT_SECONDS / evidence.mean_step_seconds))
+    return make_finding(
+        "swapping",
+        f"memory runs short: {faults:.0f} reads from disk a step, {swapped / 2**20:.3g} MiB/s swapped",
+        share,
+        "Fewer loader workers, smaller batches, activation checkpointing, or more memory.",
+        knobs=("memory.checkpointing",),
+        evidence={"major_faults_per_step": faults, "swapped_bytes_per_second": swapped},
+        removable=0.9,
+    )
+
+
+RULES: dict[str, Rule] = {
+    "memory": memory,
+    "page-faults": page_faults,
+    "small-pages": small_pages,
+    "swapping": swapping,
+}

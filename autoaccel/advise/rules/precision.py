@@ -1,0 +1,138 @@
+"""Rules about the types of numbers."""
+
+from __future__ import annotations
+
+from autoaccel.advise.bounds import bound_of_share
+from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.records.profile import Finding
+
+_MOST = 0.5  # of the parameters
+_NOTICEABLE = 0.02
+_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
+_USUAL_RATIO = 2.0  # float32 over float64: a register holds twice as many, and memory moves half the bytes
+_FEW_DENORMALS = 1e-3  # of the numbers; one such operand costs about 150 cycles (Intel's optimization manual)
+
+
+def _ratio(evidence: Evidence, fast: str, slow: str) -> float:
+    """Return how many times as fast one dtype is here as another; 2 if that was not measured."""
+    rates = evidence.rates
+    found = []
+    for kind in (rates.matmul, rates.convolution) if rates else ():
+        if fast in kind and slow in kind:
+            found.append(kind[fast] / kind[slow])
+    return max(found, default=_USUAL_RATIO)
+
+
+def float64_model(evidence: Evidence) -> Finding | None:
+    """The model computes in double precision."""
+    circumstances = evidence.circumstances
+    share64 = circumstances.model.dtypes.get("float64", 0.0) if circumstances else 0.0
+    if share64 < _MOST:
+        return None
+    ratio = max(_USUAL_RATIO, _ratio(evidence, "float32", "float64"))
+    share = (evidence.compute + evidence.update) * (1 - 1 / ratio)
+    return make_finding(
+        "float64-model",
+        f"{share64:.0%} of the parameters are float64, which is up to {ratio:.1f} times as slow here as float32",
+        share,
+        "model.float(), and data in float32: training needs no double precision; look for numpy arrays, which have it.",
+        evidence={"float64_share": share64, "float32_over_float64": ratio},
+        removable=0.8,
+    )
+
+
+def float64_data(evidence: Evidence) -> Finding | None:
+    """Batches arrive in double precision and are converted in each step."""
+    circumstances = evidence.circumstances
+    if circumstances is None or "float64" not in circumstances.batch_dtypes:
+        return None
+    if circumstances.model.dtypes.get("float64", 0.0) >= _MOST:
+        return None  # nothing is converted then
+    copies = sum(operator.share for operator in evidence.profile.operators if operator.name in ("aten::copy_", "aten::_to_copy"))
+    share = evidence.compute * copies + evidence.phases("host to device") + 0.5 * evidence.data_wait
+    if share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "float64-data",
+        f"batches of {circumstances.batch_bytes / 2**20:.3g} MiB are float64: twice the bytes, converted in each step",
+        share,
+        "Convert the data once, in the dataset: array.astype(numpy.float32).",
+        evidence={"batch_bytes": circumstances.batch_bytes},
+        removable=0.5,
+    )
+
+
+def reduced_precision(evidence: Evidence) -> Finding | None:
+    """The hardware has units for 16-bit numbers that the training does not use."""
+    circumstances, torch = evidence.circumstances, evidence.machine.torch
+    if circumstances is None or torch is None or circumstances.autocast:
+        return None
+    if circumstances.model.dtypes.get("float32", 0.0) < _MOST or "bfloat16" not in torch.autocast:
+        return None
+    if not evidence.on_gpu and not any(unit in evidence.machine.cpu.features for unit in _UNITS):
+        return None
+    # Nobody measured: the least that such units are made for.
+    ratio = _ratio(evidence, "bfloat16", "float32")
+    if ratio <= 1.2 or evidence.dense < _NOTICEABLE:
+        return None
+    bound = bound_of_share(evidence.compute)
+    won = 0.5 * evidence.dense * (1 - 1 / ratio)  # conversions and everything between take back half of it
+    return make_finding(
+        "reduced-precision",
+        f"bfloat16 is {ratio:.1f} times as fast here as float32 in products and convolutions, {evidence.dense:.0%} of "
+        "the step",
+        evidence.dense,
+        "Call the model under torch.autocast(device, torch.bfloat16); parameters stay float32.",
+        knobs=("precision.autocast",),
+        evidence={"bfloat16_over_float32": ratio, "dense_share": evidence.dense},
+        bound_speedup=bound,
+        removable=won / max(1e-9, 1 - 1 / bound),
+    )
+
+
+def full_float32(evidence: Evidence) -> Finding | None:
+    """Products in full float32 on a GPU whose tensor cores have TF32."""
+    circumstances = evidence.circumstances
+    if circumstances is None or not evidence.on_gpu or circumstances.autocast:
+        return None
+    if circumstances.float32_matmul != "highest" or circumstances.model.dtypes.get("float32", 0.0) < _MOST:
+        return None
+    share = evidence.compute * evidence.groups("matmul")
+    if share < _NOTICEABLE:
+        return None
+    return make_finding(
+        "full-float32",
+        f"float32 matrix products, {share:.0%} of the step, do not use the tensor cores",
+        share,
+        'torch.set_float32_matmul_precision("high") lets them use TF32, with 10 bits of mantissa.',
+        knobs=("precision.float32_matmul",),
+        removable=0.5,
+    )
+
+
+def denormals(evidence: Evidence) -> Finding | None:
+    """Numbers too small for the processor's fast path."""
+    circumstances = evidence.circumstances
+    if circumstances is None or evidence.on_gpu or circumstances.flushes_denormals:
+        return None
+    share = circumstances.model.denormal_share
+    if share < _FEW_DENORMALS:
+        return None
+    return make_finding(
+        "denormals",
+        f"{share:.1%} of parameters and gradients are denormal: so small that a processor takes a slow path",
+        evidence.compute + evidence.update,
+        "torch.set_flush_denormal(True) treats them as zero.",
+        knobs=("precision.flush_denormals",),
+        evidence={"denormal_share": share},
+        removable=min(0.9, 20 * share),
+    )
+
+
+RULES: dict[str, Rule] = {
+    "float64-model": float64_model,
+    "float64-data": float64_data,
+    "reduced-precision": reduced_precision,
+    "full-float32": full_float32,
+    "denormals": denormals,
+}

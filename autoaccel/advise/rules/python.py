@@ -1,0 +1,245 @@
+"""Rules about Python: what the user's code does in each step, and what watches it."""
+
+from __future__ import annotations
+
+from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.records.circumstances import Switched
+from autoaccel.records.profile import Finding, PythonFunction
+
+_READS = ("Tensor.item", "Tensor.tolist", "Tensor.cpu", "Tensor.numpy", "Tensor.__float__", "Tensor.__bool__")
+_PRINTS = ("print", "TextIOWrapper.write", "TextIOWrapper.flush", "sys.stdout.write")
+_METRICS = (
+    "Tensor.argmax", "torch.argmax", "Tensor.topk", "torch.topk", "Tensor.sort", "torch.sort", "Tensor.unique",
+    "torch.bincount", "torch.histc", "Tensor.eq", "torch.eq",
+)  # fmt: skip
+_GRADIENTS = (
+    "Tensor.norm", "torch.norm", "torch._C._linalg.linalg_vector_norm", "Tensor.clamp_", "Tensor.clip_", "Tensor.mul_",
+    "Tensor.clamp", "Tensor.div_", "Tensor.square", "Tensor.pow", "Tensor.copy_",
+)  # fmt: skip
+_NOTICEABLE = 0.02  # share of the step: two fresh processes with the same settings differ by more
+_LOOP = 8  # calls per step by one function: a loop over tensors, not a handful of them
+_MEASURABLE = 1.02  # ratio of step times taken in turns
+_LOUD = (
+    "TORCH_SHOW_CPP_STACKTRACES", "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG", "TORCH_LOGS", "NCCL_DEBUG",
+    "GLOO_LOG_LEVEL", "ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKL_VERBOSE", "MKLDNN_VERBOSE", "MALLOC_CHECK_",
+    "MALLOC_PERTURB_", "OMP_DISPLAY_ENV", "OMP_DISPLAY_AFFINITY", "PYTHONDEVMODE", "PYTHONMALLOC",
+    "PYTHONPROFILEIMPORTTIME", "PYTHONTRACEMALLOC", "ASAN_OPTIONS", "CUDA_LAUNCH_BLOCKING",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCHDYNAMO_DISABLE",
+)  # fmt: skip
+_OFF = ("", "0", "off", "false", "warn", "warning", "error", "fatal", "none")
+
+
+def _calling(evidence: Evidence, names: tuple[str, ...], least_calls: float) -> list[PythonFunction]:
+    """Return the user's functions that call any of these so often per step, the most expensive first."""
+    return [
+        function
+        for function in evidence.profile.python
+        if sum(function.built_in_calls.get(name, 0.0) for name in names) >= least_calls
+    ]
+
+
+def _calls(functions: list[PythonFunction], names: tuple[str, ...]) -> float:
+    return sum(function.built_in_calls.get(name, 0.0) for function in functions for name in names)
+
+
+def synchronising(evidence: Evidence) -> Finding | None:
+    """Numbers are read out of tensors in the step, one by one."""
+    functions = _calling(evidence, _READS, 1)
+    reads = max(_calls(functions, _READS), evidence.profile.reads_per_step or 0.0)
+    if not functions or reads < 1:
+        return None
+    share = sum(function.line_share for function in functions)
+    if evidence.on_gpu and evidence.profile.gpu is not None:
+        # Each read waits until the GPU has done everything before it, which then has nothing to do.
+        share = max(share, 1 - evidence.profile.gpu.busy_share)
+    if share < _NOTICEABLE:
+        return None
+    first = functions[0]
+    return make_finding(
+        "synchronising",
+        f"{first.name} ({first.where}) reads numbers out of tensors {reads:.0f} times a step: .item(), .tolist(), .cpu()",
+        share,
+        "Keep sums in tensors and read them once in many steps; do on whole tensors what the loop does on numbers.",
+        evidence={"reads_per_step": reads, "line_share": share},
+        removable=0.9,
+    )
+
+
+def printing(evidence: Evidence) -> Finding | None:
+    """Something is printed or written in each step."""
+    functions = _calling(evidence, _PRINTS, 1)
+    share = sum(function.line_share for function in functions)
+    if not functions or share < _NOTICEABLE:
+        return None
+    first, prints = functions[0], _calls(functions, _PRINTS)
+    return make_finding(
+        "printing",
+        f"{first.name} ({first.where}) prints {prints:.0f} times a step",
+        share,
+        "Print once in many steps.",
+        evidence={"prints_per_step": prints, "line_share": share},
+        removable=0.8,
+    )
+
+
+def step_metrics(evidence: Evidence) -> Finding | None:
+    """A metric is computed in each training step."""
+    functions = _calling(evidence, _METRICS, 1)
+    share = sum(function.line_share for function in functions)
+    if not functions or share < _NOTICEABLE:
+        return None
+    first = functions[0]
+    return make_finding(
+        "step-metrics",
+        f"{first.name} ({first.where}) computes a metric in each step",
+        share,
+        "Compute it when evaluating, or once in many steps.",
+        evidence={"calls_per_step": _calls(functions, _METRICS), "line_share": share},
+        removable=0.5,
+    )
+
+
+def gradient_loop(evidence: Evidence) -> Finding | None:
+    """Gradients are clipped or scaled one by one, in Python."""
+    functions = [
+        function
+        for function in _calling(evidence, _GRADIENTS, _LOOP)
+        if function.name.rsplit(".", 1)[-1] != "forward"
+    ]
+    share = sum(function.line_share for function in functions)
+    if not functions or share < _NOTICEABLE:
+        return None
+    first, calls = functions[0], _calls(functions, _GRADIENTS)
+    return make_finding(
+        "gradient-loop",
+        f"{first.name} ({first.where}) treats tensors one by one, with {calls:.0f} operators a step: {share:.0%} of it",
+        share,
+        "torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True) or torch._foreach_ operators treat all at once.",
+        evidence={"calls_per_step": calls, "line_share": share},
+        removable=0.8,
+    )
+
+
+def _switched_off(evidence: Evidence, name: str) -> Switched | None:
+    """Return the step times with and without something, if that makes a difference."""
+    switched = evidence.circumstances.switched.get(name) if evidence.circumstances else None
+    if switched is None or switched.step_seconds < _MEASURABLE * switched.without_seconds:
+        return None
+    return switched
+
+
+def _cost(switched: Switched) -> dict[str, float]:
+    return {"step_seconds": switched.step_seconds, "without_seconds": switched.without_seconds}
+
+
+def _without(code: str, title: str, advice: str, switched: Switched) -> Finding:
+    share = 1 - switched.without_seconds / switched.step_seconds
+    bound = switched.step_seconds / switched.least_without_seconds
+    return make_finding(
+        code, f"{title}: {share:.0%} of the step", share, advice,
+        evidence=_cost(switched), bound_speedup=bound, claims_half=True,
+    )  # fmt: skip
+
+
+def anomaly_mode(evidence: Evidence) -> Finding | None:
+    """Autograd checks each gradient and keeps a traceback for each operator."""
+    switched = _switched_off(evidence, "anomaly")
+    return switched and _without(
+        "anomaly-mode",
+        "autograd's anomaly mode is on",
+        "Take out torch.autograd.set_detect_anomaly(True) once the error is found.",
+        switched,
+    )
+
+
+def deterministic(evidence: Evidence) -> Finding | None:
+    """Algorithms that always give the same bits, and memory that is filled before it is used."""
+    switched = _switched_off(evidence, "deterministic")
+    return switched and _without(
+        "deterministic",
+        "deterministic algorithms are on",
+        "Leave them to tests; or keep them and set torch.utils.deterministic.fill_uninitialized_memory = False.",
+        switched,
+    )
+
+
+def profiler_on(evidence: Evidence) -> Finding | None:
+    """Something watches each call."""
+    switched = _switched_off(evidence, "profilers")
+    if switched is None or evidence.circumstances is None:
+        return None
+    return _without(
+        "profiler-on",
+        f"{', '.join(evidence.circumstances.profilers)} is on",
+        "Take the profiler, tracer or coverage out of runs that should be fast.",
+        switched,
+    )
+
+
+def debug_variables(evidence: Evidence) -> Finding | None:
+    """Environment variables with which people look for errors."""
+    if evidence.circumstances is None:
+        return None
+    names = [
+        name
+        for name, value in evidence.circumstances.environment.items()
+        if name in _LOUD and value.lower() not in _OFF and not (name == "PYTHONMALLOC" and "debug" not in value)
+    ]
+    if not names:
+        return None
+    blocks = evidence.on_gpu and "CUDA_LAUNCH_BLOCKING" in names
+    return make_finding(
+        "debug-variables",
+        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} set, which is for looking for errors",
+        1 - evidence.data_wait,
+        f"unset {' '.join(names)}",
+        evidence={"variables": len(names)},
+        removable=0.4 if blocks else 0.05,
+    )
+
+
+def held_back(evidence: Evidence) -> Finding | None:
+    """A variable keeps torch from instructions that the processor has."""
+    if evidence.circumstances is None or evidence.on_gpu:
+        return None
+    environment = evidence.circumstances.environment
+    names = [name for name in ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA") if name in environment]
+    lowered = [name for name in names if environment[name].lower() not in ("default_max", "all", "")]
+    if not lowered:
+        return None
+    return make_finding(
+        "held-back",
+        f"{', '.join(f'{name}={environment[name]}' for name in lowered)} keeps torch from newer instructions",
+        evidence.compute + evidence.update,
+        f"unset {' '.join(lowered)}",
+        evidence={"variables": len(lowered)},
+        removable=0.3,
+    )
+
+
+def between_steps(evidence: Evidence) -> Finding | None:
+    """Python between the optimizer's step and the next batch."""
+    share = evidence.phases("other")
+    if evidence.on_gpu or share < 0.05:
+        return None
+    return make_finding(
+        "between-steps",
+        f"{share:.1%} of the step pass after the update: the schedule, hooks, and reading the loss",
+        share,
+        "Call the scheduler once per epoch, and keep what is done after each step small.",
+        removable=0.5,
+    )
+
+
+RULES: dict[str, Rule] = {
+    "synchronising": synchronising,
+    "printing": printing,
+    "step-metrics": step_metrics,
+    "gradient-loop": gradient_loop,
+    "anomaly-mode": anomaly_mode,
+    "deterministic": deterministic,
+    "profiler-on": profiler_on,
+    "debug-variables": debug_variables,
+    "held-back": held_back,
+    "between-steps": between_steps,
+}

@@ -1,0 +1,151 @@
+"""What the user's own Python code costs, by function and by what it calls."""
+
+from __future__ import annotations
+
+import cProfile
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+from autoaccel.records.circumstances import Part
+from autoaccel.records.profile import PythonFunction
+
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+_HOME = str(Path(__file__).parents[1])
+_WRAPPERS = ("torch/_tensor.py", "torch/functional.py")  # methods of tensors that are written in Python
+_SHOWN_FUNCTIONS = 12
+_SHOWN_BUILT_IN = 12
+_SHOWN_PARTS = 5
+
+
+class _Calls(NamedTuple):
+    """One function as cProfile saw it. Seconds are totals."""
+
+    code: CodeType | str  # a string for what is built in
+    count: int
+    own_seconds: float
+    total_seconds: float
+    calls: list[Any]  # what it called: of each the code, callcount, inlinetime and totaltime
+
+
+def record_calls(work: Callable[[cProfile.Profile], object]) -> list[_Calls]:
+    """Return the functions that were called while the work had the recorder on; none if another profiler is on."""
+    if sys.getprofile() is not None:
+        return []
+    recorder = cProfile.Profile()
+    try:
+        work(recorder)
+    except ValueError:  # from Python 3.12 on, only one tool may watch
+        return []
+    finally:
+        recorder.disable()
+    return [
+        _Calls(entry.code, entry.callcount, entry.inlinetime, entry.totaltime, entry.calls or [])
+        for entry in recorder.getstats()
+    ]
+
+
+def is_users(code: CodeType | str) -> bool:
+    """Whether this is the user's own code: neither installed, nor Python's, nor autoaccel's, nor built in."""
+    if isinstance(code, str):
+        return False
+    file = code.co_filename
+    return not file.startswith((*_INSTALLED, _HOME, "<frozen", "<string>"))
+
+
+def short_name(code: CodeType | str) -> str:
+    """Return what people call a function: `print`, `Tensor.item`, `rotate (Image.py:2301)`."""
+    if not isinstance(code, str):
+        wrapped = code.co_filename.endswith(_WRAPPERS)
+        return f"Tensor.{code.co_name}" if wrapped else f"{_name(code)} ({where(code)})"
+    # cProfile: "<built-in method builtins.print>", "<method 'item' of 'torch._C.TensorBase' objects>"
+    words = code.strip("<>").replace("'", "").split()
+    if words[0] == "method" and len(words) >= 4:
+        return f"{words[3].rsplit('.', 1)[-1].replace('TensorBase', 'Tensor')}.{words[1]}"
+    return words[2].removeprefix("builtins.") if words[:2] == ["built-in", "method"] and len(words) > 2 else code
+
+
+def where(code: CodeType) -> str:
+    """Return where a function begins: `model.py:31`."""
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def _name(code: CodeType) -> str:
+    return str(getattr(code, "co_qualname", code.co_name)).replace("<locals>.", "")  # the former from Python 3.11 on
+
+
+def _is_ours(code: CodeType | str) -> bool:
+    """Whether this is what measures: autoaccel's own code, and the clocks that it reads."""
+    return "method time." in code if isinstance(code, str) else code.co_filename.startswith(_HOME)
+
+
+def functions_of(stats: list[_Calls], steps: int, whole_seconds: float) -> tuple[PythonFunction, ...]:
+    """Return the user's functions, those with the most expensive lines first.
+
+    Comprehensions, generator expressions and lambdas count as lines of the function that calls them.
+    """
+    by_code = {id(entry.code): entry for entry in stats}
+    found = [
+        entry for entry in stats if is_users(entry.code) and not entry.code.co_name.startswith("<")  # type: ignore[union-attr]
+    ]
+    functions = []
+    for entry in found:
+        seconds, built_in = _lines(entry, by_code, set())
+        code = entry.code
+        assert not isinstance(code, str)
+        most_called = sorted(built_in.items(), key=lambda item: -item[1])[:_SHOWN_BUILT_IN]
+        functions.append(
+            PythonFunction(
+                name=_name(code),
+                where=where(code),
+                calls_per_step=entry.count / steps,
+                total_share=min(1.0, entry.total_seconds / whole_seconds),
+                line_share=min(1.0, seconds / whole_seconds),
+                built_in_calls={name: count / steps for name, count in most_called},
+            )
+        )
+    return tuple(sorted(functions, key=lambda function: -function.line_share)[:_SHOWN_FUNCTIONS])
+
+
+def _lines(entry: _Calls, by_code: dict[int, _Calls], seen: set[int]) -> tuple[float, dict[str, float]]:
+    """Return the seconds of a function's own lines with what is built in, and how often that is called by name."""
+    seen.add(id(entry.code))
+    seconds, built_in = entry.own_seconds, dict[str, float]()
+    for call in entry.calls:
+        if isinstance(call.code, str) or call.code.co_filename.endswith(_WRAPPERS):
+            seconds += call.totaltime
+            name = short_name(call.code)
+            built_in[name] = built_in.get(name, 0.0) + call.callcount
+        elif call.code.co_name.startswith("<") and is_users(call.code) and id(call.code) not in seen:
+            inner_seconds, inner = _lines(by_code[id(call.code)], by_code, seen)
+            seconds += inner_seconds
+            for name, count in inner.items():
+                built_in[name] = built_in.get(name, 0.0) + count
+    return seconds, built_in
+
+
+def parts_of(stats: list[_Calls]) -> tuple[Part, ...]:
+    """Return what the user's functions call, and their own lines, by share of the time of all of it, slowest first.
+
+    Of a call to installed code the whole time counts, not what that is spent on inside. Without code of the user's, what
+    takes the most time itself.
+    """
+    seconds: dict[str, float] = {}
+    for entry in stats:
+        if not is_users(entry.code):
+            continue
+        caller = short_name(entry.code)
+        own = f"own lines of {caller}"
+        seconds[own] = seconds.get(own, 0.0) + entry.own_seconds
+        for call in entry.calls:
+            if not is_users(call.code):
+                name = f"{short_name(call.code)}, called by {caller}"
+                seconds[name] = seconds.get(name, 0.0) + call.totaltime
+    if not seconds:
+        seconds = {short_name(entry.code): entry.own_seconds for entry in stats if not _is_ours(entry.code)}
+    whole = sum(seconds.values()) or 1.0
+    slowest = sorted(seconds.items(), key=lambda item: -item[1])[:_SHOWN_PARTS]
+    return tuple(Part(name, own_seconds / whole) for name, own_seconds in slowest)

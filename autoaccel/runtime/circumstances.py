@@ -1,0 +1,232 @@
+"""Facts about the process that trains, gathered after some steps and before it is looked at more closely."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import tracemalloc
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from autoaccel.records.circumstances import Circumstances, Loader, Model, Optimizer, Switched
+from autoaccel.runtime.applied import map_tensors
+from autoaccel.runtime.datasets import bytes_of
+from autoaccel.runtime.evaluating import measure_evaluation
+from autoaccel.runtime.loop import Loop, count_samples
+from autoaccel.runtime.modules import layers
+from autoaccel.runtime.samples import measure_samples
+from autoaccel.runtime.switching import (
+    measure_scaling,
+    measure_without,
+    seconds_alone,
+    with_threads,
+    without_anomaly_mode,
+    without_deterministic_algorithms,
+    without_profilers,
+)
+
+SLOWING_VARIABLES = (
+    "CUDA_LAUNCH_BLOCKING",
+    "TORCH_SHOW_CPP_STACKTRACES",
+    "TORCH_CPP_LOG_LEVEL",
+    "TORCH_DISTRIBUTED_DEBUG",
+    "TORCH_LOGS",
+    "TORCHDYNAMO_DISABLE",
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "PYTORCH_JIT",
+    "NCCL_DEBUG",
+    "GLOO_LOG_LEVEL",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "ONEDNN_VERBOSE",
+    "DNNL_VERBOSE",
+    "MKL_VERBOSE",
+    "MKLDNN_VERBOSE",
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "MALLOC_CHECK_",
+    "MALLOC_PERTURB_",
+    "OMP_DISPLAY_ENV",
+    "OMP_DISPLAY_AFFINITY",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "PYTHONDEVMODE",
+    "PYTHONMALLOC",
+    "PYTHONPROFILEIMPORTTIME",
+    "PYTHONTRACEMALLOC",
+    "ASAN_OPTIONS",
+)
+"""Variables with which people look for errors, or that hold hardware back."""
+
+_EVEN = 8  # sizes that tensor cores and AMX tiles take without padding: multiples of 8 in float16 and bfloat16
+
+
+class _Seen:
+    """What is switched on while the model is called: users switch it on for a step alone, too."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.anomaly_mode = torch.is_anomaly_enabled()
+        self.deterministic = torch.are_deterministic_algorithms_enabled()
+        self.autocast = self.gradients = self.profiled = False
+        hook = None if loop.applied.compiles else loop.plain_model.register_forward_pre_hook(self._look)
+        self._device = loop.device.type
+        try:
+            loop.step()
+        finally:
+            if hook is not None:
+                hook.remove()
+        if hook is None:
+            self.gradients = True
+
+    def _look(self, module: nn.Module, inputs: Any) -> None:
+        self.anomaly_mode |= torch.is_anomaly_enabled()
+        self.deterministic |= torch.are_deterministic_algorithms_enabled()
+        self.autocast |= torch.is_autocast_enabled(self._device)
+        self.gradients |= torch.is_grad_enabled()
+        self.profiled |= torch.autograd._profiler_enabled()
+
+
+def gather_circumstances(loop: Loop, usable_cores: int, seconds: float) -> Circumstances:
+    """Return the circumstances of a loop that has made some steps.
+
+    Args:
+        loop: It makes more steps.
+        usable_cores: That this process may keep busy.
+        seconds: About how long each measurement may take: of samples, of evaluation, of steps without something.
+    """
+    profilers = _profilers()
+    seen = _Seen(loop)
+    batch = loop.next_batch()
+    dtypes: Counter[str] = Counter()
+    map_tensors(lambda tensor: (dtypes.update([_short(tensor.dtype)]), tensor)[1], batch)
+    switched: dict[str, Switched] = {}
+    if seen.anomaly_mode:
+        switched["anomaly"] = measure_without(loop, without_anomaly_mode, seconds)
+    if seen.deterministic or torch.backends.cudnn.deterministic:
+        switched["deterministic"] = measure_without(loop, without_deterministic_algorithms, seconds)
+    if profilers:
+        switched["profilers"] = measure_without(loop, without_profilers, seconds)
+    if loop.device.type == "cpu" and torch.get_num_threads() != usable_cores:
+        switched["threads"] = measure_without(loop, with_threads(usable_cores), seconds)
+    return Circumstances(
+        date=datetime.date.today().isoformat(),
+        environment={name: os.environ[name] for name in SLOWING_VARIABLES if name in os.environ},
+        batch_samples=count_samples(batch),
+        batch_bytes=bytes_of(batch),
+        batch_dtypes=tuple(sorted(dtypes)),
+        device=loop.device.type,
+        threads=torch.get_num_threads(),
+        torch_version=str(torch.__version__),
+        anomaly_mode=seen.anomaly_mode,
+        deterministic=seen.deterministic,
+        fills_memory=torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]  # set by a property
+        profilers=(*profilers, *(["torch.profiler"] if seen.profiled else [])),
+        autocast=seen.autocast,
+        flushes_denormals=_flushes_denormals(),
+        gradients=seen.gradients,
+        float32_matmul=torch.get_float32_matmul_precision(),
+        cuda_available=torch.cuda.is_available(),
+        model=_describe_model(loop.plain_model),
+        optimizer=_describe_optimizer(loop.optimizer),
+        loader=_describe_loader(loop.loader),
+        samples=measure_samples(loop.loader, seconds),
+        evaluation=measure_evaluation(loop, seconds),
+        scaling=measure_scaling(loop, seconds),
+        switched=switched,
+        alone_seconds=seconds_alone(loop, seconds) if getattr(loop.loader, "num_workers", 0) else None,
+    )
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _profilers() -> list[str]:
+    found = {
+        "sys.setprofile": sys.getprofile() is not None,
+        "sys.settrace": sys.gettrace() is not None,
+        "tracemalloc": tracemalloc.is_tracing(),
+        "torch.profiler": torch.autograd._profiler_enabled(),
+    }
+    return [name for name, is_on in found.items() if is_on]
+
+
+def _flushes_denormals() -> bool:
+    smallest = torch.full((1,), torch.finfo(torch.float32).smallest_normal)
+    return float(smallest / 2) == 0.0
+
+
+def _describe_model(model: nn.Module) -> Model:
+    parameters = list(model.parameters())
+    whole = sum(parameter.numel() for parameter in parameters) or 1
+    dtypes: Counter[str] = Counter()
+    for parameter in parameters:
+        dtypes[_short(parameter.dtype)] += parameter.numel()
+    dense = [layer.weight for layer in layers(model) if isinstance(layer.weight, torch.Tensor)]
+    convolutions = [weight for weight in dense if weight.dim() == 4]
+    odd = sum(weight.numel() for weight in dense if any(size % _EVEN for size in weight.shape[:2]))
+    graph_breaks, graphs = _graph_breaks()
+    return Model(
+        dtypes={name: count / whole for name, count in dtypes.items()},
+        has_data_parallel=any(isinstance(module, nn.DataParallel) for module in model.modules()),
+        channels_last=any(
+            weight.is_contiguous(memory_format=torch.channels_last) and not weight.is_contiguous()
+            for weight in convolutions
+        ),
+        convolution_share=sum(weight.numel() for weight in convolutions) / whole,
+        odd_share=odd / whole,
+        denormal_share=_denormal_share(parameters),
+        parameter_tensors=len(parameters),
+        graph_breaks=graph_breaks,
+        graphs=graphs,
+    )
+
+
+def _denormal_share(parameters: list[nn.Parameter]) -> float:
+    """Return which share of parameters and gradients lies between zero and the smallest normal number."""
+    found = total = 0
+    with torch.no_grad():
+        for parameter in parameters:
+            for tensor in (parameter, parameter.grad):
+                if tensor is None or not tensor.dtype.is_floating_point:
+                    continue
+                size = tensor.detach().abs()
+                # With denormals flushed, comparing with zero finds none of them: then they cost nothing either.
+                found += int(((size > 0) & (size < torch.finfo(tensor.dtype).smallest_normal)).sum())
+                total += tensor.numel()
+    return found / total if total else 0.0
+
+
+def _graph_breaks() -> tuple[int, int]:
+    """Return how often a compiled model went back to Python, and how many graphs it consists of."""
+    if "torch._dynamo" not in sys.modules:
+        return 0, 0
+    from torch._dynamo.utils import counters
+
+    return sum(counters["graph_break"].values()), int(counters["stats"]["unique_graphs"])
+
+
+def _describe_optimizer(optimizer: torch.optim.Optimizer) -> Optimizer:
+    groups = optimizer.param_groups
+    fused = any(group.get("fused") for group in groups)
+    foreach = any(group.get("foreach") for group in groups)
+    # None lets torch choose: foreach on a GPU, one parameter after the other on a CPU.
+    on_gpu = any(parameter.is_cuda for group in groups for parameter in group["params"])
+    chosen = on_gpu and any(group.get("foreach", False) is None for group in groups)
+    return Optimizer(type(optimizer).__name__, fused, foreach or chosen)
+
+
+def _describe_loader(loader: Any) -> Loader | None:
+    if not isinstance(loader, DataLoader):
+        return None
+    return Loader(
+        workers=loader.num_workers,
+        pins_memory=loader.pin_memory,
+        persistent=loader.persistent_workers,
+        prefetch=loader.prefetch_factor or 0,
+    )

@@ -1,0 +1,90 @@
+"""What evaluating costs, and whether it records gradients that nobody needs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+from autoaccel.records.circumstances import Evaluation
+from autoaccel.runtime.data import eval_loader
+from autoaccel.runtime.loop import Loop, OnDevice
+
+
+class _First:
+    """The first batches of a loader: so many, or as many as some time allows."""
+
+    def __init__(self, loader: Iterable[Any], most: int | None, seconds: float) -> None:
+        self.loader = loader
+        self.given = 0
+        self._most = most
+        self._until = time.perf_counter() + seconds
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]  # asked only of what has a length
+
+    def __iter__(self) -> Iterator[Any]:
+        self.given = 0
+        for batch in self.loader:
+            self.given += 1
+            yield batch
+            if self.given == self._most or (self._most is None and time.perf_counter() > self._until):
+                return
+
+
+def measure_evaluation(loop: Loop, seconds: float) -> Evaluation | None:
+    """Return what evaluating costs, from as many batches as it takes in about this time.
+
+    None if the metric cannot be computed on a part of the data, or there is no telling how large that part is.
+    """
+    loader = eval_loader(loop.training)
+    try:
+        batches = len(loader)  # type: ignore[arg-type]  # it may have a length
+    except TypeError:
+        return None
+    gradients: list[bool] = []
+
+    def note(module: Any, inputs: Any) -> None:
+        gradients.append(torch.is_grad_enabled())
+
+    hook = loop.plain_model.register_forward_pre_hook(note)
+    try:
+        _seconds_on(loop, _First(loader, 1, 0.0))  # the kernels for the shapes of evaluation are chosen
+        gradients.clear()
+        first = _First(loader, None, seconds / 2)
+        as_is = _seconds_on(loop, first)
+        has_gradients = any(gradients)
+        share = first.given / max(1, batches)
+        if not first.given:
+            return None
+        without = _seconds_without_gradients(loop, loader, first.given) if has_gradients else None
+    except Exception:  # whatever the user's metric raises on a part of the data
+        return None
+    finally:
+        hook.remove()
+        loop.plain_model.train()
+    return Evaluation(as_is / share, first.given, has_gradients, without / share if without is not None else None)
+
+
+def _seconds_on(loop: Loop, loader: Iterable[Any]) -> float:
+    device = loop.device
+    loop.plain_model.eval()
+    start = time.perf_counter()
+    with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        float(loop.training.metric.compute(loop.plain_model, OnDevice(loader, device)))
+    return time.perf_counter() - start
+
+
+def _seconds_without_gradients(loop: Loop, loader: Iterable[Any], batches: int) -> float | None:
+    """Return the time with nobody able to switch gradients on; None if the metric needs them."""
+    with mock.patch.object(torch, "enable_grad", contextlib.nullcontext), mock.patch.object(
+        torch, "set_grad_enabled", lambda mode: contextlib.nullcontext()
+    ):
+        try:
+            return _seconds_on(loop, _First(loader, batches, 0.0))
+        except RuntimeError:
+            return None

@@ -1,0 +1,132 @@
+"""What this machine can do at most: dense arithmetic per dtype, memory, copies, sums over processes. Takes seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psutil
+import torch
+from torch.nn import functional
+
+from autoaccel.records.rates import Rates
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+_ENOUGH_SECONDS = 0.03  # that a call should take before its rate is believed
+_REPEATS = 3
+_MOST_SECONDS = 0.3  # for all sizes of one kind and dtype; a size that is begun is finished
+_SIDES = (128, 256, 512, 1024, 2048, 4096, 8192)
+_LARGEST_ARRAY = 1 << 29  # bytes; more would take seconds to fill where memory is slow
+_MEMORY_SHARE = 1 / 16  # of what is free, for each of two arrays
+_CACHES = 4  # STREAM: each array at least four times the size of the last cache (McCalpin, 1995)
+_COPIED_BYTES = 64 << 20
+_REDUCED_NUMBERS = 4 << 20
+
+
+def measure_rates(device: torch.device, cache_bytes: int) -> Rates:
+    """Return the highest rates that simple programs reach on the device with the present number of threads.
+
+    Args:
+        device: Where the training runs.
+        cache_bytes: Of the largest cache; the arrays that are copied should be four times as large.
+    """
+    start = time.perf_counter()
+    array_bytes = _array_bytes(device, cache_bytes)
+    on_gpu = device.type == "cuda"
+    return Rates(
+        device=device.type,
+        threads=torch.get_num_threads(),
+        matmul={_name(dtype): rate for dtype in DTYPES if (rate := _matmul_rate(device, dtype))},
+        convolution={_name(dtype): rate for dtype in DTYPES if (rate := _convolution_rate(device, dtype))},
+        memory_bytes_per_second=_memory_rate(device, array_bytes),
+        array_bytes=array_bytes,
+        pageable_bytes_per_second=_copy_rate(device, pinned=False) if on_gpu else None,
+        pinned_bytes_per_second=_copy_rate(device, pinned=True) if on_gpu else None,
+        all_reduce_bytes_per_second=_all_reduce_rate(device) if torch.distributed.is_initialized() else None,
+        measured_seconds=time.perf_counter() - start,
+    )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Return the shortest time of a few calls: what disturbs them only makes them longer."""
+
+    def once() -> float:
+        start = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - start
+
+    once()
+    return min(once() for _ in range(_REPEATS))
+
+
+def _growing_rate(work_of: Callable[[int], tuple[Callable[[], object], float]], device: torch.device) -> float | None:
+    """Return the best rate among sizes that grow until a call takes long enough; None if the dtype is not supported."""
+    best, start = 0.0, time.perf_counter()
+    for side in _SIDES:
+        if time.perf_counter() - start > _MOST_SECONDS / 2:  # the next size takes longer than all before it together
+            break
+        try:
+            work, flops = work_of(side)
+            seconds = _seconds(work, device)
+        except RuntimeError:
+            break
+        best = max(best, flops / seconds)
+        if seconds > _ENOUGH_SECONDS:
+            break
+    return best or None
+
+
+def _matmul_rate(device: torch.device, dtype: torch.dtype) -> float | None:
+    def work_of(side: int) -> tuple[Callable[[], object], float]:
+        left, right = (torch.ones(side, side, device=device, dtype=dtype) for _ in range(2))
+        return lambda: left @ right, 2.0 * side**3
+
+    with torch.no_grad():
+        return _growing_rate(work_of, device)
+
+
+def _convolution_rate(device: torch.device, dtype: torch.dtype) -> float | None:
+    """Return the rate of 3 x 3 convolutions of 64 to 64 channels, channels last, as in the middle of a ResNet."""
+
+    def work_of(side: int) -> tuple[Callable[[], object], float]:
+        batch, pixels = max(1, side // 64), 28
+        images = torch.ones(batch, 64, pixels, pixels, device=device, dtype=dtype)
+        images = images.contiguous(memory_format=torch.channels_last)
+        weight = torch.ones(64, 64, 3, 3, device=device, dtype=dtype).contiguous(memory_format=torch.channels_last)
+        flops = 2.0 * batch * 64 * 64 * 9 * pixels**2
+        return lambda: functional.conv2d(images, weight, padding=1), flops
+
+    with torch.no_grad():
+        return _growing_rate(work_of, device)
+
+
+def _array_bytes(device: torch.device, cache_bytes: int) -> int:
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+    else:
+        free = psutil.virtual_memory().available
+    wanted = max(_COPIED_BYTES, _CACHES * cache_bytes)
+    return int(min(wanted, _LARGEST_ARRAY, max(_COPIED_BYTES / 4, _MEMORY_SHARE * free)))
+
+
+def _memory_rate(device: torch.device, array_bytes: int) -> float:
+    source = torch.ones(array_bytes // 4, dtype=torch.float32, device=device)
+    target = torch.empty_like(source)
+    return 2 * array_bytes / _seconds(lambda: target.copy_(source), device)
+
+
+def _copy_rate(device: torch.device, pinned: bool) -> float:
+    source = torch.ones(_COPIED_BYTES // 4, dtype=torch.float32, pin_memory=pinned)
+    target = torch.empty_like(source, device=device)
+    return _COPIED_BYTES / _seconds(lambda: target.copy_(source), device)
+
+
+def _all_reduce_rate(device: torch.device) -> float:
+    vector = torch.ones(_REDUCED_NUMBERS, dtype=torch.float32, device=device)
+    return 4 * _REDUCED_NUMBERS / _seconds(lambda: torch.distributed.all_reduce(vector), device)

@@ -1,0 +1,107 @@
+"""How long each phase of a step takes, without recording anything else."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from autoaccel.records.profile import PHASES
+from autoaccel.runtime.loop import Loop
+
+_LOADED_BY_WORKERS = "data wait"
+
+
+class PhaseClock:
+    """Adds up the seconds between the ends of phases; on a GPU those that the GPU takes, in the order of its work."""
+
+    def __init__(self, on_gpu: bool = False, loss_is_apart: bool = True) -> None:
+        """Wait for the first step.
+
+        Args:
+            on_gpu: Whether what ends a phase is the GPU, which falls behind the program; it must be idle between steps.
+            loss_is_apart: Whether anybody tells when the model's forward pass ends and the loss begins.
+        """
+        self.step_phases: list[dict[str, float]] = []
+        self._on_gpu = on_gpu
+        self._loss_is_apart = loss_is_apart
+        self._last = 0.0
+        self._marks: list[tuple[str, torch.cuda.Event]] = []
+
+    def start_step(self) -> None:
+        """Begin a step."""
+        self.step_phases.append(dict.fromkeys(PHASES, 0.0))
+        self._last = time.perf_counter()
+        self._marks = [("", self._mark())] if self._on_gpu else []
+
+    def phase_ended(self, phase: str) -> None:
+        """Note that what happened since the last call belongs to this phase."""
+        phase = "forward" if phase == "loss" and not self._loss_is_apart else phase
+        if self._on_gpu:
+            self._marks.append((phase, self._mark()))
+            return
+        now = time.perf_counter()
+        self.step_phases[-1][phase] += now - self._last
+        self._last = now
+
+    def end_step(self) -> None:
+        """End a step, once the GPU is idle."""
+        for (_, before), (phase, after) in zip(self._marks, self._marks[1:], strict=False):
+            self.step_phases[-1][phase] += before.elapsed_time(after) / 1000
+
+    @staticmethod
+    def _mark() -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return event
+
+
+@contextmanager
+def timed_phases(loop: Loop) -> Iterator[PhaseClock]:
+    """Let a clock be told of every phase of the loop's steps."""
+    # With step=, only the model's own calls tell where the loss begins; hooks on a compiled one would compile it anew.
+    hooked = loop.training.step is not None and not loop.applied.compiles
+    clock = PhaseClock(loop.device.type == "cuda", loss_is_apart=hooked or loop.training.loss is not None)
+    entered = False
+
+    def before(module: Any, inputs: Any) -> None:
+        nonlocal entered
+        clock.phase_ended("loss" if entered else "forward")
+        entered = True
+
+    def ended(phase: str) -> None:
+        nonlocal entered
+        entered = entered and phase != "backward"
+        clock.phase_ended(phase)
+
+    def after(module: Any, inputs: Any, outputs: Any) -> None:
+        clock.phase_ended("forward")
+
+    hooks = [loop.model.register_forward_pre_hook(before), loop.model.register_forward_hook(after)] if hooked else []
+    previous, loop.phase_ended = loop.phase_ended, ended
+    try:
+        yield clock
+    finally:
+        loop.phase_ended = previous
+        for hook in hooks:
+            hook.remove()
+
+
+def typical_phases(step_phases: Sequence[dict[str, float]], has_workers: bool) -> dict[str, float]:
+    """Return the seconds of each phase of a typical step; together they are a typical step's.
+
+    The mean over the middle half of the steps, by their length: medians of phases need not add up to that of the step,
+    and a mean over all steps would count stalls.
+    """
+    by_length = sorted(step_phases, key=lambda phases: sum(phases.values()))
+    quarter = len(by_length) // 4
+    middle = by_length[quarter : len(by_length) - quarter]
+    typical = {phase: statistics.fmean(phases[phase] for phases in middle) for phase in PHASES}
+    if has_workers:
+        # Workers deliver in bursts: most steps wait for nothing, one waits for all. Only the mean over all tells.
+        typical[_LOADED_BY_WORKERS] = statistics.fmean(phases[_LOADED_BY_WORKERS] for phases in step_phases)
+    return typical

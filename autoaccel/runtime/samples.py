@@ -1,0 +1,141 @@
+"""What it costs to load one sample: time, waiting, bytes, and what of it is slow."""
+
+from __future__ import annotations
+
+import cProfile
+import itertools
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset
+
+from autoaccel.records.circumstances import Part, Samples
+from autoaccel.runtime.calls import parts_of, record_calls
+from autoaccel.runtime.datasets import bytes_of
+
+_MOST_SAMPLES = 64
+_LEAST_SAMPLES = 3
+
+
+def measure_samples(loader: Any, seconds: float) -> Samples | None:
+    """Return what loading samples costs in this process, in about this time; None unless it is a DataLoader's data."""
+    if not isinstance(loader, DataLoader):
+        return None
+    drawn = list(_timed(_samples_of(loader.dataset), seconds / 2))
+    if not drawn:
+        return None
+    samples = [sample for sample, _, _ in drawn]
+    collate_seconds, handover_seconds = _batch_seconds(loader, samples)
+    return Samples(
+        seconds=sum(wall for _, wall, _ in drawn) / len(drawn),
+        busy_seconds=sum(busy for _, _, busy in drawn) / len(drawn),
+        bytes=round(sum(map(bytes_of, samples)) / len(samples)),
+        collate_seconds=collate_seconds,
+        handover_seconds=handover_seconds,
+        parts=_parts(loader.dataset, seconds / 2),
+    )
+
+
+def _samples_of(dataset: Any) -> Iterator[Callable[[], Any]]:
+    """Yield functions that load one sample each, of a map-style dataset spread over it."""
+    if isinstance(dataset, IterableDataset):
+        stream = iter(dataset)
+        yield from itertools.repeat(lambda: next(stream), _MOST_SAMPLES)
+        return
+    count = len(dataset)
+    for index in range(0, count, max(1, count // _MOST_SAMPLES)):
+        yield lambda index=index: dataset[index]
+
+
+def _timed(loads: Iterator[Callable[[], Any]], seconds: float) -> Iterator[tuple[Any, float, float]]:
+    """Yield samples with the time that each took and how much of it this thread did not sleep."""
+    until = time.perf_counter() + seconds
+    for number, load in enumerate(loads):
+        if time.perf_counter() > until and number >= _LEAST_SAMPLES:
+            return
+        start, busy_start = time.perf_counter(), _busy_seconds()
+        try:
+            sample = load()
+        except StopIteration:
+            return
+        yield sample, time.perf_counter() - start, _busy_seconds() - busy_start
+
+
+def _busy_seconds() -> float:
+    """Return how long this thread has computed, or waited for a core that others kept busy, so far."""
+    try:
+        on_core, for_core, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return time.thread_time()
+    return (int(on_core) + int(for_core)) / 1e9
+
+
+def _batch_seconds(loader: DataLoader[Any], samples: list[Any]) -> tuple[float | None, float | None]:
+    """Return what it takes to make a batch of loaded samples, and to hand it to another process."""
+    if loader.batch_size is None:
+        return None, None
+    loaded = [samples[index % len(samples)] for index in range(loader.batch_size)]
+    start = time.perf_counter()
+    batch = loader.collate_fn(loaded)
+    collated = time.perf_counter()
+    try:
+        ForkingPickler.dumps(batch)  # as loader workers do: tensors go into shared memory
+    except (pickle.PicklingError, TypeError, AttributeError, RuntimeError, OSError):
+        return collated - start, None
+    return collated - start, time.perf_counter() - collated
+
+
+def _parts(dataset: Any, seconds: float) -> tuple[Part, ...]:
+    """Return what loading a sample consists of: the transforms of a Compose, else what the user's code calls."""
+
+    def load_some(recorder: cProfile.Profile | None = None) -> None:
+        if recorder is not None:
+            recorder.enable()
+        for _ in _timed(_samples_of(dataset), seconds):
+            pass
+
+    transforms = _transforms_of(dataset)
+    if not transforms:
+        return parts_of(record_calls(load_some))
+    timed = [_TimedTransform(transform) for transform in transforms]
+    own = list(transforms)
+    transforms[:] = timed
+    start = time.perf_counter()
+    try:
+        load_some()
+    finally:
+        transforms[:] = own
+    whole = time.perf_counter() - start
+    parts = [Part(type(transform.own).__name__, transform.seconds / whole) for transform in timed]
+    rest = Part("everything but the transforms", max(0.0, 1 - sum(part.share for part in parts)))
+    return tuple(sorted([*parts, rest], key=lambda part: -part.share))
+
+
+def _transforms_of(dataset: Any) -> list[Any] | None:
+    """Return the list in which a dataset's Compose holds its transforms, that of the dataset inside a Subset too."""
+    while dataset is not None:
+        for name in ("transform", "transforms"):
+            steps = getattr(getattr(dataset, name, None), "transforms", None)
+            if isinstance(steps, list) and len(steps) > 1 and all(map(callable, steps)):
+                return steps
+        dataset = getattr(dataset, "dataset", None)
+    return None
+
+
+class _TimedTransform:
+    """A transform that counts its seconds."""
+
+    def __init__(self, own: Callable[..., Any]) -> None:
+        self.own = own
+        self.seconds = 0.0
+
+    def __call__(self, *inputs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return self.own(*inputs)
+        finally:
+            self.seconds += time.perf_counter() - start

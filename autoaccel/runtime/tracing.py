@@ -1,0 +1,217 @@
+"""What a few steps consist of, as torch.profiler records them: operators, memory, kernels."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import profiler
+
+from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
+from autoaccel.runtime.loop import Loop
+
+MOST_STEPS = 3
+_MOST_SECONDS = 2.0
+SHOWN_OPERATORS = 20
+_PHASE_END = "phase end: "
+
+_MEMORY = (
+    r"copy|(::|_)to$|empty|clone|contiguous|zero|fill|cat$|stack$|resize|detach|view|shape|transpose|pad"
+    r"|permute|expand|slice|select|split|squeeze|as_strided|reorder"
+)
+# First match wins. Names are those of torch.profiler: ATen operators, oneDNN's, cuDNN's and autograd's nodes.
+_GROUPS = tuple(
+    (group, re.compile(pattern))
+    for group, pattern in (
+        ("attention", r"attention|flash|sdp"),
+        ("convolution", r"conv"),
+        ("matmul", r"(^|::|_)(addmm|addbmm|baddbmm|bmm|mm|matmul|linear|mkldnn_linear|einsum|dot|mv|gemm)\w*$|sgemm"),
+        ("normalisation", r"norm"),
+        ("pooling", r"pool"),
+        ("softmax and loss", r"softmax|nll_loss|cross_entropy|mse_loss|l1_loss|smooth_l1|binary_cross"),
+        ("embedding", r"embedding|index|gather|scatter"),
+        ("optimizer", r"adam|sgd|rmsprop|adagrad|foreach|lerp|addcdiv|addcmul"),
+        ("random", r"dropout|bernoulli|rand|normal_|uniform_"),
+        ("memory", _MEMORY),
+        ("elementwise", r"aten::"),
+    )
+)
+
+
+def group_of(operator: str) -> str:
+    """Return the group of an operator by its name; "other" for what is no ATen operator."""
+    name = operator.lower()
+    return next((group for group, pattern in _GROUPS if pattern.search(name)), "other")
+
+
+class Trace(NamedTuple):
+    """What a few recorded steps show; see Profile for the meaning of each."""
+
+    step_seconds: float
+    operators: tuple[OperatorShare, ...]
+    groups: dict[str, float]
+    calls_per_step: float
+    operator_seconds: float
+    large_operator_seconds: float
+    names: tuple[str, ...]
+    reads_per_step: float
+    memory: MemoryPeak | None
+    gpu: GpuTimes | None
+
+
+def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Trace:
+    """Return what a few steps show, after one that is not counted.
+
+    Args:
+        loop: Warmed up.
+        step_seconds: About how long a step takes: fewer are recorded if they are long.
+        path: Where the trace goes, for Perfetto or chrome://tracing; None for nowhere.
+    """
+    steps = min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
+    on_gpu = loop.device.type == "cuda"
+    activities = [profiler.ProfilerActivity.CPU, *([profiler.ProfilerActivity.CUDA] if on_gpu else [])]
+    seconds: list[float] = []
+
+    def mark(phase: str) -> None:
+        with profiler.record_function(_PHASE_END + phase):
+            pass
+
+    previous, loop.phase_ended = loop.phase_ended, mark
+    try:
+        with profiler.profile(
+            activities=activities,
+            schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
+            record_shapes=True,
+            profile_memory=True,
+        ) as recorded:
+            for _ in range(1 + steps):
+                start = time.perf_counter()
+                loop.step()
+                seconds.append(time.perf_counter() - start)
+                recorded.step()
+    finally:
+        loop.phase_ended = previous
+    if path is not None:
+        recorded.export_chrome_trace(path)
+    return _read(recorded, statistics.median(seconds[1:]), steps, on_gpu)
+
+
+def _is_operator(name: str) -> bool:
+    # Ranges that torch puts around its optimizers and loaders hold operators; they are none themselves, nor are ours.
+    return "#" not in name and not name.startswith((_PHASE_END, "ProfilerStep", "[memory]"))
+
+
+def _read(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> Trace:
+    own: dict[str, float] = {}
+    calls: dict[str, int] = {}
+    for event in recorded.key_averages():
+        if _is_operator(event.key):
+            own[event.key] = (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1e6
+            calls[event.key] = event.count
+    whole = sum(own.values()) or 1.0
+    groups: defaultdict[str, float] = defaultdict(float)
+    for name, own_seconds in own.items():
+        groups[group_of(name)] += own_seconds / whole
+    largest = sorted(own, key=own.__getitem__, reverse=True)[:SHOWN_OPERATORS]
+    shapes = _shapes_of(recorded, set(largest), on_gpu)
+    operators = tuple(
+        OperatorShare(name, group_of(name), own[name] / whole, calls[name] / steps, own[name] / steps, shapes[name])
+        for name in largest
+    )
+    events = recorded.events()
+    # Median over calls: what a call of an operator costs itself, where most of them are small.
+    of_calls = [event.self_cpu_time_total / 1e6 for event in events if event.name.startswith("aten::")]
+    large = [seconds for name, seconds in own.items() if calls[name] and seconds / calls[name] > LARGE_OPERATOR_SECONDS]
+    return Trace(
+        step_seconds=step_seconds,
+        operators=operators,
+        groups=dict(sorted(groups.items(), key=lambda item: -item[1])),
+        calls_per_step=len(of_calls) / steps,
+        operator_seconds=statistics.median(of_calls) if of_calls else 0.0,
+        large_operator_seconds=sum(large) / steps,
+        names=tuple(sorted(own)),
+        reads_per_step=_count_reads(events) / steps,
+        memory=_memory_peak(recorded, events),
+        gpu=_gpu_times(events, steps) if on_gpu else None,
+    )
+
+
+def _shapes_of(recorded: Any, names: set[str], on_gpu: bool) -> dict[str, str]:
+    """Return for each operator the shapes of the inputs on which it spends the most time."""
+    most: dict[str, tuple[float, str]] = dict.fromkeys(names, (-1.0, ""))
+    for event in recorded.key_averages(group_by_input_shape=True):
+        seconds = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+        if event.key in names and seconds > most[event.key][0]:
+            shapes = [shape for shape in event.input_shapes or () if shape]
+            text = ", ".join("x".join(map(str, shape)) for shape in shapes if not isinstance(shape[0], list))
+            most[event.key] = (seconds, text)
+    return {name: text for name, (_, text) in most.items()}
+
+
+def _ends(events: Sequence[Any], phase: str) -> list[float]:
+    """Return when a phase ended, in the trace's microseconds."""
+    return [event.time_range.start for event in events if event.name == _PHASE_END + phase]
+
+
+def _count_reads(events: Sequence[Any]) -> int:
+    """Return how often a number is read out of a tensor in the forward pass and the loss."""
+    spans = list(zip(_ends(events, "host to device"), _ends(events, "loss"), strict=False))
+    reads = [event.time_range.start for event in events if event.name == "aten::_local_scalar_dense"]
+    return sum(any(start <= read <= end for start, end in spans) for read in reads)
+
+
+def _memory_peak(recorded: Any, events: Sequence[Any]) -> MemoryPeak | None:
+    """Return the most that tensors took within a step beyond its start, and the phase in which that was."""
+    device_results = recorded.profiler.kineto_results
+    # Freed memory counts below zero; its clock is the other events', but in nanoseconds since another moment.
+    changes = sorted((event.start_ns(), event.nbytes()) for event in device_results.events() if event.name() == "[memory]")
+    marks = sorted(
+        (event.start_ns(), event.name().removeprefix(_PHASE_END))
+        for event in device_results.events()
+        if event.name().startswith(_PHASE_END)
+    )
+    if not changes or not marks:
+        return None
+    held = peak = 0
+    peak_phase, next_mark = marks[0][1], 0
+    for when, change in changes:
+        while next_mark < len(marks) and marks[next_mark][0] < when:
+            if marks[next_mark][1] == "other":
+                held = 0  # the next step begins with what this one leaves
+            next_mark += 1
+        held += change
+        if held > peak and next_mark < len(marks):
+            peak, peak_phase = held, marks[next_mark][1]
+    return MemoryPeak(peak, peak_phase)
+
+
+def _gpu_times(events: Sequence[Any], steps: int) -> GpuTimes | None:
+    """Return how busy the GPU was from its first to its last kernel of these steps."""
+    on_device = [
+        event
+        for event in events
+        if event.device_type == torch.autograd.DeviceType.CUDA and _is_operator(event.name)
+    ]
+    spans = sorted((event.time_range.start / 1e6, event.time_range.end / 1e6) for event in on_device)
+    if len(spans) < 2:
+        return None
+    busy, until = 0.0, spans[0][0]
+    for start, end in spans:
+        busy += max(0.0, end - max(start, until))
+        until = max(until, end)
+    whole = until - spans[0][0]
+    pageable = sum(
+        (event.time_range.end - event.time_range.start) / 1e6 for event in on_device if "Pageable -> Device" in event.name
+    )
+    return GpuTimes(
+        busy_share=busy / whole,
+        kernels_per_step=len(spans) / steps,
+        median_kernel_seconds=statistics.median(end - start for start, end in spans),
+        gap_seconds=(whole - busy) / steps,
+        blocking_copy_share=pageable / whole,
+    )

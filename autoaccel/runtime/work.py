@@ -1,0 +1,136 @@
+"""How much work a step is: floating-point operations, bytes, and which module they belong to."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from autoaccel.records.profile import ModuleTime
+from autoaccel.runtime.datasets import bytes_of
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.tracing import group_of
+
+_MOST_STEPS = 3
+_MOST_SECONDS = 1.0
+
+
+class _Moved(TorchDispatchMode):
+    """Counts the bytes that operators read and write, if nothing stays in a cache between two of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), keywords: Mapping[str, Any] | None = None
+    ) -> Any:
+        outputs = function(*arguments, **(keywords or {}))
+        if not _makes_a_view(function):
+            for tensor in _tensors([arguments, keywords, outputs]):
+                self.bytes += tensor.element_size() * tensor.numel()
+        return outputs
+
+
+def _makes_a_view(function: Any) -> bool:
+    return any(returned.alias_info is not None and not returned.alias_info.is_write for returned in function._schema.returns)
+
+
+def _tensors(found: Any) -> list[torch.Tensor]:
+    if isinstance(found, torch.Tensor):
+        return [found]
+    if isinstance(found, Mapping):
+        found = found.values()
+    elif not isinstance(found, (tuple, list)):
+        return []
+    return [tensor for part in found for tensor in _tensors(part)]
+
+
+def count_work(loop: Loop, batch: Any) -> tuple[dict[str, int], int]:
+    """Return a step's floating-point operations by group of operators, and the bytes that its operators move.
+
+    The plain model is run, operator by operator; no parameter changes.
+    """
+    batch = loop.applied.batch(batch)
+    counter = FlopCounterMode(display=False)
+    moved = _Moved()
+    # What anomaly mode checks and records is no work of the step's own.
+    with counter, moved, torch.autograd.set_detect_anomaly(False), loop.applied.forward():
+        loss = loop.loss(loop.plain_model, batch)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    loop.applied.clear(loop.optimizer)
+    groups: defaultdict[str, int] = defaultdict(int)
+    for operator, flops in counter.get_flop_counts().get("Global", {}).items():
+        groups[group_of(str(operator).replace(".", "::"))] += int(flops)
+    return dict(groups), moved.bytes
+
+
+def least_bytes(loop: Loop, batch: Any) -> int:
+    """Return the bytes that a step has to move whatever its operators are.
+
+    Parameters are read forward and backward and changed, gradients are written and read, the optimizer's state is read
+    and written, the batch is read.
+    """
+    parameters = [parameter for parameter in loop.plain_model.parameters() if parameter.requires_grad]
+    weights = sum(parameter.element_size() * parameter.numel() for parameter in parameters)
+    state = sum(
+        value.element_size() * value.numel()
+        for values in loop.optimizer.state.values()
+        for value in values.values()
+        if isinstance(value, torch.Tensor)
+    )
+    return 4 * weights + 2 * weights + 2 * state + bytes_of(batch)
+
+
+def time_modules(loop: Loop, step_seconds: float) -> tuple[ModuleTime, ...]:
+    """Return how long each module's forward pass takes; none of a compiled model, whose modules are no longer apart."""
+    if loop.applied.compiles:
+        return ()
+    on_gpu = loop.device.type == "cuda"
+    modules = dict(loop.plain_model.named_modules())
+    spent: defaultdict[str, float] = defaultdict(float)
+    calls: defaultdict[str, int] = defaultdict(int)
+    began: list[tuple[str, float, float]] = []  # name, start, seconds inside its children
+    inside: defaultdict[str, float] = defaultdict(float)
+
+    def now() -> float:
+        if on_gpu:
+            torch.cuda.synchronize(loop.device)
+        return time.perf_counter()
+
+    def enter(name: str) -> Any:
+        return lambda module, inputs: began.append((name, now(), 0.0))
+
+    def leave(module: nn.Module, inputs: Any, outputs: Any) -> None:
+        name, start, in_children = began.pop()
+        seconds = now() - start
+        spent[name] += seconds
+        inside[name] += in_children
+        calls[name] += 1
+        if began:
+            parent, parent_start, others = began.pop()
+            began.append((parent, parent_start, others + seconds))
+
+    steps = min(_MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
+    hooks = [module.register_forward_pre_hook(enter(name)) for name, module in modules.items()]
+    hooks += [module.register_forward_hook(leave) for module in modules.values()]
+    try:
+        for _ in range(steps):
+            loop.step()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return tuple(
+        ModuleTime(
+            name, type(module).__name__, spent[name] / steps, (spent[name] - inside[name]) / steps, calls[name] / steps
+        )
+        for name, module in modules.items()
+        if calls[name]
+    )
+
