@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -110,10 +111,12 @@ def _parser() -> argparse.ArgumentParser:
     hardware.add_argument("--json", action="store_true", help="print JSON")
     hardware.set_defaults(handler=_hardware)
 
-    profile = commands.add_parser("profile", help="show where the time of a training step goes")
-    _add_model(profile)
-    profile.add_argument("--json", action="store_true", help="print JSON")
-    profile.set_defaults(handler=_profile)
+    advise = commands.add_parser("advise", help="say what costs the time of a training step, and what would help")
+    _add_model(advise)
+    advise.add_argument("--json", action="store_true", help="print JSON")
+    advise.add_argument("--trace", metavar="FILE", help="write a trace of some steps, for ui.perfetto.dev")
+    advise.add_argument("--tensorboard", metavar="DIR", help="write step times, phases and operators for TensorBoard")
+    advise.set_defaults(handler=_advise)
 
     knobs = commands.add_parser("knobs", help="list what can be changed on this machine, and what cannot and why")
     knobs.add_argument("--json", action="store_true", help="print JSON")
@@ -461,15 +464,21 @@ def _topology(path: Path, as_json: bool) -> int:
     return EXIT_FASTER
 
 
-def _profile(parsed: argparse.Namespace) -> int:
-    from autoaccel.report.tables import print_profile
-    from autoaccel.session.replaying import profile_workload
+def _advise(parsed: argparse.Namespace) -> int:
+    from autoaccel.report.advice import print_advice
+    from autoaccel.session.advising import advise_workload
 
-    profile, findings = profile_workload(_workload(parsed), seconds=3.0)
+    trace = Path(parsed.trace) if parsed.trace else None
+    if trace is not None and not trace.absolute().parent.is_dir():
+        raise BadRequestError(f"--trace {trace}: there is no such folder.")
+    board = Path(parsed.tensorboard) if parsed.tensorboard else None
+    if board is not None and find_spec("tensorboard") is None:
+        raise BadRequestError("--tensorboard needs tensorboard: pip install 'autoaccel[tensorboard]'.")
+    advice = advise_workload(_workload(parsed), trace, board)
     if parsed.json:
-        _print_json({"profile": profile, "findings": findings})
+        _print_json(advice)
     else:
-        print_profile(_console(), profile, findings)
+        print_advice(_console(), advice)
     return EXIT_FASTER
 
 

@@ -72,7 +72,7 @@ def _quota_hint(machine: Machine, root: Path) -> str:
     quota, allowed = machine.limits.cpu_quota, len(machine.limits.affinity)
     if quota is None or quota >= allowed:
         return ""
-    throttled = _throttled_periods(root)
+    throttled = throttled_periods(root)
     so_far = f"; it was held up {throttled:,} times so far" if throttled else ""
     return (
         f"this container sees {allowed} cores but may use {quota:g} cores' time, and is stopped in between{so_far}: "
@@ -80,7 +80,7 @@ def _quota_hint(machine: Machine, root: Path) -> str:
     )
 
 
-def _throttled_periods(root: Path) -> int:
+def throttled_periods(root: Path) -> int:
     """Return how often the CPU quota stopped this control group; 0 where that is not told."""
     hierarchy = find_hierarchy(root, "cpu")
     text = (read_text(hierarchy.folders[0] / "cpu.stat") or "") if hierarchy else ""

@@ -1,4 +1,4 @@
-"""Print a machine, a profile, the knobs and the trials of a run."""
+"""Print a machine, the knobs and the trials of a run."""
 
 from __future__ import annotations
 
@@ -6,31 +6,19 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import GpuSet, Interconnect, Machine
-from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.ranks import RankShare
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.trial import Failure, Trial
-from autoaccel.report.wording import (
-    comparison_words,
-    one_line,
-    outcome_words,
-    ring_words,
-    short_change,
-    speedup_words,
-    step_words,
-)
-from autoaccel.units import format_bytes, format_duration, format_numbers, format_share
+from autoaccel.report.wording import comparison_words, one_line, outcome_words, ring_words, short_change
+from autoaccel.units import format_bytes, format_duration, format_numbers
 
-_BAR_COLUMNS = 24
-_TOP_OPERATORS = 10
 _COLUMNS_FOR_STEPS = 100
-_NUMBERS = ("trial", "step", "whole run", "share", "calls/step")
+_NUMBERS = ("trial", "step", "whole run", "share", "calls/step", "forward", "own")
 
 
 def machine_facts(machine: Machine) -> dict[str, str]:
@@ -114,7 +102,7 @@ def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
         console.print(head.append(f"  {one_line(ring_words(chosen))}"))
         for gpu, cores in zip(chosen.gpus, chosen.cores, strict=True):
             if cores:
-                _print_indented(console, f"GPU {gpu}: CPUs {format_numbers(cores)}", style="dim")
+                print_indented(console, f"GPU {gpu}: CPUs {format_numbers(cores)}", style="dim")
     console.print()
     console.print(
         Text(
@@ -127,72 +115,13 @@ def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
 
 def print_shares(console: Console, shares: Sequence[RankShare]) -> None:
     """Print what each rank gets of this machine."""
-    table = _table("rank", "CPUs", "threads", "loader workers", "GPU")
+    rows = table("rank", "CPUs", "threads", "loader workers", "GPU")
     for share in shares:
         cpus = format_numbers(share.cpus) if share.cpus else "any"
         threads = "torch's own choice" if share.threads is None else str(share.threads)
         gpu = "none" if share.gpu is None else str(share.gpu)
-        table.add_row(str(share.local_rank), cpus, threads, str(share.loader_workers), gpu)
-    console.print(table)
-
-
-def print_profile(console: Console, profile: Profile, findings: Sequence[Finding]) -> None:
-    """Print where the time of a step goes, and what could be won by that."""
-    rate = f", {profile.samples_per_second:,.0f} samples/s" if profile.samples_per_second is not None else ""
-    console.print(
-        Text(
-            f"{step_words(profile.step_seconds)}{rate}, peak memory {format_bytes(profile.peak_bytes)}, "
-            f"{profile.parameters:,} parameters, median of {profile.steps} steps",
-            style="bold",
-        )
-    )
-    _print_bars(console, "Phases of a step", profile.phases)
-    _print_bars(console, "Operators by group", profile.groups)
-    top = profile.operators[:_TOP_OPERATORS]
-    if top:
-        table = _table("operator", "group", "share", "calls/step")
-        for operator in top:
-            table.add_row(
-                Text(one_line(operator.name)),
-                Text(one_line(operator.group)),
-                Text(format_share(operator.share)),
-                Text(f"{operator.calls_per_step:g}"),
-            )
-        console.print()
-        console.print(table)
-    if findings:
-        console.print()
-    for finding in findings:
-        console.print(
-            Text.assemble(
-                (one_line(finding.title), "bold"),
-                f": at most {speedup_words(finding.bound_speedup)} to win",
-                f" ({', '.join(finding.knobs)})" if finding.knobs else "",
-            )
-        )
-        if finding.advice:
-            _print_indented(console, one_line(finding.advice), style="dim")
-
-
-def _print_bars(console: Console, title: str, shares: dict[str, float]) -> None:
-    if not shares:
-        return
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, min_width=16)
-    grid.add_column()
-    grid.add_column(justify="right", no_wrap=True)
-    for name, share in shares.items():
-        bar = ProgressBar(
-            total=1.0,
-            completed=min(1.0, max(0.0, share)),
-            width=_BAR_COLUMNS,
-            complete_style="cyan",
-            finished_style="cyan",
-        )
-        grid.add_row(Text(one_line(name)), bar, Text(format_share(share)))
-    console.print()
-    console.print(Text(title, style="dim"))
-    console.print(grid)
+        rows.add_row(str(share.local_rank), cpus, threads, str(share.loader_workers), gpu)
+    console.print(rows)
 
 
 def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
@@ -204,9 +133,9 @@ def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
         else:
             head.append(f"not here: {one_line(row.reason)}", style="yellow")
         console.print(head)
-        _print_indented(console, f"{one_line(row.help)}; {row.stage} stage, {row.risk.replace('_', ' ')}")
+        print_indented(console, f"{one_line(row.help)}; {row.stage} stage, {row.risk.replace('_', ' ')}")
         if row.helps_when:
-            _print_indented(console, f"helps when: {one_line(row.helps_when)}", style="dim")
+            print_indented(console, f"helps when: {one_line(row.helps_when)}", style="dim")
     console.print()
     console.print(
         Text(
@@ -218,7 +147,8 @@ def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
     )
 
 
-def _print_indented(console: Console, text: str, style: str = "") -> None:
+def print_indented(console: Console, text: str, style: str = "") -> None:
+    """Print a paragraph that stands back from the line above."""
     console.print(Padding(Text(text, style=style), (0, 0, 0, 4)))
 
 
@@ -238,7 +168,7 @@ def print_trials(console: Console, trials: Sequence[Trial], baseline_settings: S
         return
     # The whole run's time follows from the step's: where space is short, the settings need it more.
     with_steps = console.width >= _COLUMNS_FOR_STEPS
-    table = _table("trial", "settings", *(["step"] if with_steps else []), "speed-up", "outcome", "whole run")
+    table = make_table("trial", "settings", *(["step"] if with_steps else []), "speed-up", "outcome", "whole run")
     feasible = [trial for trial in trials if trial.feasible and trial.total_seconds is not None]
     best = min(feasible, key=lambda trial: trial.total_seconds or 0.0, default=None)
     if best is not None and (best.comparison is None or best.comparison.verdict != "faster"):
@@ -262,7 +192,8 @@ def _duration(seconds: float | None) -> str:
     return "" if seconds is None else format_duration(seconds)
 
 
-def _table(*headings: str) -> Table:
+def make_table(*headings: str) -> Table:
+    """Return a table without lines; columns of numbers stand to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
         # Numbers must not be broken over lines.

@@ -15,22 +15,22 @@ def write_board(folder: str, profile: Profile, steps: Sequence[Step]) -> None:
     """
     from torch.utils.tensorboard import SummaryWriter  # late: tensorboard is an extra
 
-    with SummaryWriter(folder) as writer:  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    with SummaryWriter(folder) as writer:
         for number, step in enumerate(steps):
-            writer.add_scalar("step/seconds", step.seconds, number)  # type: ignore[no-untyped-call]
+            writer.add_scalar("step/seconds", step.seconds, number)
         for phase, share in profile.phases.items():
             seconds = share * profile.step_seconds
-            writer.add_scalar(f"phase/{phase.replace(' ', '_')}_seconds", seconds, 0)  # type: ignore[no-untyped-call]
+            writer.add_scalar(f"phase/{phase.replace(' ', '_')}_seconds", seconds, 0)
         for name, value in {
             "samples_per_second": profile.samples_per_second,
             "peak_bytes": profile.peak_bytes,
             "tracing_overhead": profile.tracing_overhead,
         }.items():
             if value is not None:
-                writer.add_scalar(f"profile/{name}", value, 0)  # type: ignore[no-untyped-call]
+                writer.add_scalar(f"profile/{name}", value, 0)
         rows = [
-            f"| {operator.name} | {operator.group} | {operator.share:.1%} | {operator.calls_per_step:g} | {operator.shapes} |"
-            for operator in profile.operators
+            f"| {found.name} | {found.group} | {found.share:.1%} | {found.calls_per_step:g} | {found.shapes} |"
+            for found in profile.operators
         ]
         table = "\n".join(["| operator | group | share | calls per step | shapes |", "|---|---|---|---|---|", *rows])
-        writer.add_text("operators", table, 0)  # type: ignore[no-untyped-call]
+        writer.add_text("operators", table, 0)

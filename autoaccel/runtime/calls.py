@@ -25,7 +25,7 @@ class _Calls(NamedTuple):
     """One function as cProfile saw it. Seconds are totals."""
 
     code: CodeType | str  # a string for what is built in
-    count: int
+    times: int
     own_seconds: float
     total_seconds: float
     calls: list[Any]  # what it called: of each the code, callcount, inlinetime and totaltime
@@ -89,7 +89,9 @@ def functions_of(stats: list[_Calls], steps: int, whole_seconds: float) -> tuple
     """
     by_code = {id(entry.code): entry for entry in stats}
     found = [
-        entry for entry in stats if is_users(entry.code) and not entry.code.co_name.startswith("<")  # type: ignore[union-attr]
+        entry
+        for entry in stats
+        if is_users(entry.code) and not entry.code.co_name.startswith("<")  # type: ignore[union-attr]
     ]
     functions = []
     for entry in found:
@@ -101,7 +103,7 @@ def functions_of(stats: list[_Calls], steps: int, whole_seconds: float) -> tuple
             PythonFunction(
                 name=_name(code),
                 where=where(code),
-                calls_per_step=entry.count / steps,
+                calls_per_step=entry.times / steps,
                 total_share=min(1.0, entry.total_seconds / whole_seconds),
                 line_share=min(1.0, seconds / whole_seconds),
                 built_in_calls={name: count / steps for name, count in most_called},
@@ -130,8 +132,8 @@ def _lines(entry: _Calls, by_code: dict[int, _Calls], seen: set[int]) -> tuple[f
 def parts_of(stats: list[_Calls]) -> tuple[Part, ...]:
     """Return what the user's functions call, and their own lines, by share of the time of all of it, slowest first.
 
-    Of a call to installed code the whole time counts, not what that is spent on inside. Without code of the user's, what
-    takes the most time itself.
+    Of a call to installed code the whole time counts, not what that is spent on inside. Without code of the user's, it
+    is what takes the most time itself.
     """
     seconds: dict[str, float] = {}
     for entry in stats:

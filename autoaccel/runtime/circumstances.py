@@ -88,7 +88,7 @@ class _Seen:
         self.deterministic |= torch.are_deterministic_algorithms_enabled()
         self.autocast |= torch.is_autocast_enabled(self._device)
         self.gradients |= torch.is_grad_enabled()
-        self.profiled |= torch.autograd._profiler_enabled()
+        self.profiled |= torch._C._autograd._profiler_enabled()
 
 
 def gather_circumstances(loop: Loop, usable_cores: int, seconds: float) -> Circumstances:
@@ -151,7 +151,7 @@ def _profilers() -> list[str]:
         "sys.setprofile": sys.getprofile() is not None,
         "sys.settrace": sys.gettrace() is not None,
         "tracemalloc": tracemalloc.is_tracing(),
-        "torch.profiler": torch.autograd._profiler_enabled(),
+        "torch.profiler": torch._C._autograd._profiler_enabled(),
     }
     return [name for name, is_on in found.items() if is_on]
 

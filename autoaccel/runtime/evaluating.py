@@ -81,8 +81,9 @@ def _seconds_on(loop: Loop, loader: Iterable[Any]) -> float:
 
 def _seconds_without_gradients(loop: Loop, loader: Iterable[Any], batches: int) -> float | None:
     """Return the time with nobody able to switch gradients on; None if the metric needs them."""
-    with mock.patch.object(torch, "enable_grad", contextlib.nullcontext), mock.patch.object(
-        torch, "set_grad_enabled", lambda mode: contextlib.nullcontext()
+    with (
+        mock.patch.object(torch, "enable_grad", contextlib.nullcontext),
+        mock.patch.object(torch, "set_grad_enabled", lambda mode: contextlib.nullcontext()),
     ):
         try:
             return _seconds_on(loop, _First(loader, batches, 0.0))

@@ -55,8 +55,8 @@ class PhaseClock:
 
     @staticmethod
     def _mark() -> torch.cuda.Event:
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        event.record()
         return event
 
 

@@ -152,4 +152,3 @@ def _with_work(profile: Profile, loop: Loop) -> Profile:
         moved_bytes=moved_bytes,
         least_bytes=least_bytes(loop, batch),
     )
-

@@ -7,10 +7,11 @@ import itertools
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.reduction import ForkingPickler
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from autoaccel.records.circumstances import Part, Samples
@@ -48,7 +49,7 @@ def _samples_of(dataset: Any) -> Iterator[Callable[[], Any]]:
         return
     count = len(dataset)
     for index in range(0, count, max(1, count // _MOST_SAMPLES)):
-        yield lambda index=index: dataset[index]
+        yield partial(dataset.__getitem__, index)
 
 
 def _timed(loads: Iterator[Callable[[], Any]], seconds: float) -> Iterator[tuple[Any, float, float]]:
@@ -83,7 +84,8 @@ def _batch_seconds(loader: DataLoader[Any], samples: list[Any]) -> tuple[float |
     batch = loader.collate_fn(loaded)
     collated = time.perf_counter()
     try:
-        ForkingPickler.dumps(batch)  # as loader workers do: tensors go into shared memory
+        # As loader workers do: tensors go into shared memory.
+        torch.multiprocessing.reductions.ForkingPickler.dumps(batch)  # type: ignore[attr-defined]
     except (pickle.PicklingError, TypeError, AttributeError, RuntimeError, OSError):
         return collated - start, None
     return collated - start, time.perf_counter() - collated

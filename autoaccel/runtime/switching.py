@@ -139,7 +139,7 @@ def _joined(batches: list[Any]) -> Any:
     tensors: list[list[torch.Tensor]] = []
     for batch in batches:
         found: list[torch.Tensor] = []
-        map_tensors(lambda tensor, found=found: found.append(tensor) or tensor, batch)  # type: ignore[misc,func-returns-value]
+        map_tensors(lambda tensor, found=found: found.append(tensor) or tensor, batch)  # type: ignore[misc]
         tensors.append(found)
     joined = iter([torch.cat(same) for same in zip(*tensors, strict=True)])
     return map_tensors(lambda tensor: next(joined), batches[0])

@@ -47,7 +47,6 @@ from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.warmup import warm_up
 from autoaccel.units import format_duration
 
-
 _SHARE_FOR_EACH = 0.5  # of the time for untraced steps: for each other measurement beside a profile
 
 

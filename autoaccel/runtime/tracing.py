@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
 from torch import profiler
+from torch._C._autograd import DeviceType
 
 from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
 from autoaccel.runtime.loop import Loop
@@ -136,7 +136,7 @@ def _read(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> Trace
         large_operator_seconds=sum(large) / steps,
         names=tuple(sorted(own)),
         reads_per_step=_count_reads(events) / steps,
-        memory=_memory_peak(recorded, events),
+        memory=_memory_peak(recorded),
         gpu=_gpu_times(events, steps) if on_gpu else None,
     )
 
@@ -165,16 +165,13 @@ def _count_reads(events: Sequence[Any]) -> int:
     return sum(any(start <= read <= end for start, end in spans) for read in reads)
 
 
-def _memory_peak(recorded: Any, events: Sequence[Any]) -> MemoryPeak | None:
+def _memory_peak(recorded: Any) -> MemoryPeak | None:
     """Return the most that tensors took within a step beyond its start, and the phase in which that was."""
-    device_results = recorded.profiler.kineto_results
-    # Freed memory counts below zero; its clock is the other events', but in nanoseconds since another moment.
-    changes = sorted((event.start_ns(), event.nbytes()) for event in device_results.events() if event.name() == "[memory]")
-    marks = sorted(
-        (event.start_ns(), event.name().removeprefix(_PHASE_END))
-        for event in device_results.events()
-        if event.name().startswith(_PHASE_END)
-    )
+    raw = recorded.profiler.kineto_results.events()
+    # Freed memory counts below zero.
+    changes = sorted((event.start_ns(), event.nbytes()) for event in raw if event.name() == "[memory]")
+    ends = [event for event in raw if event.name().startswith(_PHASE_END)]
+    marks = sorted((event.start_ns(), event.name().removeprefix(_PHASE_END)) for event in ends)
     if not changes or not marks:
         return None
     held = peak = 0
@@ -192,11 +189,7 @@ def _memory_peak(recorded: Any, events: Sequence[Any]) -> MemoryPeak | None:
 
 def _gpu_times(events: Sequence[Any], steps: int) -> GpuTimes | None:
     """Return how busy the GPU was from its first to its last kernel of these steps."""
-    on_device = [
-        event
-        for event in events
-        if event.device_type == torch.autograd.DeviceType.CUDA and _is_operator(event.name)
-    ]
+    on_device = [event for event in events if event.device_type == DeviceType.CUDA and _is_operator(event.name)]
     spans = sorted((event.time_range.start / 1e6, event.time_range.end / 1e6) for event in on_device)
     if len(spans) < 2:
         return None
@@ -205,13 +198,11 @@ def _gpu_times(events: Sequence[Any], steps: int) -> GpuTimes | None:
         busy += max(0.0, end - max(start, until))
         until = max(until, end)
     whole = until - spans[0][0]
-    pageable = sum(
-        (event.time_range.end - event.time_range.start) / 1e6 for event in on_device if "Pageable -> Device" in event.name
-    )
+    pageable = [event.time_range for event in on_device if "Pageable -> Device" in event.name]
     return GpuTimes(
         busy_share=busy / whole,
         kernels_per_step=len(spans) / steps,
         median_kernel_seconds=statistics.median(end - start for start, end in spans),
         gap_seconds=(whole - busy) / steps,
-        blocking_copy_share=pageable / whole,
+        blocking_copy_share=sum(span.end - span.start for span in pageable) / 1e6 / whole,
     )

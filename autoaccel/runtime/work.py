@@ -21,11 +21,11 @@ _MOST_STEPS = 3
 _MOST_SECONDS = 1.0
 
 
-class _Moved(TorchDispatchMode):
+class _Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Counts the bytes that operators read and write, if nothing stays in a cache between two of them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.bytes = 0
 
     def __torch_dispatch__(
@@ -39,7 +39,8 @@ class _Moved(TorchDispatchMode):
 
 
 def _makes_a_view(function: Any) -> bool:
-    return any(returned.alias_info is not None and not returned.alias_info.is_write for returned in function._schema.returns)
+    aliases = [returned.alias_info for returned in function._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
 
 
 def _tensors(found: Any) -> list[torch.Tensor]:
@@ -133,4 +134,3 @@ def time_modules(loop: Loop, step_seconds: float) -> tuple[ModuleTime, ...]:
         for name, module in modules.items()
         if calls[name]
     )
-

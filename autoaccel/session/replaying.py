@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from autoaccel.advise.findings import advise
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
 from autoaccel.records.machine import Machine, fingerprint_difference
-from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
 from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import Request
-from autoaccel.records.settings import Settings
 from autoaccel.records.trial import (
     Comparison,
     Failure,
-    Profiled,
-    TakeProfile,
 )
-from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.records.workload import Workload
 from autoaccel.session.clock import Clock
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for, workload_error
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import Place
 
 START_SECONDS = 600.0  # for a build() outside any budget
 
@@ -83,22 +77,3 @@ def verify_recipe(
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")
     return Verification(recipe.comparison, measured, measured.high >= recipe.comparison.low)
-
-
-def profile_workload(workload: Workload, seconds: float) -> tuple[Profile, Sequence[Finding]]:
-    """Return where the time of a step goes under the user's own settings, and what that says.
-
-    Raises:
-        BadRequestError: If build() returns the wrong thing.
-        WorkloadFailedError: If it fails.
-    """
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
-        machine = probe_machine(runner)
-        facts: TrainingFacts = describe_workload(runner, workload, START_SECONDS)
-        place = Place(machine, facts)
-        runner.enter(place)
-        own: Settings = baseline_settings(place)
-        answer = runner.ask(TakeProfile(seconds=seconds), own, "profile", Profiled, START_SECONDS)
-        if isinstance(answer, Failure):
-            raise workload_error(answer, workload, "while it was profiled")
-        return answer.profile, advise(answer.profile, machine)

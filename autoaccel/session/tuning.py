@@ -15,6 +15,7 @@ from autoaccel.advise.findings import advise
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.quiet import quiet_hints, read_load
+from autoaccel.machine.surroundings import Watch, begin_watching, read_surroundings
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
@@ -22,9 +23,11 @@ from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Profiled, TakeProfile, Trial
+from autoaccel.records.trial import Failure, Profiled, Trial
+from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
 from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.session.advising import profile_task
 from autoaccel.session.clock import Clock
 from autoaccel.session.ending import (
     Ending,
@@ -58,6 +61,7 @@ LEAST_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
 
 PROFILE_SECONDS = 1.0
+_WORTH_TELLING = 1.05  # expected of a remedy that no knob is
 _PROOF_SHARE = 0.6  # of the budget is kept for the proof at most
 
 
@@ -80,7 +84,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         run.tell(RunStarted(request.workload.path, str(folder.path), request.budget_seconds))
 
         run.tell(StageStarted("hardware", "what this machine can do"))
-        load = read_load()  # before anything of ours keeps the computer busy
+        watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
         timeout_seconds = clock.timeout("the training was built", share=0.25)
         machine, facts = probe_and_describe(runner, request.workload, timeout_seconds)
         _check_resumable(earlier, request, machine)
@@ -105,8 +109,10 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
 
         run.tell(StageStarted("profile", "where the time of a step goes"))
         known = (study.head() if study else None) or earlier
-        profile = known.profile if known else _take_profile(run, own)
-        findings = known.findings if known else tuple(advise(profile, machine))
+        if known:
+            profile, findings = known.profile, known.findings
+        else:
+            profile, findings = _profile_and_advise(run, own, machine, facts, watch)
         if study:
             profile, findings = agree_on_head(study, basis, profile, findings)
         space = _narrow(run, space, own, findings)
@@ -231,9 +237,16 @@ def _check_resumable(earlier: RunState | None, request: Request, machine: Machin
         raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
 
 
-def _take_profile(run: Run, own: Settings) -> Profile:
+def _profile_and_advise(
+    run: Run, own: Settings, machine: Machine, facts: TrainingFacts, watch: Watch
+) -> tuple[Profile, tuple[Finding, ...]]:
+    """Return where the time of a step goes and what that says; tell what only the user can set right."""
     timeout = run.clock.timeout("the profile was taken", share=0.5)
-    answer = run.runner.ask(TakeProfile(seconds=PROFILE_SECONDS), own, "profile", Profiled, timeout)
+    answer = run.runner.ask(profile_task(machine, PROFILE_SECONDS), own, "profile", Profiled, timeout)
     if isinstance(answer, Failure):
         raise workload_error(answer, run.request.workload, "while it was profiled")
-    return answer.profile
+    found = advise(answer.profile, machine, answer.circumstances, None, facts, read_surroundings(watch))
+    for finding in found:
+        if not finding.knobs and finding.expected_speedup >= _WORTH_TELLING:
+            run.tell(Note(f"{finding.title}: at most {finding.bound_speedup:.2f}x to win. {finding.advice}"))
+    return answer.profile, tuple(found)

@@ -156,7 +156,7 @@ def tiny_batch(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "tiny-batch",
-        f"with {circumstances.batch_samples:.0f} samples in a batch, {share:.0%} of the step is the same for any number",
+        f"a batch has {circumstances.batch_samples:.0f} samples: {share:.0%} of the step is the same for any number",
         share,
         "Use larger batches (samples per second grow; the learning rate has to follow).",
         knobs=("optimizer.batch_factor",),
@@ -247,7 +247,7 @@ def odd_sizes(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "odd-sizes",
-        f"{circumstances.model.odd_share:.0%} of the parameters are in layers whose sizes are no multiples of {_PADDED}",
+        f"{circumstances.model.odd_share:.0%} of the parameters are in layers whose sizes {_PADDED} does not divide",
         share,
         f"Round channels, features and vocabulary up to multiples of {_PADDED}.",
         evidence={"odd_share": circumstances.model.odd_share},

@@ -139,7 +139,7 @@ def large_batches(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "large-batches",
-        f"a batch of {circumstances.batch_bytes / 2**20:.3g} MiB takes {seconds * 1e3:.3g} ms from a worker to the step",
+        f"a batch of {circumstances.batch_bytes / 2**20:.3g} MiB takes {seconds * 1e3:.3g} ms from worker to step",
         share,
         "Hand over smaller numbers (uint8 images, converted in the step) or one tensor instead of many objects.",
         knobs=("loader.workers",),
@@ -159,7 +159,7 @@ def slow_collate(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "slow-collate",
-        f"making a batch of {circumstances.batch_samples:.0f} loaded samples takes {samples.collate_seconds * 1e3:.3g} ms",
+        f"making a batch of {circumstances.batch_samples:.0f} samples takes {samples.collate_seconds * 1e3:.3g} ms",
         share,
         "Keep the data as one tensor and index it once per batch (Dataset.__getitems__), or collate in workers.",
         knobs=("loader.workers",),

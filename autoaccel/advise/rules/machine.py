@@ -135,7 +135,7 @@ def neighbours(evidence: Evidence) -> Finding | None:
         share,
         "Stop them, or train on a machine of your own; these timings are unsteady.",
         evidence={"busy_share": surroundings.busy_share, "stolen_share": surroundings.stolen_share},
-        removable=0.5,
+        removable=0.03,  # it passes, and says nothing of the training
     )
 
 

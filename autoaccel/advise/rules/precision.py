@@ -48,7 +48,9 @@ def float64_data(evidence: Evidence) -> Finding | None:
         return None
     if circumstances.model.dtypes.get("float64", 0.0) >= _MOST:
         return None  # nothing is converted then
-    copies = sum(operator.share for operator in evidence.profile.operators if operator.name in ("aten::copy_", "aten::_to_copy"))
+    copies = sum(
+        operator.share for operator in evidence.profile.operators if operator.name in ("aten::copy_", "aten::_to_copy")
+    )
     share = evidence.compute * copies + evidence.phases("host to device") + 0.5 * evidence.data_wait
     if share < _NOTICEABLE:
         return None

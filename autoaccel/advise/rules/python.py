@@ -57,9 +57,9 @@ def synchronising(evidence: Evidence) -> Finding | None:
     first = functions[0]
     return make_finding(
         "synchronising",
-        f"{first.name} ({first.where}) reads numbers out of tensors {reads:.0f} times a step: .item(), .tolist(), .cpu()",
+        f"{first.name} ({first.where}) reads numbers out of tensors {reads:.0f} times a step",
         share,
-        "Keep sums in tensors and read them once in many steps; do on whole tensors what the loop does on numbers.",
+        "Instead of .item() or .tolist(), keep sums in tensors, and read them once in many steps.",
         evidence={"reads_per_step": reads, "line_share": share},
         removable=0.9,
     )
@@ -102,9 +102,7 @@ def step_metrics(evidence: Evidence) -> Finding | None:
 def gradient_loop(evidence: Evidence) -> Finding | None:
     """Gradients are clipped or scaled one by one, in Python."""
     functions = [
-        function
-        for function in _calling(evidence, _GRADIENTS, _LOOP)
-        if function.name.rsplit(".", 1)[-1] != "forward"
+        function for function in _calling(evidence, _GRADIENTS, _LOOP) if function.name.rsplit(".", 1)[-1] != "forward"
     ]
     share = sum(function.line_share for function in functions)
     if not functions or share < _NOTICEABLE:
@@ -112,9 +110,9 @@ def gradient_loop(evidence: Evidence) -> Finding | None:
     first, calls = functions[0], _calls(functions, _GRADIENTS)
     return make_finding(
         "gradient-loop",
-        f"{first.name} ({first.where}) treats tensors one by one, with {calls:.0f} operators a step: {share:.0%} of it",
+        f"{first.name} ({first.where}) treats tensors one by one, with {calls:.0f} operators a step",
         share,
-        "torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True) or torch._foreach_ operators treat all at once.",
+        "torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True) treats all of them at once.",
         evidence={"calls_per_step": calls, "line_share": share},
         removable=0.8,
     )
@@ -144,7 +142,9 @@ def _without(code: str, title: str, advice: str, switched: Switched) -> Finding:
 def anomaly_mode(evidence: Evidence) -> Finding | None:
     """Autograd checks each gradient and keeps a traceback for each operator."""
     switched = _switched_off(evidence, "anomaly")
-    return switched and _without(
+    if switched is None:
+        return None
+    return _without(
         "anomaly-mode",
         "autograd's anomaly mode is on",
         "Take out torch.autograd.set_detect_anomaly(True) once the error is found.",
@@ -155,7 +155,9 @@ def anomaly_mode(evidence: Evidence) -> Finding | None:
 def deterministic(evidence: Evidence) -> Finding | None:
     """Algorithms that always give the same bits, and memory that is filled before it is used."""
     switched = _switched_off(evidence, "deterministic")
-    return switched and _without(
+    if switched is None:
+        return None
+    return _without(
         "deterministic",
         "deterministic algorithms are on",
         "Leave them to tests; or keep them and set torch.utils.deterministic.fill_uninitialized_memory = False.",

@@ -1,0 +1,146 @@
+"""Print advice: what costs the time of a step, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from autoaccel.records.advice import Advice
+from autoaccel.records.profile import Finding, ModuleTime, Profile
+from autoaccel.records.rates import Rates, Roofline
+from autoaccel.report.tables import make_table, print_indented
+from autoaccel.report.wording import one_line, speedup_words, step_words
+from autoaccel.units import format_bytes, format_duration, format_share
+
+_BAR_COLUMNS = 24
+_TOP_OPERATORS = 10
+_TOP_MODULES = 10
+_WORTH_SHOWING = 1.01  # expected of a finding's remedies; all of them are in the JSON
+
+
+def print_advice(console: Console, advice: Advice) -> None:
+    """Print findings, the most valuable first, then what they rest on."""
+    profile = advice.profile
+    rate = f", {profile.samples_per_second:,.0f} samples/s" if profile.samples_per_second is not None else ""
+    console.print(
+        Text(
+            f"{step_words(profile.step_seconds)}{rate}, peak memory {format_bytes(profile.peak_bytes)}, "
+            f"{profile.parameters:,} parameters, median of {profile.steps} steps",
+            style="bold",
+        )
+    )
+    if advice.roofline is not None and advice.rates is not None:
+        _print_roofline(console, advice.roofline, advice.rates)
+    _print_findings(console, advice.findings)
+    _print_bars(console, "Phases of a step", profile.phases)
+    _print_bars(console, "Operators by group", profile.groups)
+    _print_operators(console, profile)
+    _print_modules(console, profile.modules)
+
+
+def _print_roofline(console: Console, line: Roofline, rates: Rates) -> None:
+    console.print(
+        f"This step can become at most {speedup_words(line.most_speedup)} faster on this machine: its "
+        f"{_flops(line.flops)} run at {_flops(line.achieved)}/s; as its operators are, "
+        f"{_flops(line.attainable)}/s are attainable, limited by {line.limited_by}."
+    )
+    fastest = ", ".join(f"{dtype} {_flops(rate)}/s" for dtype, rate in rates.matmul.items())
+    console.print(
+        Text(
+            f"Measured here with {rates.threads} threads: matrix products {fastest}; "
+            f"memory {format_bytes(rates.memory_bytes_per_second)}/s",
+            style="dim",
+        )
+    )
+
+
+def _flops(number: float) -> str:
+    """Return a number of floating-point operations as `4.31 GFLOP`."""
+    for unit in ("", "k", "M", "G", "T"):
+        if number < 1000:
+            return f"{number:.3g} {unit}FLOP"
+        number /= 1000
+    return f"{number:.3g} PFLOP"
+
+
+def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
+    shown = [finding for finding in findings if finding.expected_speedup >= _WORTH_SHOWING]
+    if shown:
+        console.print()
+    for number, finding in enumerate(shown, start=1):
+        console.print(
+            Text.assemble(
+                (f"{number}. {one_line(finding.title)}", "bold"),
+                f": at most {speedup_words(finding.bound_speedup)} to win",
+                f" ({', '.join(finding.knobs)})" if finding.knobs else "",
+            )
+        )
+        if finding.advice:
+            print_indented(console, one_line(finding.advice), style="dim")
+
+
+def _print_operators(console: Console, profile: Profile) -> None:
+    if not profile.operators:
+        return
+    table = make_table("operator", "group", "share", "calls/step", "shapes")
+    for operator in profile.operators[:_TOP_OPERATORS]:
+        table.add_row(
+            Text(one_line(operator.name)),
+            Text(one_line(operator.group)),
+            Text(format_share(operator.share)),
+            Text(f"{operator.calls_per_step:g}"),
+            Text(operator.shapes),
+        )
+    console.print()
+    console.print(table)
+    if profile.tracing_overhead is not None:
+        text = f"Recording operators made a step take {profile.tracing_overhead:+.0%}; phases are timed without."
+        console.print(Text(text, style="dim"))
+    if profile.memory is not None:
+        peak = format_bytes(profile.memory.bytes_above_start)
+        console.print(
+            Text(f"Tensors take up to {peak} more than between steps, in {profile.memory.phase}.", style="dim")
+        )
+
+
+def _print_modules(console: Console, modules: Sequence[ModuleTime]) -> None:
+    slowest = sorted(modules, key=lambda module: -module.own_seconds)[:_TOP_MODULES]
+    if not slowest:
+        return
+    table = make_table("module", "class", "forward", "own", "calls/step")
+    for module in modules:
+        if module in slowest:
+            table.add_row(
+                Text(one_line(module.name) or "(model)"),
+                Text(module.kind),
+                Text(format_duration(module.forward_seconds)),
+                Text(format_duration(module.own_seconds)),
+                Text(f"{module.calls_per_step:g}"),
+            )
+    console.print()
+    console.print(table)
+
+
+def _print_bars(console: Console, title: str, shares: dict[str, float]) -> None:
+    if not shares:
+        return
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, min_width=16)
+    grid.add_column()
+    grid.add_column(justify="right", no_wrap=True)
+    for name, share in shares.items():
+        bar = ProgressBar(
+            total=1.0,
+            completed=min(1.0, max(0.0, share)),
+            width=_BAR_COLUMNS,
+            complete_style="cyan",
+            finished_style="cyan",
+        )
+        grid.add_row(Text(one_line(name)), bar, Text(format_share(share)))
+    console.print()
+    console.print(Text(title, style="dim"))
+    console.print(grid)

@@ -1,0 +1,75 @@
+"""Say what costs the time of a training and what would help."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from autoaccel.advise.findings import advise
+from autoaccel.advise.roofline import roofline
+from autoaccel.launch.runner import Runner
+from autoaccel.machine.quiet import read_load
+from autoaccel.machine.surroundings import begin_watching, read_surroundings
+from autoaccel.records.advice import Advice
+from autoaccel.records.machine import Machine
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure, Profiled, TakeProfile
+from autoaccel.records.workload import Workload
+from autoaccel.session.workers import probe_and_describe, workload_error
+from autoaccel.space.knobs import Place, baseline_settings
+
+START_SECONDS = 600.0  # for a build() outside any budget
+_PROFILE_SECONDS = 2.0
+
+
+def profile_task(
+    machine: Machine,
+    seconds: float,
+    thorough: bool = False,
+    trace_path: Path | None = None,
+    board_path: Path | None = None,
+) -> TakeProfile:
+    """Return what to ask of the worker that takes a profile on this machine."""
+    return TakeProfile(
+        seconds=seconds,
+        thorough=thorough,
+        cores=machine.usable_cores,
+        cache_bytes=max((cache.size_bytes for cache in machine.cpu.caches), default=0),
+        trace_path=str(trace_path.absolute()) if trace_path else None,
+        board_path=str(board_path.absolute()) if board_path else None,
+    )
+
+
+def advise_workload(workload: Workload, trace_path: Path | None = None, board_path: Path | None = None) -> Advice:
+    """Return what costs the time under the user's own settings, and what would help.
+
+    Args:
+        workload: The training.
+        trace_path: Where a trace of some steps goes; None for nowhere.
+        board_path: Folder for TensorBoard, which must be installed; None for none.
+
+    Raises:
+        BadRequestError: If build() returns the wrong thing.
+        WorkloadFailedError: If it fails.
+    """
+    watch = begin_watching(read_load())  # before anything of ours keeps the computer busy
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
+        machine, facts = probe_and_describe(runner, workload, START_SECONDS)
+        place = Place(machine, facts)
+        runner.enter(place)
+        own: Settings = baseline_settings(place)
+        task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
+        answer = runner.ask(task, own, "profile", Profiled, START_SECONDS)
+    if isinstance(answer, Failure):
+        raise workload_error(answer, workload, "while it was profiled")
+    surroundings = read_surroundings(watch)
+    profile, circumstances, rates = answer.profile, answer.circumstances, answer.rates
+    return Advice(
+        findings=tuple(advise(profile, machine, circumstances, rates, facts, surroundings)),
+        profile=profile,
+        machine=machine,
+        rates=rates,
+        roofline=roofline(profile, machine, rates, circumstances),
+        circumstances=circumstances,
+        surroundings=surroundings,
+    )

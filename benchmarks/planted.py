@@ -1,0 +1,164 @@
+"""Plant problems in small trainings: does `autoaccel advise` name them, and does removing them win what it says?
+
+    python benchmarks/planted.py [--advise-only] [--rounds 5] [--seconds 4] [NAME ...]
+
+Each file in benchmarks/planted defines build(), which has a problem, and fixed(), which has not. The advice must name it
+first or second. Then both are measured in fresh processes, in turns; what the repair wins, as a median over pairs, may be
+at most 1.05 times the bound, and where the finding claims it, at least half of what the bound says. Results go to
+benchmarks/results/planted.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+FOLDER = HERE / "planted"
+RESULTS = HERE / "results" / "planted.json"
+PLANTED = {
+    "sleeping_dataset": "waiting-sample",
+    "item_per_sample": "synchronising",
+    "batch_of_one": "tiny-batch",
+    "one_thread": "few-threads",
+    "gradients_in_evaluation": "evaluation-gradients",
+    "double_precision": "float64-model",
+    "tiny_operators": "small-operators",
+    "heavy_augmentation": "slow-sample",
+    "anomaly_mode": "anomaly-mode",
+    "deterministic_algorithms": "deterministic",
+    "too_many_workers": "many-workers",
+    "gradient_loop": "gradient-loop",
+    "profiler_left_on": "profiler-on",
+}
+"""File -> code of the finding that names its problem."""
+
+OF_THE_EPOCH = ("evaluation-gradients", "long-evaluation")
+"""Findings whose shares are of an epoch with its evaluation, not of a step."""
+
+TOLERANCE = 1.05  # by which a measured gain may exceed its bound
+FIRST = 2  # place up to which a problem counts as named
+
+
+def advise(name: str) -> tuple[list[dict[str, Any]], float]:
+    """Return the findings on the planted problem, the most valuable first, and the seconds that took."""
+    start = time.perf_counter()
+    command = [sys.executable, "-m", "autoaccel", "advise", str(FOLDER / f"{name}.py"), "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    return findings, time.perf_counter() - start
+
+
+def epoch_seconds(name: str, entry: str, seconds: float, with_evaluation: bool) -> float:
+    """Return how long an epoch takes, projected from about so many seconds in a fresh process."""
+    command = [sys.executable, str(Path(__file__)), "--epoch", entry, "--seconds", str(seconds), name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    steps, evaluation = json.loads(done.stdout.splitlines()[-1])
+    return float(steps + (evaluation if with_evaluation else 0.0))
+
+
+def time_epoch(name: str, entry: str, seconds: float) -> None:
+    """Print the seconds that an epoch's steps and its evaluation take, as JSON; run in a process of its own."""
+    from autoaccel.runtime.applied import Applied
+    from autoaccel.runtime.loading import build_training, load_build
+    from autoaccel.runtime.loop import Loop, device_of
+    from autoaccel.session.workloads import find_workload
+
+    workload = find_workload(f"{FOLDER / name}.py:{entry}")
+    training = build_training(load_build(workload), workload, seed=0)
+    loop = Loop(training, Applied(training.settings, device_of(training)), seed=0)
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds / 4 or loop.steps_done < 3:
+        loop.step()
+    steps, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds / 2 or steps < 3:
+        loop.step()
+        steps += 1
+    step_seconds = (time.perf_counter() - start) / steps
+    loop.evaluate()
+    start = time.perf_counter()
+    loop.evaluate()
+    print(json.dumps([step_seconds * loop.steps_per_epoch, time.perf_counter() - start]))
+
+
+def look_at(name: str, code: str) -> dict[str, Any]:
+    """Return what the advice says of one planted problem."""
+    findings, seconds = advise(name)
+    codes = [finding["code"] for finding in findings]
+    place = codes.index(code) + 1 if code in codes else None
+    found = findings[place - 1] if place else {}
+    named = "not named" if place is None else f"named {'first' if place == 1 else f'at place {place}'}"
+    bound = f", at most {found['bound_speedup']:.2f}x" if found else ""
+    print(f"{name:26} {code:22} {named}{bound}, {seconds:.0f} s; then {', '.join(codes[:3])}", flush=True)
+    return {
+        "code": code,
+        "place": place,
+        "title": found.get("title"),
+        "bound_speedup": found.get("bound_speedup"),
+        "claims_half": found.get("claims_half", False),
+        "advise_seconds": seconds,
+    }
+
+
+def measure(name: str, row: dict[str, Any], rounds: int, seconds: float) -> None:
+    """Add to a row what the repair wins, and whether that is within what the advice says."""
+    with_evaluation = row["code"] in OF_THE_EPOCH
+    gains = []
+    for number in range(rounds):
+        # Who comes first changes, so that neither always meets what the other left.
+        order = ("build", "fixed") if number % 2 == 0 else ("fixed", "build")
+        took = {entry: epoch_seconds(name, entry, seconds, with_evaluation) for entry in order}
+        gains.append(took["build"] / took["fixed"])
+    gain = statistics.median(gains)
+    bound = row["bound_speedup"]
+    row |= {
+        "gains": gains,
+        "gain": gain,
+        "within_bound": bound is not None and gain <= TOLERANCE * bound,
+        "half_of_bound": bound is not None and gain - 1 >= (bound - 1) / 2,
+    }
+    said = "claims half" if row["claims_half"] else "does not claim half"
+    print(f"{name:26} repaired {gain:.2f}x faster ({min(gains):.2f} to {max(gains):.2f}), {said}", flush=True)
+
+
+def is_kept(row: dict[str, Any]) -> bool:
+    """Whether the advice kept its word."""
+    named = row["place"] is not None and row["place"] <= FIRST
+    measured = "gain" in row
+    claims = row.get("within_bound", True) and (row.get("half_of_bound", True) or not row["claims_half"])
+    return named and (claims or not measured)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Advise and measure; write the results. Return 1 if the advice did not keep its word."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--advise-only", action="store_true", help="measure nothing, write nothing")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each process's measuring")
+    parser.add_argument("--epoch", help=argparse.SUPPRESS)
+    parsed = parser.parse_args(arguments)
+    if parsed.epoch:
+        time_epoch(parsed.names[0], parsed.epoch, parsed.seconds)
+        return 0
+    rows: dict[str, dict[str, Any]] = {}
+    for name in parsed.names or PLANTED:
+        rows[name] = look_at(name, PLANTED[name])
+        if not parsed.advise_only:
+            measure(name, rows[name], parsed.rounds, parsed.seconds)
+            others = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+            RESULTS.write_text(json.dumps({**others, **rows}, indent=2, sort_keys=True) + "\n")
+    broken = [name for name, row in rows.items() if not is_kept(row)]
+    print(f"{len(rows) - len(broken)} of {len(rows)} as advised" + (f"; not: {', '.join(broken)}" if broken else ""))
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
