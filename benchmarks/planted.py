@@ -2,10 +2,10 @@
 
     python benchmarks/planted.py [--advise-only] [--rounds 5] [--seconds 4] [NAME ...]
 
-Each file in benchmarks/planted defines build(), which has a problem, and fixed(), which has not. The advice must name it
-first or second. Then both are measured in fresh processes, in turns; what the repair wins, as a median over pairs, may be
-at most 1.05 times the bound, and where the finding claims it, at least half of what the bound says. Results go to
-benchmarks/results/planted.json.
+Each file in benchmarks/planted defines build(), which has a problem, and fixed(), which has not. The advice must name
+it first or second. Then both are measured in fresh processes, in turns; what the repair wins, as a median over pairs,
+may be at most 1.05 times the bound, and where the finding claims it, at least half of what the bound says. Results go
+to benchmarks/results/planted.json.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import re
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -130,24 +131,34 @@ def _lines(entry: _Calls, by_code: dict[int, _Calls], seen: set[int]) -> tuple[f
 
 
 def parts_of(stats: list[_Calls]) -> tuple[Part, ...]:
-    """Return what the user's functions call, and their own lines, by share of the time of all of it, slowest first.
+    """Return the user's functions with what each calls of installed code, by share of all of it, slowest first.
 
-    Of a call to installed code the whole time counts, not what that is spent on inside. Without code of the user's, it
-    is what takes the most time itself.
+    Of a call to an installed function the whole time counts, not what that is spent on inside; the name says on which
+    most of it goes. Without code of the user's, it is whatever takes the most time itself.
     """
-    seconds: dict[str, float] = {}
+    functions: dict[str, dict[str, float]] = {}
     for entry in stats:
         if not is_users(entry.code):
             continue
-        caller = short_name(entry.code)
-        own = f"own lines of {caller}"
-        seconds[own] = seconds.get(own, 0.0) + entry.own_seconds
+        # Comprehensions and generator expressions are lines of the function around them.
+        name = short_name(entry.code).replace("<locals>.", "")
+        name = re.sub(r"\.<\w+> \((.*):\d+\)", r" (\1)", name)
+        calls = functions.setdefault(re.sub(r":\d+\)", ")", name), {})
+        calls[""] = calls.get("", 0.0) + entry.own_seconds
         for call in entry.calls:
             if not is_users(call.code):
-                name = f"{short_name(call.code)}, called by {caller}"
-                seconds[name] = seconds.get(name, 0.0) + call.totaltime
-    if not seconds:
-        seconds = {short_name(entry.code): entry.own_seconds for entry in stats if not _is_ours(entry.code)}
-    whole = sum(seconds.values()) or 1.0
-    slowest = sorted(seconds.items(), key=lambda item: -item[1])[:_SHOWN_PARTS]
-    return tuple(Part(name, own_seconds / whole) for name, own_seconds in slowest)
+                # What is built in may call the user's code back (sum, map): that is counted where it belongs.
+                seconds = call.inlinetime if isinstance(call.code, str) else call.totaltime
+                called = short_name(call.code)
+                calls[called] = calls.get(called, 0.0) + seconds
+    if not functions:
+        functions = {short_name(entry.code): {"": entry.own_seconds} for entry in stats if not _is_ours(entry.code)}
+    whole = sum(sum(calls.values()) for calls in functions.values()) or 1.0
+    slowest = sorted(functions.items(), key=lambda item: -sum(item[1].values()))[:_SHOWN_PARTS]
+    return tuple(Part(_with_most(name, calls), sum(calls.values()) / whole) for name, calls in slowest)
+
+
+def _with_most(name: str, calls: dict[str, float]) -> str:
+    """Return a function's name with the call on which it spends at least a third of its time."""
+    called = max(calls, key=calls.__getitem__)
+    return f"{called} in {name}" if called and calls[called] >= sum(calls.values()) / 3 else name

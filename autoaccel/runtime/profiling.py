@@ -21,7 +21,7 @@ from autoaccel.runtime.tracing import trace_steps
 from autoaccel.runtime.work import count_work, least_bytes, time_modules
 
 _LEAST_STEPS = 3
-_MOST_CALL_STEPS = 3
+_MOST_CALL_STEPS = 20
 _MOST_CALL_SECONDS = 1.0
 
 
@@ -135,7 +135,8 @@ def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, .
             loop.phase_ended = previous
 
     stats = record_calls(make_steps)
-    return functions_of(stats, steps, math.fsum(spent)) if stats else ()
+    # The median: one stall would make everything else look cheap.
+    return functions_of(stats, steps, steps * statistics.median(spent)) if stats else ()
 
 
 def _with_work(profile: Profile, loop: Loop) -> Profile:

@@ -95,10 +95,16 @@ def _parts(dataset: Any, seconds: float) -> tuple[Part, ...]:
     """Return what loading a sample consists of: the transforms of a Compose, else what the user's code calls."""
 
     def load_some(recorder: cProfile.Profile | None = None) -> None:
+        until = time.perf_counter() + seconds
         if recorder is not None:
             recorder.enable()
-        for _ in _timed(_samples_of(dataset), seconds):
-            pass
+        for load in _samples_of(dataset):
+            if time.perf_counter() > until:
+                break
+            try:
+                load()
+            except StopIteration:
+                break
 
     transforms = _transforms_of(dataset)
     if not transforms:

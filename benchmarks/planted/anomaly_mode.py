@@ -14,6 +14,8 @@ def training() -> autoaccel.Training:
         model=nn.Sequential(*layers, nn.Linear(64, 2)), train_data=lambda: batches, eval_data=lambda: batches,
         epochs=5, loss=nn.CrossEntropyLoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01),
         evaluate="accuracy",
+        # Small tensors: several threads would only wait for each other.
+        settings={"threads.intra_op": 1},
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ def training(batch_size: int) -> autoaccel.Training:
     return autoaccel.Training(
         model=model, train_data=data, eval_data=data, batch_size=batch_size, epochs=5, loss=nn.CrossEntropyLoss(),
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=1e-3), evaluate="accuracy",
+        # Small tensors: several threads would only wait for each other.
+        settings={"threads.intra_op": 1},
     )  # fmt: skip
 
 

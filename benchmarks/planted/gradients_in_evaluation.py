@@ -39,6 +39,8 @@ def training(records: bool) -> autoaccel.Training:
                            for start in range(0, len(inputs), 2048)],
         batch_size=64, epochs=5, loss=nn.MSELoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-4),
         evaluate=error, direction="minimize",
+        # Small tensors: several threads would only wait for each other.
+        settings={"threads.intra_op": 1},
     )  # fmt: skip
 
 

@@ -36,6 +36,8 @@ def training(note) -> autoaccel.Training:
     return autoaccel.Training(
         model=nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 2)), train_data=batches, eval_data=batches,
         epochs=5, step=step, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01), evaluate="accuracy",
+        # Small tensors: several threads would only wait for each other.
+        settings={"threads.intra_op": 1},
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 import torch
 from torch import nn
-from torch.utils.data import TensorDataset
 
 import autoaccel
 
@@ -43,6 +42,8 @@ def training(model: nn.Module) -> autoaccel.Training:
     return autoaccel.Training(
         model=model, train_data=lambda: batches, eval_data=lambda: batches, epochs=5, loss=nn.CrossEntropyLoss(),
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01), evaluate="accuracy",
+        # Small tensors: several threads would only wait for each other.
+        settings={"threads.intra_op": 1},
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.rules.python import gradient_functions, reading_functions
 from autoaccel.records.profile import Finding
 
 _MANY_CALLS = 200  # operators per step: fewer cost less than a millisecond to launch
@@ -127,7 +128,9 @@ def small_operators(evidence: Evidence) -> Finding | None:
     if calls is None or seconds is None or large is None or calls < _MANY_CALLS or seconds > _SMALL_SECONDS:
         return None
     step_seconds = min(profile.step_seconds, profile.traced_step_seconds or profile.step_seconds)
-    share = 1 - evidence.data_wait - evidence.phases("host to device") - large / step_seconds
+    # What is known to be something else's doing is no other cause's as well.
+    others = sum(function.line_share for function in (*reading_functions(evidence), *gradient_functions(evidence)))
+    share = 1 - evidence.data_wait - evidence.phases("host to device") - large / step_seconds - others
     if share < _OVERHEAD:
         return None
     return make_finding(

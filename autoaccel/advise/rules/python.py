@@ -29,6 +29,19 @@ _LOUD = (
 _OFF = ("", "0", "off", "false", "warn", "warning", "error", "fatal", "none")
 
 
+def reading_functions(evidence: Evidence) -> list[PythonFunction]:
+    """Return the user's functions that read numbers out of tensors in each step, not to treat gradients."""
+    loops = gradient_functions(evidence)
+    return [function for function in _calling(evidence, _READS, 1) if function not in loops]
+
+
+def gradient_functions(evidence: Evidence) -> list[PythonFunction]:
+    """Return the user's functions that treat many tensors one by one in each step, and are no forward pass."""
+    return [
+        function for function in _calling(evidence, _GRADIENTS, _LOOP) if function.name.rsplit(".", 1)[-1] != "forward"
+    ]
+
+
 def _calling(evidence: Evidence, names: tuple[str, ...], least_calls: float) -> list[PythonFunction]:
     """Return the user's functions that call any of these so often per step, the most expensive first."""
     return [
@@ -44,7 +57,7 @@ def _calls(functions: list[PythonFunction], names: tuple[str, ...]) -> float:
 
 def synchronising(evidence: Evidence) -> Finding | None:
     """Numbers are read out of tensors in the step, one by one."""
-    functions = _calling(evidence, _READS, 1)
+    functions = reading_functions(evidence)
     reads = max(_calls(functions, _READS), evidence.profile.reads_per_step or 0.0)
     if not functions or reads < 1:
         return None
@@ -101,9 +114,7 @@ def step_metrics(evidence: Evidence) -> Finding | None:
 
 def gradient_loop(evidence: Evidence) -> Finding | None:
     """Gradients are clipped or scaled one by one, in Python."""
-    functions = [
-        function for function in _calling(evidence, _GRADIENTS, _LOOP) if function.name.rsplit(".", 1)[-1] != "forward"
-    ]
+    functions = gradient_functions(evidence)
     share = sum(function.line_share for function in functions)
     if not functions or share < _NOTICEABLE:
         return None
