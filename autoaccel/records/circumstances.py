@@ -39,6 +39,11 @@ class Switched(Record, frozen=True):
     without_seconds: float  # median
     least_without_seconds: float  # lower quartile
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether most steps took about as long as one another."""
+        return self.least_without_seconds >= 0.85 * self.without_seconds
+
 
 class Scaling(Record, frozen=True):
     """What a step on one batch and on several at once takes, without loading them."""

@@ -23,9 +23,9 @@ from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.switching import (
     measure_scaling,
     measure_without,
+    measure_without_anomaly_mode,
     seconds_alone,
     with_threads,
-    without_anomaly_mode,
     without_deterministic_algorithms,
     without_profilers,
 )
@@ -106,7 +106,7 @@ def gather_circumstances(loop: Loop, usable_cores: int, seconds: float) -> Circu
     map_tensors(lambda tensor: (dtypes.update([_short(tensor.dtype)]), tensor)[1], batch)
     switched: dict[str, Switched] = {}
     if seen.anomaly_mode:
-        switched["anomaly"] = measure_without(loop, without_anomaly_mode, seconds)
+        switched["anomaly"] = measure_without_anomaly_mode(loop, seconds)
     if seen.deterministic or torch.backends.cudnn.deterministic:
         switched["deterministic"] = measure_without(loop, without_deterministic_algorithms, seconds)
     if profilers:

@@ -135,7 +135,7 @@ def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, .
             loop.phase_ended = previous
 
     stats = record_calls(make_steps)
-    # The median: one stall would make everything else look cheap.
+    # Not the sum of these steps: one stall would make everything else look cheap.
     return functions_of(stats, steps, steps * statistics.median(spent)) if stats else ()
 
 

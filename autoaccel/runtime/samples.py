@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import itertools
 import pickle
+import random
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -47,8 +48,8 @@ def _samples_of(dataset: Any) -> Iterator[Callable[[], Any]]:
         stream = iter(dataset)
         yield from itertools.repeat(lambda: next(stream), _MOST_SAMPLES)
         return
-    count = len(dataset)
-    for index in range(0, count, max(1, count // _MOST_SAMPLES)):
+    # Not every so many: what is slow may recur as regularly.
+    for index in random.Random(0).sample(range(len(dataset)), min(_MOST_SAMPLES, len(dataset))):
         yield partial(dataset.__getitem__, index)
 
 

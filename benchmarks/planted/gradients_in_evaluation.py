@@ -34,10 +34,10 @@ def training(records: bool) -> autoaccel.Training:
         return float(total)
 
     return autoaccel.Training(
-        model=Deep(), train_data=TensorDataset(inputs[:512], targets[:512]),
+        model=Deep(), train_data=TensorDataset(inputs[:2048], targets[:2048]),
         eval_data=lambda: [(inputs[start : start + 2048], targets[start : start + 2048])
                            for start in range(0, len(inputs), 2048)],
-        batch_size=64, epochs=5, loss=nn.MSELoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-4),
+        batch_size=512, epochs=5, loss=nn.MSELoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-4),
         evaluate=error, direction="minimize",
         # Small tensors: several threads would only wait for each other.
         settings={"threads.intra_op": 1},

@@ -9,6 +9,7 @@ from autoaccel.records.profile import Finding
 _WAITS = 0.05  # share of the step: what is less cannot be told from noise between two processes
 _WAITS_MUCH = 0.1
 _ASLEEP = 0.5  # of the time for a sample: then waiting is its main cost
+_ASLEEP_MOSTLY = 0.8
 _SHORTEST_SAMPLE = 100e-6  # seconds: a sample that is read from memory takes less, and waits for nothing
 _SLOW_PART = 0.2  # of the time for a sample
 _CACHE_SHARE = 0.25  # of the memory that is free; the rest is for the training and its loader workers
@@ -54,11 +55,12 @@ def waiting_sample(evidence: Evidence) -> Finding | None:
     return make_finding(
         "waiting-sample",
         f"loading a sample sleeps {asleep:.0%} of its {samples.seconds * 1e3:.3g} ms, most of it in {slowest}",
-        evidence.data_wait * asleep,
+        evidence.data_wait,
         "Take out what sleeps; read from memory or a local disk instead; or let many loader workers wait side by side.",
         knobs=("loader.workers", "loader.prefetch", "loader.cache"),
-        evidence={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds},
-        claims_half=True,
+        evidence={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds, "asleep_share": asleep},
+        removable=asleep,
+        claims_half=asleep >= _ASLEEP_MOSTLY,
     )
 
 
@@ -75,13 +77,14 @@ def slow_sample(evidence: Evidence) -> Finding | None:
     return make_finding(
         "slow-sample",
         f"{slowest.name} takes {slowest.share:.0%} of the {samples.seconds * 1e3:.3g} ms for a sample",
-        evidence.data_wait * slowest.share,
+        evidence.data_wait,
         "Do it once and keep the result, on smaller images, on whole batches, or leave it out.",
         knobs=("loader.workers", "loader.cache"),
         evidence={
             "sample_seconds": samples.seconds,
             **{f"share of {part.name}": part.share for part in samples.parts},
         },
+        removable=slowest.share,
     )
 
 

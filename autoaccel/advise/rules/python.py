@@ -146,7 +146,7 @@ def _without(code: str, title: str, advice: str, switched: Switched) -> Finding:
     bound = switched.step_seconds / switched.least_without_seconds
     return make_finding(
         code, f"{title}: {share:.0%} of the step", share, advice,
-        evidence=_cost(switched), bound_speedup=bound, claims_half=True,
+        evidence=_cost(switched), bound_speedup=bound, claims_half=switched.is_steady,
     )  # fmt: skip
 
 
