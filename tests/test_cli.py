@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -200,9 +201,30 @@ def test_the_gpus_of_another_machine_to_train_on_are_told_as_text_and_as_json(tm
     assert everyone["slowest"] == "SYS" and sorted(everyone["hops"]) == ["NV4", "NV4", "SYS", "SYS"]
 
 
-def test_a_profile_is_told_as_json(write_model: WriteModel) -> None:
-    done = autoaccel("profile", write_model(), "--json")
+def test_advice_is_told_as_json_and_a_trace_is_written(write_model: WriteModel, tmp_path: Path) -> None:
+    done = autoaccel("advise", write_model(), "--json", "--trace", tmp_path / "trace.json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
+    assert found.keys() >= {"findings", "profile", "machine", "rates"}
     assert sum(found["profile"]["phases"].values()) == pytest.approx(1.0)
-    assert found["findings"]
+    for finding in found["findings"]:
+        assert finding.keys() >= {"code", "title", "share", "bound_speedup", "evidence", "knobs", "advice"}
+    worth = [finding["expected_speedup"] for finding in found["findings"]]
+    assert worth == sorted(worth, reverse=True)
+    assert found["rates"]["matmul"]["float32"] > 0
+    assert found["profile"]["flops"]["matmul"] > 0
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_tensorboard_that_is_not_installed_is_one_clear_error(write_model: WriteModel, tmp_path: Path) -> None:
+    if find_spec("tensorboard") is not None:
+        pytest.skip("tensorboard is installed")
+    done = autoaccel("advise", write_model(), "--tensorboard", tmp_path)
+    assert done.returncode == 2
+    assert "pip install 'autoaccel[tensorboard]'" in done.stderr
+
+
+def test_a_trace_in_no_folder_is_one_clear_error(write_model: WriteModel, tmp_path: Path) -> None:
+    done = autoaccel("advise", write_model(), "--trace", tmp_path / "nowhere" / "trace.json")
+    assert done.returncode == 2
+    assert "there is no such folder" in done.stderr

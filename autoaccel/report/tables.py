@@ -115,7 +115,7 @@ def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
 
 def print_shares(console: Console, shares: Sequence[RankShare]) -> None:
     """Print what each rank gets of this machine."""
-    rows = table("rank", "CPUs", "threads", "loader workers", "GPU")
+    rows = make_table("rank", "CPUs", "threads", "loader workers", "GPU")
     for share in shares:
         cpus = format_numbers(share.cpus) if share.cpus else "any"
         threads = "torch's own choice" if share.threads is None else str(share.threads)

@@ -114,15 +114,10 @@ def functions_of(stats: list[_Calls], steps: int, whole_seconds: float) -> tuple
         whole_seconds: That these steps took, recorded.
     """
     overhead_seconds = sum(entry.times for entry in stats) * _seconds_per_call()
-    by_code = {id(entry.code): entry for entry in stats}
-    found = [
-        entry
-        for entry in stats
-        if is_users(entry.code) and not entry.code.co_name.startswith("<")  # type: ignore[union-attr]
-    ]
+    found = [entry for entry in stats if is_users(entry.code) and not _is_line(entry.code)]
     functions = []
     for entry in found:
-        seconds, built_in = _lines(entry, by_code, set())
+        seconds, built_in = _lines(entry, stats)
         own_overhead = overhead_seconds * (sum(built_in.values()) + entry.times) / sum(found.times for found in stats)
         whole = max(seconds, whole_seconds - overhead_seconds + own_overhead)
         code = entry.code
@@ -141,20 +136,33 @@ def functions_of(stats: list[_Calls], steps: int, whole_seconds: float) -> tuple
     return tuple(sorted(functions, key=lambda function: -function.line_share)[:_SHOWN_FUNCTIONS])
 
 
-def _lines(entry: _Calls, by_code: dict[int, _Calls], seen: set[int]) -> tuple[float, dict[str, float]]:
+def _is_line(code: CodeType | str) -> bool:
+    """Whether this is a comprehension, a generator expression or a lambda: a line of another function."""
+    return not isinstance(code, str) and code.co_name.startswith("<")
+
+
+def _belongs_to(line: CodeType | str, code: CodeType) -> bool:
+    """Whether a comprehension or its like stands in this function, even if something built in (sum, map) calls it."""
+    if isinstance(line, str) or not _is_line(line) or line.co_filename != code.co_filename:
+        return False
+    if sys.version_info >= (3, 11):
+        return line.co_qualname.startswith(f"{code.co_qualname}.<locals>.<")
+    return line in code.co_consts
+
+
+def _lines(entry: _Calls, stats: list[_Calls]) -> tuple[float, dict[str, float]]:
     """Return the seconds of a function's own lines with what is built in, and how often that is called by name."""
-    seen.add(id(entry.code))
-    seconds, built_in = entry.own_seconds, dict[str, float]()
-    for call in entry.calls:
-        if isinstance(call.code, str) or call.code.co_filename.endswith(_WRAPPERS):
-            seconds += call.totaltime
+    assert not isinstance(entry.code, str)
+    seconds, built_in = 0.0, dict[str, float]()
+    for part in (entry, *(other for other in stats if _belongs_to(other.code, entry.code))):
+        seconds += part.own_seconds
+        for call in part.calls:
+            if not isinstance(call.code, str) and not call.code.co_filename.endswith(_WRAPPERS):
+                continue
+            # What is built in may call the user's code back: that is counted where it belongs.
+            seconds += call.inlinetime if isinstance(call.code, str) else call.totaltime
             name = short_name(call.code)
             built_in[name] = built_in.get(name, 0.0) + call.callcount
-        elif call.code.co_name.startswith("<") and is_users(call.code) and id(call.code) not in seen:
-            inner_seconds, inner = _lines(by_code[id(call.code)], by_code, seen)
-            seconds += inner_seconds
-            for name, count in inner.items():
-                built_in[name] = built_in.get(name, 0.0) + count
     return seconds, built_in
 
 

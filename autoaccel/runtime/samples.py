@@ -86,8 +86,8 @@ def _batch_seconds(loader: DataLoader[Any], samples: list[Any]) -> tuple[float |
     collated = time.perf_counter()
     try:
         # As loader workers do: tensors go into shared memory.
-        torch.multiprocessing.reductions.ForkingPickler.dumps(batch)  # type: ignore[attr-defined]
-    except (pickle.PicklingError, TypeError, AttributeError, RuntimeError, OSError):
+        torch.multiprocessing.reductions.reduction.ForkingPickler.dumps(batch)  # type: ignore[attr-defined]
+    except (pickle.PicklingError, TypeError, RuntimeError, OSError):
         return collated - start, None
     return collated - start, time.perf_counter() - collated
 

@@ -98,7 +98,7 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
         loop.phase_ended = previous
     if path is not None:
         recorded.export_chrome_trace(path)
-    return _read(recorded, statistics.median(seconds[1:]), steps, on_gpu)
+    return read_trace(recorded, statistics.median(seconds[1:]), steps, on_gpu)
 
 
 def _is_operator(name: str) -> bool:
@@ -106,7 +106,8 @@ def _is_operator(name: str) -> bool:
     return "#" not in name and not name.startswith((_PHASE_END, "ProfilerStep", "[memory]"))
 
 
-def _read(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> Trace:
+def read_trace(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> Trace:
+    """Return what the recorded steps show, given how long one took and how many there were."""
     own: dict[str, float] = {}
     calls: dict[str, int] = {}
     for event in recorded.key_averages():

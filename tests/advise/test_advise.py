@@ -35,8 +35,8 @@ def test_findings_come_most_valuable_first(place: Place) -> None:
     assert findings[0].code == "data-wait"
     assert findings[0].bound_speedup == pytest.approx(10.0)
     assert findings[0].knobs[0] == "loader.workers"
-    assert [finding.bound_speedup for finding in findings] == sorted(
-        (finding.bound_speedup for finding in findings), reverse=True
+    assert [finding.expected_speedup for finding in findings] == sorted(
+        (finding.expected_speedup for finding in findings), reverse=True
     )
 
 

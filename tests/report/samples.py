@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autoaccel.records.advice import Advice
+from autoaccel.records.circumstances import Surroundings
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import Cache, Cpu, Library, Limits, Machine, NumaNode, TorchFacts
 from autoaccel.records.profile import Finding, OperatorShare, Profile
@@ -15,6 +17,7 @@ from autoaccel.records.progress import (
     TrialFinished,
     TrialStarted,
 )
+from autoaccel.records.rates import Rates, Roofline
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial, Turn, Verdict
@@ -205,6 +208,7 @@ FINDINGS: tuple[Finding, ...] = (
         share=0.675,
         bound_speedup=13.2,
         knobs=("precision.autocast", "layout.channels_last"),
+        expected_speedup=1.4,
         advice="A shorter floating-point type, and channels last for images, are what speeds these up.",
     ),
     Finding(
@@ -213,8 +217,19 @@ FINDINGS: tuple[Finding, ...] = (
         share=0.051,
         bound_speedup=1.054,
         knobs=("optimizer.fused",),
+        expected_speedup=1.02,
         advice="A fused optimizer passes over the parameters once.",
     ),
+)
+
+ADVICE = Advice(
+    findings=FINDINGS,
+    profile=PROFILE,
+    machine=MACHINE,
+    rates=Rates("cpu", 2, {"float32": 1e11, "bfloat16": 4e11}, {"float32": 1e11}, 1e10, 1 << 28),
+    roofline=Roofline(10**9, 4.0, 3e10, 4e10, 0.002, 12.0, "memory"),
+    circumstances=None,
+    surroundings=Surroundings(None, None, None, None, 0, 0.0, 8 << 30, 0.0, 0.0, 0, ()),
 )
 
 NOT_SEARCHED = {

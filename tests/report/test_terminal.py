@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
-from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_profile, print_trials
+from autoaccel.report.advice import print_advice
+from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
 from autoaccel.report.terminal import print_recipe, print_verification
 
 from . import samples
@@ -141,13 +142,21 @@ def test_a_set_of_gpus_says_why():
 
 
 def test_profile_bars_grow_with_the_share():
-    lines = printed(print_profile, samples.PROFILE, samples.FINDINGS).splitlines()
+    lines = printed(print_advice, samples.ADVICE).splitlines()
     bars = {line.split()[0]: line.count("━") for line in lines if line.rstrip().endswith("%")}
     assert bars["backward"] > bars["forward"] > bars["optimizer"] > bars["data"] == 0
     assert bars["backward"] == round(0.588 * 24)
     text = " ".join(lines)
     assert "58.8 %" in text and "aten::convolution_backward" in text
-    assert "at most 1.05x to win (optimizer.fused)" in text
+    assert "2. the optimizer takes 5.1% of the step: at most 1.05x to win (optimizer.fused)" in text
+    assert "This step can become at most 12.00x faster" in text
+    assert "limited by memory" in text and "bfloat16 400 GFLOP/s" in text
+
+
+def test_a_finding_that_is_worth_nothing_is_not_printed():
+    worthless = msgspec.structs.replace(samples.FINDINGS[1], expected_speedup=1.001)
+    advice = msgspec.structs.replace(samples.ADVICE, findings=(samples.FINDINGS[0], worthless))
+    assert "the optimizer takes" not in printed(print_advice, advice)
 
 
 def test_knobs_mark_the_default_and_explain_what_is_unavailable():

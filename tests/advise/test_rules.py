@@ -1,0 +1,277 @@
+"""Each rule names its problem, says nothing without it, and claims no more than its evidence holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from autoaccel.advise.evidence import Evidence
+from autoaccel.advise.findings import advise
+from autoaccel.advise.rules import RULES
+from autoaccel.records.circumstances import Evaluation, Part, Scaling, Switched
+from autoaccel.records.machine import Gpu
+from autoaccel.records.profile import OperatorShare, Profile, PythonFunction
+from autoaccel.space.knobs import KNOBS
+
+from .conftest import MakeEvidence
+from .samples import QUIET_GPU, profile
+
+WAITS: dict[str, Any] = {"profile": profile({"data wait": 0.5})}
+ON_GPU = {"device": "cuda"}
+A_GPU = {"gpus": (Gpu("Test GPU", 1 << 34, "550"),)}
+DENSE = profile(groups={"convolution": 0.5, "matmul": 0.4})
+SLOW = Switched(step_seconds=0.1, without_seconds=0.05, least_without_seconds=0.048)
+SAME = Switched(step_seconds=0.1, without_seconds=0.0995, least_without_seconds=0.098)
+
+
+def function(line_share: float, name: str = "step", **calls: float) -> PythonFunction:
+    built_in = {called.replace("__", "."): count for called, count in calls.items()}
+    return PythonFunction(name, "model.py:31", 1.0, line_share, line_share, built_in)
+
+
+def gpu(**changes: float) -> Profile:
+    return profile(gpu=msgspec.structs.replace(QUIET_GPU, **changes))
+
+
+TRIPPING: dict[str, dict[str, Any]] = {
+    "data-wait": WAITS,
+    "waiting-sample": {**WAITS, "circumstances": {"samples": {"busy_seconds": 1e-4}}},
+    "slow-sample": {**WAITS, "circumstances": {"samples": {"parts": (Part("rotate", 0.8), Part("crop", 0.2))}}},
+    "few-workers": {**WAITS, "circumstances": {"loader": {"workers": 0}}},
+    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone_seconds": 0.02}},
+    "large-batches": {**WAITS, "circumstances": {"samples": {"handover_seconds": 0.02}}},
+    "slow-collate": {**WAITS, "circumstances": {"samples": {"collate_seconds": 0.03}}},
+    "uncached": WAITS,
+    "epoch-start": {"profile": profile(epoch_start_seconds=0.5), "circumstances": {"loader": {"persistent": False}}},
+    "dense-compute": {"profile": DENSE},
+    "forward-backward": {},
+    "optimizer": {"profile": profile({"optimizer": 0.3})},
+    "optimizer-loop": {
+        "profile": profile({"optimizer": 0.3}),
+        "circumstances": {"model": {"parameter_tensors": 200}, "optimizer": {"fused": False}},
+    },
+    "attention": {"profile": profile(groups={"attention": 0.4})},
+    "attention-math": {
+        "profile": profile(
+            groups={"matmul": 0.4, "softmax and loss": 0.2},
+            operator_names=("aten::_scaled_dot_product_attention_math",),
+        )
+    },
+    "small-operators": {
+        "profile": profile(operator_calls_per_step=4000, operator_seconds=2e-6, large_operator_seconds=0.01)
+    },
+    "tiny-batch": {"circumstances": {"batch_samples": 1, "scaling": Scaling(0.098, 0.2, 64.0)}},
+    "norm-biases": {"profile": profile(groups={"normalisation": 0.4}), "training": {"biases_before_norm": 20}},
+    "graph-breaks": {"circumstances": {"model": {"graph_breaks": 3, "graphs": 4}}},
+    "no-compiler": {"machine": {"compiler": None}},
+    "data-parallel": {"circumstances": {"model": {"has_data_parallel": True}}},
+    "odd-sizes": {"profile": DENSE, "circumstances": {**ON_GPU, "model": {"odd_share": 0.9}}},
+    "channels-first": {"profile": DENSE, "circumstances": {"model": {"channels_last": False}}},
+    "float64-model": {"circumstances": {"model": {"dtypes": {"float64": 1.0}}}},
+    "float64-data": {
+        "profile": profile(operators=(OperatorShare("aten::copy_", "memory", 0.2, 4.0),)),
+        "circumstances": {"batch_dtypes": ("float64",)},
+    },
+    "reduced-precision": {"profile": DENSE, "circumstances": {"autocast": False}},
+    "full-float32": {"profile": DENSE, "circumstances": {**ON_GPU, "autocast": False, "float32_matmul": "highest"}},
+    "denormals": {"circumstances": {"model": {"denormal_share": 0.05}}},
+    "synchronising": {"profile": profile(python=(function(0.4, Tensor__item=64),), reads_per_step=64)},
+    "printing": {"profile": profile(python=(function(0.1, print=5),))},
+    "step-metrics": {"profile": profile(python=(function(0.1, Tensor__argmax=1),))},
+    "gradient-loop": {"profile": profile(python=(function(0.3, "clip", Tensor__norm=80, Tensor__item=80),))},
+    "anomaly-mode": {"circumstances": {"anomaly_mode": True, "switched": {"anomaly": SLOW}}},
+    "deterministic": {"circumstances": {"deterministic": True, "switched": {"deterministic": SLOW}}},
+    "profiler-on": {"circumstances": {"profilers": ("sys.setprofile",), "switched": {"profilers": SLOW}}},
+    "debug-variables": {"circumstances": {"environment": {"MALLOC_CHECK_": "3"}}},
+    "held-back": {"circumstances": {"environment": {"ATEN_CPU_CAPABILITY": "avx2"}}},
+    "between-steps": {"profile": profile({"other": 0.2})},
+    "evaluation-gradients": {"circumstances": {"evaluation": Evaluation(2.0, 4, True, 1.0)}},
+    "long-evaluation": {"circumstances": {"evaluation": Evaluation(5.0, 4, False)}},
+    "memory": {"profile": profile(groups={"memory": 0.2})},
+    "page-faults": {"profile": profile(minor_faults_per_step=20_000.0)},
+    "small-pages": {"profile": profile(minor_faults_per_step=20_000.0), "machine": {"huge_pages": "madvise"}},
+    "swapping": {"profile": profile(major_faults_per_step=50.0)},
+    "few-threads": {"circumstances": {"threads": 1, "loader": {"workers": 0}}},
+    "many-threads": {"circumstances": {"threads": 16, "switched": {"threads": SLOW}}},
+    "cpu-quota": {"machine": {"limits": {"cpu_quota": 1.5}}},
+    "slow-clock": {"surroundings": {"governor": "powersave", "clock_share": 0.5}},
+    "neighbours": {"surroundings": {"busy_share": 0.5}},
+    "old-torch": {"circumstances": {"torch_version": "2.6.0+cpu"}},
+    "unused-gpu": {"machine": A_GPU},
+    "host-to-device": {"machine": A_GPU, "profile": profile({"host to device": 0.2})},
+    "pageable-batches": {
+        "profile": profile({"host to device": 0.2}),
+        "circumstances": {**ON_GPU, "loader": {"pins_memory": False}},
+    },
+    "blocking-copies": {"profile": gpu(blocking_copy_share=0.1)},
+    "idle-gpu": {"profile": gpu(busy_share=0.4, median_kernel_seconds=4e-6)},
+    "throttled-gpu": {"circumstances": ON_GPU, "surroundings": {"gpu_throttling": ("GPU 0 is slowed down",)}},
+}
+"""Rule -> what of the evidence is not as it should be."""
+
+QUIET: dict[str, dict[str, Any]] = {
+    # Beside the problem's own number, what makes it none.
+    "waiting-sample": {"circumstances": {"samples": {"busy_seconds": 1e-4}}},
+    "slow-sample": WAITS,
+    "few-workers": WAITS,
+    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone_seconds": 0.099}},
+    "large-batches": {**WAITS, "circumstances": {"samples": {"handover_seconds": 0.02}, "loader": {"workers": 0}}},
+    "slow-collate": {"circumstances": {"samples": {"collate_seconds": 0.03}}},
+    "uncached": {**WAITS, "training": {"dataset_bytes": 7 << 30}},
+    "epoch-start": {"profile": profile(epoch_start_seconds=0.5)},
+    "dense-compute": {"profile": profile({"data wait": 1.0})},
+    "forward-backward": {"profile": profile({"data wait": 1.0})},
+    "optimizer-loop": {"circumstances": {"model": {"parameter_tensors": 200}, "optimizer": {"fused": False}}},
+    "attention-math": {"profile": profile(groups={"matmul": 0.4, "attention": 0.4})},
+    "small-operators": {
+        "profile": profile(operator_calls_per_step=4000, operator_seconds=2e-6, large_operator_seconds=0.09)
+    },
+    "tiny-batch": {"circumstances": {"batch_samples": 1, "scaling": Scaling(0.1, 6.3, 64.0)}},
+    "norm-biases": {"profile": profile(groups={"normalisation": 0.4})},
+    "odd-sizes": {"profile": DENSE, "circumstances": {"model": {"odd_share": 0.9}}},
+    "channels-first": {"circumstances": {"model": {"channels_last": False}}},
+    "float64-data": {"circumstances": {"batch_dtypes": ("float64",)}},
+    "reduced-precision": {"profile": DENSE},
+    "full-float32": {"profile": DENSE, "circumstances": {"autocast": False, "float32_matmul": "highest"}},
+    "denormals": {"circumstances": {"flushes_denormals": True, "model": {"denormal_share": 0.05}}},
+    "synchronising": {"profile": profile(python=(function(0.001, Tensor__item=1),), reads_per_step=1)},
+    "printing": {"profile": profile(python=(function(0.4, print=0.1),))},
+    "step-metrics": {"profile": profile(python=(function(0.001, Tensor__argmax=1),))},
+    "gradient-loop": {"profile": profile(python=(function(0.3, "Net.forward", Tensor__norm=80),))},
+    "anomaly-mode": {"circumstances": {"anomaly_mode": True, "switched": {"anomaly": SAME}}},
+    "deterministic": {"circumstances": {"deterministic": True, "switched": {"deterministic": SAME}}},
+    "profiler-on": {"circumstances": {"profilers": ("tracemalloc",), "switched": {"profilers": SAME}}},
+    "debug-variables": {"circumstances": {"environment": {"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "4"}}},
+    "held-back": {"circumstances": {"environment": {"ONEDNN_MAX_CPU_ISA": "ALL"}}},
+    "evaluation-gradients": {"circumstances": {"evaluation": Evaluation(2.0, 4, False, None)}},
+    "small-pages": {"profile": profile(minor_faults_per_step=20_000.0), "machine": {"huge_pages": "always"}},
+    "few-threads": {"circumstances": {"threads": 1, "loader": {"workers": 3}}},
+    "many-threads": {"circumstances": {"threads": 16, "switched": {"threads": SAME}}},
+    "cpu-quota": {"machine": {"limits": {"cpu_quota": 4.0}}},
+    "slow-clock": {"surroundings": {"governor": "powersave", "clock_driver": "intel_pstate", "clock_share": 0.5}},
+    "neighbours": {"surroundings": {"busy_share": 0.05}},
+    "old-torch": {"circumstances": {"torch_version": "2.6.0", "date": "2025-06-01"}},
+    "unused-gpu": {"machine": A_GPU, "circumstances": ON_GPU},
+    "pageable-batches": {"profile": profile({"host to device": 0.2}), "circumstances": ON_GPU},
+    "blocking-copies": {"profile": gpu(busy_share=0.4)},
+    "idle-gpu": {"profile": gpu(blocking_copy_share=0.1)},
+    "throttled-gpu": {"circumstances": ON_GPU},
+}
+"""Rule -> evidence that looks like its problem and is none; for the others, evidence without any problem will do."""
+
+ALWAYS = ("data-wait", "dense-compute", "forward-backward", "optimizer", "attention", "memory")
+"""Rules that always say how much there is to win, so that knobs which can win nothing are closed."""
+
+
+def test_each_rule_has_evidence_that_trips_it_and_there_are_enough_of_them() -> None:
+    assert TRIPPING.keys() == RULES.keys()
+    assert QUIET.keys() <= RULES.keys()
+    assert len(RULES) >= 30
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_a_rule_names_its_problem(code: str, make_evidence: MakeEvidence) -> None:
+    found = RULES[code](make_evidence(**TRIPPING[code]))
+    assert found is not None
+    assert found.code == code
+    assert 0 < found.share <= 1
+    assert found.bound_speedup > 1.01
+    assert 1 <= found.expected_speedup <= found.bound_speedup * (1 + 1e-9)
+    assert found.title and found.advice
+    assert all(type(number) is float for number in found.evidence.values())
+    assert set(found.knobs) <= set(KNOBS)
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_a_rule_says_nothing_where_its_problem_is_not(code: str, make_evidence: MakeEvidence) -> None:
+    found = RULES[code](make_evidence(**QUIET.get(code, {})))
+    if code in ALWAYS:
+        assert found is not None
+        assert found.bound_speedup < 1.01
+    else:
+        assert found is None
+
+
+def test_without_circumstances_only_what_a_profile_shows_is_said(make_evidence: MakeEvidence) -> None:
+    nothing = dict.fromkeys(("circumstances", "rates", "training", "surroundings"))
+    for code, changes in TRIPPING.items():
+        evidence = make_evidence(**{**changes, **nothing})
+        assert {found.code for found in advise(evidence.profile, evidence.machine)} <= RULES.keys(), code
+    plain = make_evidence(profile=profile(operator_calls_per_step=None, minor_faults_per_step=None), **nothing)
+    assert {found.code for found in advise(plain.profile, plain.machine)} == set(ALWAYS)
+
+
+def advised(evidence: Evidence) -> list[str]:
+    found = advise(
+        evidence.profile,
+        evidence.machine,
+        evidence.circumstances,
+        evidence.rates,
+        evidence.training,
+        evidence.surroundings,
+    )
+    return [finding.code for finding in found]
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["waiting-sample", "slow-sample", "many-workers", "tiny-batch", "float64-model", "anomaly-mode", "deterministic",
+     "profiler-on", "synchronising", "gradient-loop", "small-operators"],
+)  # fmt: skip
+def test_a_problem_comes_before_what_could_be_said_of_any_training(code: str, make_evidence: MakeEvidence) -> None:
+    assert code in advised(make_evidence(**TRIPPING[code]))[:2]
+
+
+def test_a_cause_that_one_rule_names_is_not_counted_as_another(make_evidence: MakeEvidence) -> None:
+    calls = {"operator_calls_per_step": 4000, "operator_seconds": 2e-6, "large_operator_seconds": 0.01}
+    clip = function(0.6, "clip", Tensor__norm=80, Tensor__item=80)
+    found = advised(make_evidence(profile=profile(python=(clip,), **calls)))
+    assert "gradient-loop" in found
+    assert "synchronising" not in found
+    assert "small-operators" not in found
+
+
+def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_evidence: MakeEvidence) -> None:
+    found = RULES["anomaly-mode"](make_evidence(**TRIPPING["anomaly-mode"]))
+    assert found is not None
+    assert found.share == pytest.approx(0.5)
+    assert found.bound_speedup == pytest.approx(0.1 / 0.048)
+    assert found.claims_half
+    unsteady = Switched(step_seconds=0.1, without_seconds=0.05, least_without_seconds=0.02)
+    found = RULES["anomaly-mode"](make_evidence(circumstances={"switched": {"anomaly": unsteady}}))
+    assert found is not None
+    assert not found.claims_half
+
+
+def test_more_threads_are_not_advised_where_they_were_slower(make_evidence: MakeEvidence) -> None:
+    few = {"threads": 1, "loader": {"workers": 0}}
+    slower = Switched(step_seconds=0.1, without_seconds=0.2, least_without_seconds=0.2)
+    assert RULES["few-threads"](make_evidence(circumstances={**few, "switched": {"threads": slower}})) is None
+    found = RULES["few-threads"](make_evidence(circumstances={**few, "switched": {"threads": SLOW}}))
+    assert found is not None
+    assert found.bound_speedup == pytest.approx(4.0)
+    assert found.expected_speedup == pytest.approx(2.0)
+
+
+def test_a_tiny_batch_can_win_no_more_than_what_each_sample_costs_anyway(make_evidence: MakeEvidence) -> None:
+    # 98 ms for one sample, 200 ms for 64: 1.62 ms for each further one, and 1 ms to load it, of a step of 100 ms.
+    found = RULES["tiny-batch"](make_evidence(**TRIPPING["tiny-batch"]))
+    assert found is not None
+    assert found.bound_speedup == pytest.approx(100 / (1.619 + 1), rel=0.01)
+
+
+def test_what_sleeps_is_found_although_neighbours_keep_the_cores_busy(make_evidence: MakeEvidence) -> None:
+    sleeping = {"parts": (Part("time.sleep in Photos.__getitem__ (model.py)", 0.9),)}
+    found = RULES["waiting-sample"](make_evidence(**WAITS, circumstances={"samples": sleeping}))
+    assert found is not None
+    assert "time.sleep" in found.title
+    assert RULES["slow-sample"](make_evidence(**WAITS, circumstances={"samples": sleeping})) is None
+
+
+def test_reading_a_number_makes_a_gpu_idle(make_evidence: MakeEvidence) -> None:
+    reading = msgspec.structs.replace(gpu(busy_share=0.5), python=(function(0.01, Tensor__item=1),))
+    found = RULES["synchronising"](make_evidence(profile=reading, circumstances=ON_GPU))
+    assert found is not None
+    assert found.share == pytest.approx(0.5)

@@ -1,0 +1,187 @@
+"""What a profile says of steps whose costs are known."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+from autoaccel.records.profile import PHASES
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.profiling import take_profile
+from autoaccel.runtime.tracing import read_trace, trace_steps
+from autoaccel.runtime.training import Training
+from autoaccel.runtime.work import count_work, least_bytes, time_modules
+
+DATA = TensorDataset(torch.randn(64, 8, generator=torch.Generator().manual_seed(0)), torch.zeros(64).long())
+MakeLoop = Callable[..., Loop]
+
+
+@pytest.fixture
+def make_loop() -> MakeLoop:
+    """Return a function that starts a loop on a tiny training, with changes."""
+
+    def make(**changes: Any) -> Loop:
+        training = Training(
+            **{
+                "model": nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)),
+                "train_data": DATA,
+                "eval_data": DATA,
+                "batch_size": 16,
+                "epochs": 3,
+                "loss": nn.CrossEntropyLoss(),
+                "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+                "evaluate": "accuracy",
+                **changes,
+            }
+        )
+        return Loop(training, Applied({"threads.intra_op": 1}), seed=0)
+
+    return make
+
+
+class Sleeping(Dataset[Any]):
+    """Samples that take a while."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.002)
+        return DATA[index]
+
+
+class SleepingModel(nn.Linear):
+    """A model that takes a while."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.02)
+        return super().forward(inputs)
+
+
+def test_phases_add_up_to_the_untraced_step_and_each_has_its_own_time(make_loop: MakeLoop) -> None:
+    def loss(outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.01)
+        return nn.functional.cross_entropy(outputs, target)
+
+    loop = make_loop(train_data=Sleeping(), model=SleepingModel(8, 2), loss=loss, batch_size=16)
+    found, steps = take_profile(loop, 0.5)
+    assert sum(found.phases.values()) == pytest.approx(1.0)
+    assert found.phases.keys() == set(PHASES) - {"all-reduce"}
+    assert found.phase_seconds == pytest.approx(found.step_seconds, rel=0.03)
+    seconds = {phase: share * found.phase_seconds for phase, share in found.phases.items()}
+    assert seconds["data wait"] >= 16 * 0.002
+    assert seconds["forward"] >= 0.02
+    assert seconds["loss"] >= 0.01
+    assert found.steps == len(steps)
+
+
+def test_with_a_step_of_ones_own_the_loss_begins_where_the_model_ends(make_loop: MakeLoop) -> None:
+    def step(model: nn.Module, batch: Any) -> torch.Tensor:
+        outputs = model(batch[0])
+        time.sleep(0.01)
+        return nn.functional.cross_entropy(outputs, batch[1])
+
+    loop = make_loop(model=SleepingModel(8, 2), loss=None, step=step)
+    found, _ = take_profile(loop, 0.2)
+    assert found.phases["forward"] * found.phase_seconds >= 0.02
+    assert found.phases["loss"] * found.phase_seconds >= 0.01
+    assert not loop.model._forward_hooks and not loop.model._forward_pre_hooks
+
+
+def test_operators_agree_with_the_profilers_own_table() -> None:
+    inputs = torch.randn(32, 64)
+    with torch.profiler.profile(record_shapes=True, profile_memory=True) as recorded:
+        for _ in range(2):
+            torch.relu(inputs @ inputs.T).sum()
+    found = read_trace(recorded, 0.001, steps=2, on_gpu=False)
+    own = {event.key: event.self_cpu_time_total / 1e6 for event in recorded.key_averages()}
+    by_name = {operator.name: operator for operator in found.operators}
+    for name in ("aten::mm", "aten::relu", "aten::sum"):
+        assert by_name[name].self_seconds == pytest.approx(own[name] / 2)
+        assert by_name[name].calls_per_step == 1
+    assert by_name["aten::mm"].shapes == "32x64, 64x32"
+    assert [operator.share for operator in found.operators] == sorted(
+        (operator.share for operator in found.operators), reverse=True
+    )
+
+
+def test_a_trace_is_written_and_says_where_memory_is_highest(make_loop: MakeLoop, tmp_path: Path) -> None:
+    loop = make_loop()
+    loop.step()
+    found = trace_steps(loop, 0.01, str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert any(event.get("name") == "aten::addmm" for event in events)
+    assert found.memory is not None
+    assert found.memory.bytes_above_start > 0
+    assert found.memory.phase in PHASES
+    assert {operator.name: operator.calls_per_step for operator in found.operators}["aten::addmm"] == 2
+
+
+def read_each(losses: torch.Tensor) -> float:
+    return sum(loss.item() for loss in losses.detach())
+
+
+def test_what_the_users_code_reads_is_counted_where_it_is_read(make_loop: MakeLoop) -> None:
+    def step(model: nn.Module, batch: Any) -> torch.Tensor:
+        losses = nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+        read_each(losses)
+        return losses.mean()
+
+    found, _ = take_profile(make_loop(loss=None, step=step), 0.05)
+    assert found.reads_per_step == 16
+    reading = next(function for function in found.python if function.name == "read_each")
+    assert reading.built_in_calls["Tensor.item"] == 16
+    assert reading.where.startswith("test_profiling.py:")
+    assert 0 < reading.line_share < 1
+
+
+def test_what_loads_samples_is_not_counted_as_the_steps_own_code(make_loop: MakeLoop) -> None:
+    found, _ = take_profile(make_loop(train_data=Sleeping()), 0.05)
+    assert not any("__getitem__" in function.name for function in found.python)
+
+
+def test_another_profiler_is_left_alone(make_loop: MakeLoop) -> None:
+    def watch(frame: Any, event: str, argument: Any) -> None:
+        return
+
+    sys.setprofile(watch)
+    try:
+        found, _ = take_profile(make_loop(), 0.05)
+        assert sys.getprofile() is watch
+    finally:
+        sys.setprofile(None)
+    assert found.python == ()
+
+
+def test_floating_point_operations_and_bytes_are_counted(make_loop: MakeLoop) -> None:
+    loop = make_loop()
+    loop.step()
+    weights = [parameter.clone() for parameter in loop.plain_model.parameters()]
+    flops, moved = count_work(loop, loop.next_batch())
+    # 16 samples; forward and gradients of both weights, and that of the hidden layer's output.
+    assert flops == {"matmul": 2 * 16 * (8 * 16 + 16 * 2) * 2 + 2 * 16 * 16 * 2}
+    assert moved > 4 * 16 * (8 + 16 + 16 + 2)
+    assert all(torch.equal(old, new) for old, new in zip(weights, loop.plain_model.parameters(), strict=True))
+    assert all(parameter.grad is None for parameter in loop.plain_model.parameters())
+    numbers = 8 * 16 + 16 + 16 * 2 + 2
+    assert least_bytes(loop, loop.next_batch()) == 6 * 4 * numbers + 16 * 8 * 4 + 16 * 8
+
+
+def test_modules_are_timed_with_their_children_inside(make_loop: MakeLoop) -> None:
+    model = nn.Sequential(nn.Sequential(SleepingModel(8, 16), nn.ReLU()), nn.Linear(16, 2))
+    found = {module.name: module for module in time_modules(make_loop(model=model), 0.03)}
+    assert list(found) == ["", "0", "0.0", "0.1", "1"]
+    assert found["0.0"].kind == "SleepingModel"
+    assert found[""].forward_seconds >= found["0"].forward_seconds >= found["0.0"].forward_seconds >= 0.02
+    assert found["0"].own_seconds < 0.02
+    assert not any(module._forward_hooks for module in model.modules())
