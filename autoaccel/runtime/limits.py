@@ -42,9 +42,13 @@ def measure_rates(device: torch.device, cache_bytes: int) -> Rates:
         array_bytes=array_bytes,
         pageable_bytes_per_second=_copy_rate(device, pinned=False) if on_gpu else None,
         pinned_bytes_per_second=_copy_rate(device, pinned=True) if on_gpu else None,
-        all_reduce_bytes_per_second=_all_reduce_rate(device) if torch.distributed.is_initialized() else None,
+        all_reduce_bytes_per_second=_all_reduce_rate(device) if _is_distributed() else None,
         measured_seconds=time.perf_counter() - start,
     )
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _name(dtype: torch.dtype) -> str:

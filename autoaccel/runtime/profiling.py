@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cProfile
-import math
 import resource
 import statistics
 import time
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 import psutil
+import torch
 
 from autoaccel.records.profile import Profile, PythonFunction
 from autoaccel.runtime import ranks
@@ -69,10 +69,14 @@ def take_profile(
     samples = (loop.samples_done - samples_before) / len(steps)
     step_seconds = statistics.median(step.seconds for step in steps)
     typical = typical_phases(clock.step_phases, bool(getattr(loop.loader, "num_workers", 0)))
-    whole = sum(typical.values())
-    if not math.fsum(phases["all-reduce"] for phases in clock.step_phases):
-        del typical["all-reduce"]
     trace = trace_steps(loop, step_seconds, trace_path)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        # It runs beside the backward pass; what it could lengthen that by at most.
+        typical["all-reduce"] = min(trace.all_reduce_seconds, typical["backward"])
+        typical["backward"] -= typical["all-reduce"]
+    else:
+        del typical["all-reduce"]
+    whole = sum(typical.values())
     profile = Profile(
         step_seconds=step_seconds,
         samples_per_second=samples / step_seconds,

@@ -20,6 +20,9 @@ _MOST_SECONDS = 2.0
 SHOWN_OPERATORS = 20
 _PHASE_END = "phase end: "
 
+# As Gloo and MPI name it on a CPU, and NCCL's kernels on a GPU.
+_ALL_REDUCE = re.compile(r"(gloo|mpi|ucc):all_?reduce|nccl\w*AllReduce", re.IGNORECASE)
+
 _MEMORY = (
     r"copy|(::|_)to$|empty|clone|contiguous|zero|fill|cat$|stack$|resize|detach|view|shape|transpose|pad"
     r"|permute|expand|slice|select|split|squeeze|as_strided|reorder"
@@ -62,6 +65,7 @@ class Trace(NamedTuple):
     reads_per_step: float
     memory: MemoryPeak | None
     gpu: GpuTimes | None
+    all_reduce_seconds: float  # per step in which processes add up gradients
 
 
 def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Trace:
@@ -139,6 +143,12 @@ def read_trace(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> 
         reads_per_step=_count_reads(events) / steps,
         memory=_memory_peak(recorded),
         gpu=_gpu_times(events, steps) if on_gpu else None,
+        all_reduce_seconds=sum(
+            (event.time_range.end - event.time_range.start) / 1e6
+            for event in events
+            if _ALL_REDUCE.search(event.name) and (event.device_type == DeviceType.CUDA) == on_gpu
+        )
+        / steps,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -275,3 +276,8 @@ def test_reading_a_number_makes_a_gpu_idle(make_evidence: MakeEvidence) -> None:
     found = RULES["synchronising"](make_evidence(profile=reading, circumstances=ON_GPU))
     assert found is not None
     assert found.share == pytest.approx(0.5)
+
+
+def test_each_rule_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "advising.md").read_text()
+    assert [code for code in RULES if f"`{code}`" not in page] == []

@@ -185,3 +185,15 @@ def test_modules_are_timed_with_their_children_inside(make_loop: MakeLoop) -> No
     assert found[""].forward_seconds >= found["0"].forward_seconds >= found["0.0"].forward_seconds >= 0.02
     assert found["0"].own_seconds < 0.02
     assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_adding_up_gradients_is_a_phase_of_its_own_among_processes(make_loop: MakeLoop) -> None:
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 2)))
+        found, _ = take_profile(make_loop(model=model), 0.05)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert list(found.phases) == list(PHASES)
+    assert 0 < found.phases["all-reduce"] < 1
+    assert sum(found.phases.values()) == pytest.approx(1.0)
