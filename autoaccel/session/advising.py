@@ -16,7 +16,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Profiled, TakeProfile
 from autoaccel.records.workload import Workload
 from autoaccel.session.workers import probe_and_describe, workload_error
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import Place
 
 START_SECONDS = 600.0  # for a build() outside any budget
 _PROFILE_SECONDS = 2.0
@@ -55,9 +55,9 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
     watch = begin_watching(read_load())  # before anything of ours keeps the computer busy
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, START_SECONDS)
-        place = Place(machine, facts)
-        runner.enter(place)
-        own: Settings = baseline_settings(place)
+        runner.enter(Place(machine, facts))
+        # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
+        own: Settings = dict(facts.settings)
         task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
         answer = runner.ask(task, own, "profile", Profiled, START_SECONDS)
     if isinstance(answer, Failure):

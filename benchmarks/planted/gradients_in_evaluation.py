@@ -27,11 +27,11 @@ def training(records: bool) -> autoaccel.Training:
     targets = inputs.sum(dim=1, keepdim=True)
 
     def error(model: nn.Module, loader) -> float:
-        total = torch.zeros(())
+        total = 0.0
         with torch.set_grad_enabled(records):
             for inputs, targets in loader:
-                total = total + (model(inputs) - targets).square().mean()
-        return float(total)
+                total += float((model(inputs) - targets).square().mean().detach())
+        return total
 
     return autoaccel.Training(
         model=Deep(), train_data=TensorDataset(inputs[:2048], targets[:2048]),

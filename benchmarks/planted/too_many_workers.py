@@ -17,7 +17,7 @@ def training(workers: int) -> autoaccel.Training:
         model=model, train_data=lambda: DataLoader(data, batch_size=64, shuffle=True, num_workers=workers),
         eval_data=data, batch_size=64, epochs=5, loss=nn.CrossEntropyLoss(),
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01), evaluate="accuracy",
-        settings={"loader.workers": workers},
+        settings={"loader.workers": workers, "threads.intra_op": 1},
     )  # fmt: skip
 
 

@@ -194,15 +194,22 @@ def test_the_slowest_transform_of_a_compose_is_named_and_all_are_put_back() -> N
     assert [type(transform) for transform in data.transform.transforms] == [Flip, Blur]
 
 
-def test_evaluation_with_gradients_is_told() -> None:
+@pytest.mark.parametrize("switch_on", [lambda: torch.enable_grad(), lambda: torch.set_grad_enabled(True)])
+def test_evaluation_with_gradients_is_told_and_measured_without(switch_on: Any) -> None:
+    recorded: list[bool] = []
+
     def error(model: nn.Module, loader: Any) -> float:
-        with torch.enable_grad():
-            return sum(float(nn.functional.cross_entropy(model(x), y).detach()) for x, y in loader)
+        with switch_on():
+            losses = [nn.functional.cross_entropy(model(x), y) for x, y in loader]
+        recorded.append(losses[0].requires_grad)
+        return sum(float(loss.detach()) for loss in losses)
 
     found = measure_evaluation(start(evaluate=error, direction="minimize"), 0.2)
     assert found is not None
     assert found.has_gradients
     assert found.seconds_without_gradients is not None
+    assert recorded[:3] == [True, True, False]  # to warm up, as it is, without
+    assert torch.is_grad_enabled()
     plain = measure_evaluation(start(), 0.2)
     assert plain is not None
     assert not plain.has_gradients
