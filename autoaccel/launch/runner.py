@@ -32,6 +32,7 @@ from autoaccel.records.trial import (
     Probe,
     Ranks,
     Ready,
+    TakeProfile,
     Task,
     TrialSpec,
     Turn,
@@ -186,6 +187,12 @@ class Runner:
         ranks = ranks_of(settings)
         if self._rank is not None:
             return self._start_as_rank(task, settings, self._rank, name)
+        if isinstance(task, TakeProfile) and ranks > 1:
+            # Of one process alone: what looks into a step makes others, which ranks would have to agree on.
+            own = {name: self._defaults[name] for name in settings if name.startswith("parallel.")}
+            return self._start_one(
+                TrialSpec(task=task, workload=self.workload, settings={**settings, **own}), name, fresh
+            )
         if ranks == 1 or isinstance(task, (Probe, Describe)):
             return self._start_one(TrialSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
         assert self._place is not None  # only a probe is asked for before that is known

@@ -16,7 +16,7 @@ from autoaccel.launch.runner import Measuring, Runner
 from autoaccel.launch.team import Team
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measure, Train, TrainResult, Turn
+from autoaccel.records.trial import Failure, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place
 
@@ -190,3 +190,12 @@ def test_a_leader_that_is_killed_ends_all(write_model: WriteModel, runner_for: C
     assert isinstance(answer, Failure) and answer.kind == "memory"
     team.close()
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+
+
+@pytest.mark.end_to_end
+def test_a_profile_is_of_one_process(write_model: WriteModel, runner_for: Callable[..., Runner]) -> None:
+    runner = runner_for(write_model())
+    settings: Settings = {"parallel.world_size": 2, "parallel.compression": "bfloat16"}
+    answer = runner.ask(TakeProfile(seconds=0.2), settings, "profile", Profiled, SECONDS)
+    assert isinstance(answer, Profiled), answer
+    assert "all-reduce" not in answer.profile.phases
