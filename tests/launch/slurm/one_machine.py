@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo")
 _START_SECONDS = 30.0
 
@@ -92,6 +94,11 @@ def cluster(nodes: int = 1, cores: int = 2) -> Iterator[dict[str, str]]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        # Jobs outlive the daemons: their steps have let go of them, to survive a daemon's restart.
+        for left in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if left.environ().get("SLURM_CONF") == environment["SLURM_CONF"]:
+                    left.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 
