@@ -238,7 +238,7 @@ if __name__ == "__main__":
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "SAME True True" in done.stdout
-    profiled = autoaccel("profile", "run/build.pkl", cwd=tmp_path)
+    profiled = autoaccel("advise", "run/build.pkl", cwd=tmp_path)
     assert profiled.returncode == 0, profiled.stdout + profiled.stderr
     assert "data wait" in profiled.stdout
 
