@@ -9,7 +9,7 @@ import msgspec
 
 from autoaccel.records.base import Record, read_json
 from autoaccel.records.machine import Machine
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, Value
 from autoaccel.records.trial import Accuracy, Comparison, ModelSize
 from autoaccel.records.workload import Workload
 
@@ -50,6 +50,16 @@ class Projection(Record, frozen=True):
     break_even_steps: int | None = None  # from so many on the recipe's run is the shorter; None: never
 
 
+class ValueResult(Record, frozen=True):
+    """What became of one value of the search space that the recipe does not have."""
+
+    knob: str
+    value: Value
+    trials: int  # that had it; 0: it was not tried
+    speedup: float | None  # of the best of them; None if none could be compared
+    reason: str  # why the recipe does not have it
+
+
 class SearchSummary(Record, frozen=True):
     """What the search cost and why it ended."""
 
@@ -65,6 +75,28 @@ class SearchSummary(Record, frozen=True):
     proven_after_seconds: float | None  # since the start, when its speed was first proven; None if nothing was
     disturbed_share: float  # of the turns
     spent_on: dict[str, float]  # seconds: steps measured, warm-up, compilation, start-up, and everything else
+    importance: dict[str, float] = {}  # knob -> share of what decides whether a trial is a good one; the largest first
+    values: tuple[ValueResult, ...] = ()  # all that the recipe does not have
+
+
+class Contribution(Record, frozen=True):
+    """What one setting of a recipe adds to all others: the speed-up over the recipe without it, and its interval."""
+
+    setting: str
+    value: Value
+    speedup: float  # throughput of the recipe over that of the recipe without this setting
+    low: float
+    high: float
+    measured: bool  # in fresh pairs of processes; False: it is what the search's trials let expect
+
+
+class Interaction(Record, frozen=True):
+    """Two settings of a recipe that together are worth another factor than both alone."""
+
+    settings: tuple[str, str]
+    factor: float  # speed-up of both over the product of each alone; above 1: they help each other
+    low: float
+    high: float
 
 
 class Recipe(Record, frozen=True):
@@ -84,6 +116,8 @@ class Recipe(Record, frozen=True):
     search: SearchSummary
     versions: dict[str, str]
     model_size: ModelSize | None = None  # if the settings make the model smaller
+    contributions: tuple[Contribution, ...] = ()  # where two or more settings changed; the largest first
+    interaction: Interaction | None = None  # the strongest, where the contributions' product is not the whole
 
     @property
     def is_baseline(self) -> bool:

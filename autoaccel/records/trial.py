@@ -238,7 +238,10 @@ class Accuracy(Record, frozen=True):
 
 
 class ProofPair(Record, frozen=True):
-    """One line of proof.jsonl: a fresh pair of processes, with all raw times."""
+    """One line of proof.jsonl: a fresh pair of processes, with all raw times.
+
+    In contributions.jsonl the settings are the recipe's without one, and what stands as the baseline is the recipe.
+    """
 
     settings: Settings
     seed: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import statistics
@@ -79,6 +80,14 @@ class Ranked(NamedTuple):
     settings: Settings
     log_speedup: float
     total_seconds: float
+
+
+class Evidence(NamedTuple):
+    """What some settings measured beside the trials: the mean and the standard deviation of their log speed-up."""
+
+    settings: Settings
+    log_speedup: float
+    deviation: float
 
 
 class Strategy:
@@ -214,6 +223,21 @@ class Strategy:
         """Return mean and standard deviation of the logarithm of the speed-up that a reading would show."""
         mean, deviation = self._surrogate.predict([settings])
         return float(mean[0]), math.hypot(float(deviation[0]), _READING_DEVIATION)
+
+    def contrast(
+        self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
+    ) -> tuple[float, float]:
+        """Return mean and standard deviation of the weighted sum of the settings' log speed-ups.
+
+        Args:
+            settings: Whose.
+            weights: One for each.
+            evidence: What is known beside the trials.
+        """
+        surrogate = copy.deepcopy(self._surrogate)
+        for one in evidence:
+            surrogate.learn(*one)
+        return surrogate.contrast(settings, weights)
 
     def rule_out(self, settings: Settings) -> None:
         """Never suggest or rank what contains these settings: they harm the metric."""

@@ -35,7 +35,7 @@ class Surrogate:
             own: The baseline's settings.
             deviations: For each of them the standard deviation of its effect's logarithm, above zero.
         """
-        forced = {name: (value,) for name, value in space.fixed.items() if value != own[name]}
+        forced = {name: (own[name], value) for name, value in space.fixed.items() if value != own[name]}
         self._values = {name: list(values) for name, values in {**forced, **space.open}.items()}
         self._names = list(self._values)
         self._own = own
@@ -67,6 +67,23 @@ class Surrogate:
         mean = cross.T @ np.linalg.solve(factor, np.array(self._logs))
         variance = prior - (cross**2).sum(axis=0)
         return mean, np.sqrt(np.maximum(variance, 0.0))
+
+    def contrast(self, settings: Sequence[Settings], weights: Sequence[float]) -> tuple[float, float]:
+        """Return mean and standard deviation of the weighted sum of the settings' log speed-ups.
+
+        What they share cancels out: the ratio of two settings can be known better than either speed-up.
+        """
+        asked = self._table([self._coded(one) for one in settings])
+        weight = np.array(weights)
+        covariance = self._covariance(asked, asked)
+        mean, _ = self.predict(settings)
+        if self._known:
+            known = self._table(self._known)
+            factor = np.linalg.cholesky(self._covariance(known, known) + np.diag(self._noise))
+            cross = np.linalg.solve(factor, self._covariance(known, asked))  # (known, asked)
+            covariance = covariance - cross.T @ cross
+        variance = float(weight @ covariance @ weight)
+        return float(weight @ mean), max(variance, 0.0) ** 0.5
 
     def _coded(self, settings: Settings) -> list[int]:
         return [self._values[name].index(settings[name]) for name in self._names]

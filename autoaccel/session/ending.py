@@ -6,13 +6,17 @@ import datetime
 import math
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoaccel import __version__
 from autoaccel.records.machine import Machine
-from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
+from autoaccel.records.recipe import SCHEMA, Baseline, Contribution, Interaction, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings, describe_change
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, ModelSize, Trial
+from autoaccel.search.importance import importance
+from autoaccel.session.contributions import Breakdown
+from autoaccel.session.outcomes import value_results
 from autoaccel.session.proof import Proof
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
@@ -31,6 +35,8 @@ class Ending:
     baseline_step_seconds: float
     accuracy: Accuracy | None = None
     proven_after_seconds: float | None = None
+    contributions: tuple[Contribution, ...] = ()
+    interaction: Interaction | None = None
 
 
 def keep_own(yardstick: Yardstick, summary: str) -> Ending:
@@ -83,6 +89,11 @@ def proven(proof: Proof, settings: Settings, own: Settings, compile_seconds: flo
         accuracy=proof.accuracy,
         proven_after_seconds=proof.proven_after_seconds,
     )
+
+
+def with_contributions(ending: Ending, breakdown: Breakdown) -> Ending:
+    """Return the ending with what each of its settings contributes."""
+    return replace(ending, contributions=breakdown.contributions, interaction=breakdown.interaction)
 
 
 def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str:
@@ -142,7 +153,13 @@ def break_even_steps(yardstick: Yardstick, step_seconds: float, compile_seconds:
 
 
 def make_recipe(
-    run: Run, machine: Machine, yardstick: Yardstick, ending: Ending, trials: Sequence[Trial], space: str, ended: str
+    run: Run,
+    machine: Machine,
+    yardstick: Yardstick,
+    ending: Ending,
+    trials: Sequence[Trial],
+    space: SearchSpace,
+    ended: str,
 ) -> Recipe:
     """Return the recipe that says what the run has come to."""
     facts, measured = yardstick.facts, yardstick.measurement
@@ -185,12 +202,14 @@ def make_recipe(
             spent_seconds=run.clock.spent,
             budget_seconds=run.request.budget_seconds,
             seed=run.request.seed,
-            space=space,
+            space=space.name,
             ended=ended,
             runs=run.request.runs,
             proven_after_seconds=ending.proven_after_seconds,
             disturbed_share=yardstick.disturbed_share,
             spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},
+            importance=importance(space, trials),
+            values=value_results(space, yardstick.settings, ending.settings, trials, ended),
         ),
         versions={
             "autoaccel": __version__,
@@ -198,6 +217,8 @@ def make_recipe(
             "python": platform.python_version(),
         },
         model_size=_model_size(trials, ending.settings),
+        contributions=ending.contributions,
+        interaction=ending.interaction,
     )
 
 

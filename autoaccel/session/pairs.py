@@ -7,6 +7,7 @@ from typing import NamedTuple
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measure, ProofPair
 from autoaccel.session.run import Run
+from autoaccel.session.run_folder import PairsFor
 from autoaccel.session.turns import TurnFailed, take_turns
 from autoaccel.statistics.comparison import Pair
 
@@ -30,17 +31,25 @@ class FreshPairs:
     """Starts a pair of processes for each reading."""
 
     def __init__(
-        self, run: Run, own: Settings, steps_per_epoch: int, turn_seconds: float, usual: float, fresh: bool = False
+        self,
+        run: Run,
+        own: Settings,
+        steps_per_epoch: int,
+        turn_seconds: float,
+        usual: float,
+        fresh: bool = False,
+        purpose: PairsFor = "proof",
     ) -> None:
         """Begin with no pair measured.
 
         Args:
             run: What all stages share.
-            own: The baseline's settings.
+            own: The baseline's settings; of contributions the recipe's.
             steps_per_epoch: Of the training.
             turn_seconds: How long a turn is.
             usual: What a step of the baseline takes while nothing disturbs it.
             fresh: Whether the processes must be programs of their own, where forking would cost less.
+            purpose: What the pairs are kept as.
         """
         self._run = run
         self._own = own
@@ -48,6 +57,7 @@ class FreshPairs:
         self._turn_seconds = turn_seconds
         self._own_seconds = [usual]
         self._fresh = fresh
+        self._purpose = purpose
         self._started = 0
         self._disturbed = 0
 
@@ -69,12 +79,13 @@ class FreshPairs:
             steps: After so many the trainings end and are evaluated; None: they are not.
         """
         self._started += 1
-        names = [f"proof-{self._started:02d}-{side}" for side in ("baseline", "recipe")]
+        sides = ("baseline", "recipe") if self._purpose == "proof" else ("recipe", "without")
+        names = [f"{self._purpose}-{self._started:02d}-{side}" for side in sides]
         runner, clock = self._run.runner, self._run.clock
         task = Measure(seed=seed, steps=steps)
-        sides = runner.start_all_measuring(task, [self._own, settings], names, clock.left, self._fresh)
+        measuring = runner.start_all_measuring(task, [self._own, settings], names, clock.left, self._fresh)
         try:
-            own, other = sides
+            own, other = measuring
             if isinstance(own, Failure):
                 return own
             if isinstance(other, Failure):
@@ -102,9 +113,10 @@ class FreshPairs:
                 if len(found) < 2:
                     return next(answer for answer in ended if isinstance(answer, Failure))
                 metrics = (found[0], found[1])
-            self._run.folder.add_pair(ProofPair(settings, seed, own.measurement, other.measurement, metrics))
+            pair = ProofPair(settings, seed, own.measurement, other.measurement, metrics)
+            self._run.folder.add_pair(pair, self._purpose)
             return PairReading(turns.pairs, turns.trusted, metrics)
         finally:
-            for side in sides:
+            for side in measuring:
                 if not isinstance(side, Failure):
                     side.close()

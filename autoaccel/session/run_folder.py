@@ -25,6 +25,10 @@ RUNS = Path("autoaccel-runs")
 """Where runs go unless told otherwise, in the working folder."""
 
 
+PairsFor = Literal["proof", "contributions"]
+"""What pairs of processes are measured for."""
+
+
 class RunState(Record, frozen=True):
     """What a run knows before its search begins: enough to go on with it later."""
 
@@ -44,14 +48,15 @@ class RunFolder:
     """The folder of one run.
 
     `run.json` appears when the search begins, `trials.jsonl` grows with every trial, `proof.jsonl` with every pair of
-    processes that proves the best; `recipe.json` is written last: its presence means that the run is complete.
+    processes that proves the best, `contributions.jsonl` with every one that tells what a setting adds; `recipe.json`
+    is written last: its presence means that the run is complete.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._state = path / "run.json"
         self._trials = path / "trials.jsonl"
-        self._proof = path / "proof.jsonl"
+        self._pairs = {"proof": path / "proof.jsonl", "contributions": path / "contributions.jsonl"}
         self.recipe = path / "recipe.json"
         self.report = path / "report.html"
         self.pickled = path / "build.pkl"
@@ -134,9 +139,9 @@ class RunFolder:
             file.truncate(len(whole[0]) + len(whole[1]))
             file.write(encode(trial) + b"\n")
 
-    def add_pair(self, pair: ProofPair) -> None:
-        """Append a measured pair of the proof."""
-        with self._proof.open("ab") as file:
+    def add_pair(self, pair: ProofPair, purpose: PairsFor) -> None:
+        """Append a measured pair of processes."""
+        with self._pairs[purpose].open("ab") as file:
             file.write(encode(pair) + b"\n")
 
     def save_trials(self, trials: Sequence[Trial]) -> None:

@@ -12,7 +12,7 @@ from autoaccel.records.progress import Listener, TrialFinished, TrialStarted
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Failure, Trial
-from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.search.strategy import Economy, Evidence, Strategy
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
 from autoaccel.space.knobs import risky_part
@@ -35,6 +35,10 @@ _USUAL_DEVIATION = 0.1  # of a turn's log ratio on a shared machine; a few turns
 _CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
 _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
+
+NOTHING_PAYS = "no trial promises to save more time than it takes"
+OUT_OF_TIME = "the rest of the budget is needed for the proof"
+"""Why a search ended."""
 
 
 class Gauge(Protocol):
@@ -124,6 +128,12 @@ class Search:
         """Return what slower first steps cost a run under these settings."""
         return self._strategy.compile_seconds(settings)
 
+    def contrast(
+        self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
+    ) -> tuple[float, float]:
+        """Return mean and deviation of the weighted sum of the settings' log speed-ups; see `Strategy.contrast`."""
+        return self._strategy.contrast(settings, weights, evidence)
+
     def least_speedup(self, settings: Settings) -> float:
         """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter."""
         total_seconds = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
@@ -162,14 +172,14 @@ class Search:
             suggestion = self._strategy.suggest(self._clock.left - kept, look.busy, look.orphans)
             if suggestion is None:
                 if self._strategy.out_of_time:
-                    return "the rest of the budget is needed for the proof"
+                    return OUT_OF_TIME
                 if self._others and look.measuring and self._clock.left > kept:
                     # What they find may change what pays; and if one dies, somebody must be left who goes on with it.
                     self._others.wait(self._clock.left - kept)
                     continue
                 if not self._strategy.untried_left:
                     return "every setting of the search space was tried"
-                return "no trial promises to save more time than it takes"
+                return NOTHING_PAYS
             if not self._claim(suggestion.settings):
                 continue
             mean, deviation = self._strategy.expects(suggestion.settings)

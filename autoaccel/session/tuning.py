@@ -21,14 +21,15 @@ from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
 from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Profiled, Trial
+from autoaccel.records.trial import Failure, Measurement, Profiled, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.advising import profile_task
 from autoaccel.session.clock import Clock
+from autoaccel.session.contributions import Breakdown, break_down
 from autoaccel.session.ending import (
     Ending,
     keep_own,
@@ -39,9 +40,10 @@ from autoaccel.session.ending import (
     proven,
     too_disturbed,
     why_not,
+    with_contributions,
 )
 from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Prover, metric_steps, proof_seconds
+from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Proof, Prover, metric_steps, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder, RunState
 from autoaccel.session.searching import Search
@@ -103,7 +105,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         run.tell(BaselineMeasured(own, yardstick.step_seconds, yardstick.total_seconds))
         if bound_of_run(yardstick.overhead_seconds, yardstick.total_seconds) < LEAST_RUN_SPEEDUP:
             ending = keep_own(yardstick, nothing_to_win(yardstick))
-            recipe = make_recipe(run, machine, yardstick, ending, trials, space.name, NOTHING_TO_WIN)
+            recipe = make_recipe(run, machine, yardstick, ending, trials, space, NOTHING_TO_WIN)
             folder.save(recipe, render_report(recipe, None, (), trials, space.closed))
             return recipe
 
@@ -134,11 +136,11 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         else:
             search.take_over(trials)
         drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0
-        found = _search_and_prove(run, yardstick, search, steps, drift, study)
+        found = _search_and_prove(run, yardstick, search, space, steps, drift, study)
         if found is None:
             return None
         ending, ended = found
-        recipe = make_recipe(run, machine, yardstick, ending, search.trials, space.name, ended)
+        recipe = make_recipe(run, machine, yardstick, ending, search.trials, space, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
         folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed))
         return recipe
@@ -172,7 +174,13 @@ def _start_search(
 
 
 def _search_and_prove(
-    run: Run, yardstick: Yardstick, search: Search, steps: int, drift: float, study: SharedStudy | None
+    run: Run,
+    yardstick: Yardstick,
+    search: Search,
+    space: SearchSpace,
+    steps: int,
+    drift: float,
+    study: SharedStudy | None,
 ) -> tuple[Ending, str] | None:
     """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why.
 
@@ -211,7 +219,8 @@ def _search_and_prove(
         if proof.outcome == "proven":
             search.judge(best.settings, proof.accuracy, "holds")
             run.folder.save_trials(search.trials)
-            return proven(proof, best.settings, own, search.compile_seconds(best.settings), drift), ended
+            ending = proven(proof, best.settings, own, search.compile_seconds(best.settings), drift)
+            return with_contributions(ending, _break_down(run, yardstick, search, space, best, proof)), ended
         refused = why_not(proof, best.settings, own, len(search.trials))
         search.judge(best.settings, proof.accuracy, "drops" if proof.outcome == "metric drops" else "slower")
         run.folder.save_trials(search.trials)
@@ -223,6 +232,31 @@ def _search_and_prove(
     if disturbed_share > TOO_DISTURBED:
         return keep_own(yardstick, too_disturbed(disturbed_share)), ended
     return keep_own(yardstick, refused or nothing_better(search.trials)), ended
+
+
+def _break_down(
+    run: Run, yardstick: Yardstick, search: Search, space: SearchSpace, best: Trial, proof: Proof
+) -> Breakdown:
+    """Return what each of the proven settings contributes, as far as the rest of the budget allows to tell."""
+    assert proof.comparison is not None  # nothing is proven without
+    count = len(changed(best.settings, yardstick.settings))
+    if count > 1:
+        run.tell(StageStarted("confirm", f"what each of the {count} settings contributes"))
+    # A step of its own may be one of a larger batch.
+    factor = best.outcome.batch_factor if isinstance(best.outcome, Measurement) else 1.0
+    usual = factor * proof.own_step_seconds / proof.comparison.speedup
+    steps_per_epoch = yardstick.facts.steps_per_epoch
+    return break_down(
+        chosen=best.settings,
+        own=yardstick.settings,
+        space=space,
+        whole=proof.comparison,
+        pairs=FreshPairs(run, best.settings, steps_per_epoch, yardstick.turn_seconds, usual, purpose="contributions"),
+        believer=search,
+        clock=run.clock,
+        budget_seconds=run.request.budget_seconds,
+        pair_seconds=yardstick.ready_seconds + yardstick.trial_seconds,
+    )
 
 
 def _check_resumable(earlier: RunState | None, request: Request, machine: Machine) -> None:

@@ -18,9 +18,12 @@ from autoaccel.records.recipe import (
     SCHEMA,
     Baseline,
     Constraint,
+    Contribution,
+    Interaction,
     Projection,
     Recipe,
     SearchSummary,
+    ValueResult,
     read_recipe,
     recipe_schema,
 )
@@ -44,8 +47,25 @@ def recipe(machine: Machine) -> Recipe:
         constraint=Constraint(0.01, True),
         accuracy=Accuracy("accuracy", "maximize", 0.98, 0.979, 0.001, 0.004, 3, 1.0, (0.98,) * 3, (0.979,) * 3),
         projection=Projection(1000, 3.0, 0.1, 0.02, 23.1, 33.1),
-        search=SearchSummary(10, 1, 2, 120.0, 300.0, 0, "cpu", "done", 20, 40.0, 0.0, {"start-up": 20.0}),
+        search=SearchSummary(
+            10,
+            1,
+            2,
+            120.0,
+            300.0,
+            0,
+            "cpu",
+            "done",
+            20,
+            40.0,
+            0.0,
+            {"start-up": 20.0},
+            importance={"precision.autocast": 1.0},
+            values=(ValueResult("precision.autocast", "float16", 0, None, "out of budget"),),
+        ),
         versions={"torch": "2.13.0"},
+        contributions=(Contribution("precision.autocast", "bfloat16", 1.4, 1.3, 1.5, True),),
+        interaction=Interaction(("layout.channels_last", "precision.autocast"), 1.1, 1.02, 1.2),
     )
 
 
@@ -63,6 +83,15 @@ def test_a_recipe_fits_its_schema_and_comes_back_the_same(recipe: Recipe, tmp_pa
     jsonschema.validate(as_json(recipe), recipe_schema())
     write_json(tmp_path / "recipe.json", recipe)
     assert read_recipe(tmp_path / "recipe.json") == recipe
+
+
+def test_a_recipe_from_before_there_were_contributions_is_read(recipe: Recipe, tmp_path: Path) -> None:
+    old = as_json(recipe)
+    del old["contributions"], old["interaction"], old["search"]["importance"], old["search"]["values"]
+    jsonschema.validate(old, recipe_schema())
+    (tmp_path / "recipe.json").write_text(json.dumps(old))
+    found = read_recipe(tmp_path / "recipe.json")
+    assert found.contributions == () and found.interaction is None and found.search.values == ()
 
 
 def test_the_schema_refuses_what_the_reader_refuses(recipe: Recipe) -> None:

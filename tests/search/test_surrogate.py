@@ -74,3 +74,22 @@ def test_it_is_a_covariance_whatever_the_space() -> None:
         model.learn(settings, 0.0, 0.01)  # fails unless the matrix is positive definite
     _, deviation = model.predict(everything)
     assert np.all(deviation <= 0.0101)
+
+
+def test_a_contrast_knows_what_two_settings_share() -> None:
+    model = surrogate()
+    model.learn({**OWN, "cast": "bfloat16", "fused": True}, 0.4, 0.05)
+    both, one = {**OWN, "cast": "bfloat16", "fused": True}, {**OWN, "cast": "bfloat16"}
+    mean, deviation = model.contrast([both, one], [1, -1])
+    assert mean == pytest.approx(expected(model, cast="bfloat16", fused=True)[0] - expected(model, cast="bfloat16")[0])
+    # Fusing hardly matters, so the ratio of the two is better known than the speed-up of either.
+    assert deviation < 0.03 < expected(model, cast="bfloat16")[1]
+    assert model.contrast([both], [1]) == pytest.approx(expected(model, cast="bfloat16", fused=True))
+
+
+def test_what_a_person_has_set_can_be_left_out() -> None:
+    space = SearchSpace("test", {"threads": (4, 2)}, {"cast": "bfloat16", "fused": False}, {})
+    model = Surrogate(space, OWN, DEVIATIONS)
+    model.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.05)
+    mean, _ = model.contrast([{**OWN, "cast": "bfloat16"}, OWN], [1, -1])
+    assert 0.35 < mean < 0.4

@@ -1,0 +1,232 @@
+"""What each setting contributes, on pairs whose truth is known."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from autoaccel.records.progress import ignore
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import Condition, Forbidden, SearchSpace
+from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
+from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.session.contributions import LEAST_ROUNDS, MOST_ROUNDS, Breakdown, break_down
+from autoaccel.session.pairs import PairReading
+from autoaccel.session.searching import Search
+from autoaccel.statistics.comparison import compare_in_process
+
+OWN: Settings = {
+    "precision.autocast": "off",
+    "layout.channels_last": False,
+    "loader.workers": 0,
+    "loader.prefetch_factor": 2,
+}
+CHOSEN: Settings = {**OWN, "precision.autocast": "bfloat16", "layout.channels_last": True, "loader.workers": 2}
+SPACE = SearchSpace(
+    name="test",
+    open={
+        "precision.autocast": ("off", "bfloat16"),
+        "layout.channels_last": (False, True),
+        "loader.workers": (0, 1, 2),
+        "loader.prefetch_factor": (2, 8),
+    },
+    fixed={},
+    closed={},
+    conditions={"loader.prefetch_factor": (Condition("loader.workers", (1, 2)),)},
+    resting={"loader.prefetch_factor": 2},
+)
+LOGS = {"precision.autocast": 0.4, "layout.channels_last": 0.1, "loader.workers": 0.02, "loader.prefetch_factor": 0.05}
+PAIR_SECONDS = 8.0
+
+
+class Machine:
+    """Knows how fast settings are, measures them against the recipe with noise, and moves the clock."""
+
+    def __init__(
+        self, budget_seconds: float = 600.0, together: float = 0.0, noise: float = 0.03, seed: int = 0
+    ) -> None:
+        self.budget_seconds = budget_seconds
+        self.spent = 0.4 * budget_seconds
+        self.together = together  # what autocast and channels last are worth beyond their sum
+        self.random = random.Random(seed)
+        self.chosen = CHOSEN
+        self.asked: list[Settings] = []
+        self.failing: set[str] = set()
+        self.untrusted: set[int] = set()  # numbers of pairs, from 1
+
+    @property
+    def left(self) -> float:
+        return self.budget_seconds - self.spent
+
+    def log(self, settings: Settings) -> float:
+        """Return the true logarithm of the speed-up."""
+        on = {name for name in OWN if settings[name] != OWN[name]}
+        both = {"precision.autocast", "layout.channels_last"} <= on
+        return sum(LOGS[name] for name in on) + (self.together if both else 0.0)
+
+    def is_short(self, steps: int) -> bool:
+        return False
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        assert steps is None
+        self.spent += PAIR_SECONDS
+        self.asked.append(settings)
+        if any(settings[name] == OWN[name] for name in self.failing):
+            return Failure("memory", "it does not fit without")
+        if len(self.asked) in self.untrusted:
+            return PairReading([(1.0, 9.0)] * 8, False, None)
+        slower = self.log(self.chosen) - self.log(settings) + self.random.gauss(0, 0.03)
+        turns = [(1.0, math.exp(slower + self.random.gauss(0, 0.02))) for _ in range(8)]
+        return PairReading(turns, True, None)
+
+
+def searched(machine: Machine, *tried: Settings) -> Search:
+    """Return a search that has tried these settings, each in a process with some luck."""
+    economy = Economy(20, 20_000, 0.04, 3.0, 0.0, 4.0)
+    strategy = Strategy(SPACE, OWN, [], dict.fromkeys(SPACE.open, 0.2), economy, 0)
+    search = Search(None, OWN, strategy, economy, machine, ignore, ignore)  # type: ignore[arg-type]
+    trials = []
+    for number, settings in enumerate(tried, start=1):
+        log = machine.log(settings) + machine.random.gauss(0, 0.02)
+        pairs = [(1.0, math.exp(-log - machine.random.gauss(0, 0.03))) for _ in range(8)]
+        outcome = Measurement(3.0, (1.0,), tuple(Turn((other,)) for _, other in pairs))
+        trials.append(Trial(number, settings, outcome, 4.0, comparison=compare_in_process(pairs)))
+    search.take_over(trials)
+    return search
+
+
+def broken_down(machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace = SPACE, *tried: Settings) -> Breakdown:
+    machine.chosen = chosen
+    log = machine.log(chosen)
+    whole = Comparison(math.exp(log), math.exp(log - 0.05), math.exp(log + 0.05), "faster", 0.975, 6, 48)
+    search = searched(machine, chosen, *tried)
+    return break_down(chosen, OWN, space, whole, machine, search, machine, machine.budget_seconds, PAIR_SECONDS)
+
+
+def test_each_setting_is_left_out_and_measured_against_the_recipe() -> None:
+    machine = Machine()
+    contributions, interaction = broken_down(machine)
+    assert [one.setting for one in contributions] == ["precision.autocast", "layout.channels_last", "loader.workers"]
+    for one in contributions:
+        assert one.measured
+        assert one.value == CHOSEN[one.setting]
+        assert one.low < math.exp(LOGS[one.setting]) < one.high
+        assert one.speedup == pytest.approx(math.exp(LOGS[one.setting]), rel=0.06)
+    assert interaction is None
+
+
+def test_the_intervals_hold_as_often_as_they_say() -> None:
+    missed = total = 0
+    for seed in range(100):
+        for one in broken_down(Machine(seed=seed)).contributions:
+            missed += not one.low <= math.exp(LOGS[one.setting]) <= one.high
+            total += 1
+    assert total == 300
+    assert missed / total < 0.09  # 5 % are allowed; the readings of one run share their spread
+
+
+def test_every_round_has_each_setting_and_who_comes_first_changes() -> None:
+    machine = Machine()
+    broken_down(machine)
+    left_out = [next(name for name in OWN if one[name] != CHOSEN[name]) for one in machine.asked]
+    rounds = [left_out[start : start + 3] for start in range(0, len(left_out), 3)]
+    assert LEAST_ROUNDS <= len(rounds) <= MOST_ROUNDS
+    assert all(len(set(names)) == 3 for names in rounds)
+    assert rounds[1] == rounds[0][::-1]
+
+
+def test_one_setting_alone_has_nothing_to_be_told_apart_from() -> None:
+    machine = Machine()
+    assert broken_down(machine, {**OWN, "precision.autocast": "bfloat16"}) == Breakdown()
+    assert machine.asked == []
+
+
+def test_without_time_the_trials_must_do_and_it_is_said() -> None:
+    machine = Machine(budget_seconds=60.0)
+    tried = [{**CHOSEN, name: OWN[name]} for name in LOGS]
+    contributions, _ = broken_down(machine, CHOSEN, SPACE, *tried)
+    assert machine.asked == []
+    assert not any(one.measured for one in contributions)
+    found = {one.setting: one for one in contributions}
+    for name in ("precision.autocast", "layout.channels_last", "loader.workers"):
+        assert found[name].low < math.exp(LOGS[name]) < found[name].high
+    assert found["precision.autocast"].low > 1
+
+
+def test_little_time_goes_to_the_setting_of_which_least_is_known() -> None:
+    machine = Machine(budget_seconds=200.0)  # a fifth: enough for one setting
+    # Known from a trial is what the recipe is without two of its settings.
+    tried = [{**CHOSEN, name: OWN[name]} for name in ("layout.channels_last", "loader.workers")] * 3
+    contributions, _ = broken_down(machine, CHOSEN, SPACE, *tried)
+    assert {one.setting for one in contributions if one.measured} == {"precision.autocast"}
+    assert machine.spent <= 0.6 * 200.0 + PAIR_SECONDS
+
+
+def test_it_takes_a_bounded_part_of_the_budget() -> None:
+    machine = Machine(budget_seconds=1000.0)
+    before = machine.spent
+    broken_down(machine)
+    assert machine.spent - before <= 3 * MOST_ROUNDS * PAIR_SECONDS
+    machine = Machine(budget_seconds=400.0)
+    before = machine.spent
+    broken_down(machine)
+    assert 0 < machine.spent - before <= 0.2 * 400.0
+
+
+def test_settings_that_need_each_other_are_named() -> None:
+    _, interaction = broken_down(Machine(together=0.3))
+    assert interaction is not None
+    assert set(interaction.settings) == {"precision.autocast", "layout.channels_last"}
+    assert interaction.low > 1
+    assert interaction.low < math.exp(0.3) < interaction.high
+
+
+def test_with_two_settings_both_alone_and_together_are_known() -> None:
+    pair: Settings = {**OWN, "precision.autocast": "bfloat16", "layout.channels_last": True}
+    contributions, interaction = broken_down(Machine(together=0.3), pair)
+    assert {one.setting for one in contributions} == {"precision.autocast", "layout.channels_last"}
+    assert interaction is not None
+    assert interaction.factor == pytest.approx(math.exp(0.3), rel=0.1)
+    assert broken_down(Machine(), pair).interaction is None
+
+
+def test_what_cannot_run_without_a_setting_is_estimated() -> None:
+    machine = Machine()
+    machine.failing.add("precision.autocast")
+    contributions, _ = broken_down(machine)
+    assert {one.setting: one.measured for one in contributions} == {
+        "precision.autocast": False,
+        "layout.channels_last": True,
+        "loader.workers": True,
+    }
+    without = [one for one in machine.asked if one["precision.autocast"] == "off"]
+    assert len(without) == 1  # it is not asked for again
+
+
+def test_what_may_not_be_combined_is_not_measured() -> None:
+    rule = Forbidden({"precision.autocast": "off", "layout.channels_last": True}, "why")
+    space = SearchSpace("test", SPACE.open, {}, {}, forbidden=(rule,))
+    machine = Machine()
+    contributions, _ = broken_down(machine, CHOSEN, space)
+    assert [one.setting for one in contributions if not one.measured] == ["precision.autocast"]
+    assert all(space.allows(one) for one in machine.asked)
+
+
+def test_disturbed_pairs_do_not_count() -> None:
+    machine = Machine()
+    machine.untrusted = {1, 5}
+    for one in broken_down(machine).contributions:
+        assert one.measured
+        assert one.low < math.exp(LOGS[one.setting]) < one.high
+
+
+def test_what_needs_a_setting_is_left_out_with_it() -> None:
+    machine = Machine()
+    chosen: Settings = {**OWN, "loader.workers": 2, "loader.prefetch_factor": 8}
+    contributions, _ = broken_down(machine, chosen)
+    found = {one.setting: one for one in contributions}
+    both = math.exp(LOGS["loader.workers"] + LOGS["loader.prefetch_factor"])
+    assert found["loader.workers"].low < both < found["loader.workers"].high
+    assert {settings["loader.prefetch_factor"] for settings in machine.asked if settings["loader.workers"] == 0} == {2}

@@ -1,0 +1,86 @@
+"""What became of each value: tried and lost, or not tried, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.records.recipe import ValueResult
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Failure, Measurement, Trial, Turn
+from autoaccel.session.outcomes import value_results
+from autoaccel.session.searching import NOTHING_PAYS, OUT_OF_TIME
+from autoaccel.statistics.comparison import compare_in_process
+
+OWN: Settings = {"precision.autocast": "off", "compile.mode": "off", "loader.workers": 0}
+CHOSEN: Settings = {**OWN, "precision.autocast": "bfloat16"}
+SPACE = SearchSpace(
+    name="test",
+    open={
+        "precision.autocast": ("off", "bfloat16", "float16"),
+        "compile.mode": ("off", "default"),
+        "loader.workers": (0, 1),
+    },
+    fixed={},
+    closed={},
+)
+
+
+def trial(number: int, settings: Settings, speedup: float, total_seconds: float, feasible: bool = True) -> Trial:
+    comparison = compare_in_process([(1.0, 1 / speedup)] * 8)
+    outcome = Measurement(3.0, (1.0,), (Turn((1 / speedup,)),))
+    return Trial(number, settings, outcome, 4.0, comparison, total_seconds=total_seconds, feasible=feasible)
+
+
+WINNER = trial(1, CHOSEN, 1.5, 70.0)
+
+
+def of(name: str, *others: Trial, chosen: Settings = CHOSEN, ended: str = NOTHING_PAYS) -> ValueResult:
+    found = value_results(SPACE, OWN, chosen, [WINNER, *others], ended)
+    return next(result for result in found if result.knob == name)
+
+
+def test_only_what_the_recipe_and_the_user_do_not_have_is_told() -> None:
+    found = value_results(SPACE, OWN, CHOSEN, [WINNER], NOTHING_PAYS)
+    assert {(result.knob, result.value) for result in found} == {
+        ("precision.autocast", "float16"),
+        ("compile.mode", "default"),
+        ("loader.workers", 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("ended", "reason"),
+    [
+        (NOTHING_PAYS, "cannot repay its cost"),
+        (OUT_OF_TIME, "out of budget"),
+        ("3 trials were asked for", "3 trials were asked for"),
+    ],
+)
+def test_what_was_not_tried_says_why(ended: str, reason: str) -> None:
+    result = of("compile.mode", ended=ended)
+    assert result.trials == 0 and result.speedup is None
+    assert result.reason.startswith(reason)
+
+
+def test_what_was_tried_says_why_it_lost() -> None:
+    slower = trial(2, {**OWN, "compile.mode": "default"}, 0.6, 200.0)
+    assert of("compile.mode", slower).reason == "slower than your own settings in every trial"
+    late = trial(2, {**CHOSEN, "compile.mode": "default"}, 1.9, 90.0)
+    assert of("compile.mode", slower, late) == ValueResult(
+        "compile.mode", "default", 2, pytest.approx(1.9), "its steps are faster, but its slower start is not repaid"
+    )
+    less = trial(2, {**CHOSEN, "loader.workers": 1}, 1.2, 85.0)
+    assert of("loader.workers", less).reason == "even its best trial is slower than the recipe"
+    close = trial(2, {**CHOSEN, "loader.workers": 1}, 1.48, 71.0)
+    assert of("loader.workers", close).reason == "its best trial is not clearly better than the recipe"
+    assert of("loader.workers", close, chosen=OWN).reason == "not proven to make the run shorter"
+
+
+def test_failures_and_dropped_metrics_are_reasons_too() -> None:
+    failed = Trial(2, {**OWN, "precision.autocast": "float16"}, Failure("raised", "no such kernel"), 2.0)
+    result = of("precision.autocast", failed)
+    assert result.trials == 1 and result.reason == "failed: no such kernel"
+    dropped = trial(3, {**OWN, "precision.autocast": "float16"}, 1.7, 65.0, feasible=False)
+    result = of("precision.autocast", failed, dropped)
+    assert result.trials == 2 and result.reason == "the metric may drop further than is allowed"
