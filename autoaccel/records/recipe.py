@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,9 +11,10 @@ import msgspec
 
 from autoaccel.records.base import Record, read_json
 from autoaccel.records.machine import Machine
-from autoaccel.records.settings import Settings, Value
+from autoaccel.records.settings import Settings, Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, ModelSize
 from autoaccel.records.workload import Workload
+from autoaccel.units import format_duration
 
 SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
 
@@ -123,6 +126,29 @@ class Recipe(Record, frozen=True):
     def is_baseline(self) -> bool:
         """Whether nothing was proven faster, so that the settings are the user's own."""
         return self.settings == self.baseline.settings
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and what to change, as a notebook shows it."""
+        found = {one.setting: one for one in self.contributions}
+        own = self.baseline.settings
+
+        def row(cells: Iterable[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        def contributes(name: str) -> str:
+            one = found.get(name)
+            if one is None:
+                return ""
+            return f"{one.speedup:.2f}x ({one.low:.2f} to {one.high:.2f}{'' if one.measured else ', estimated'})"
+
+        rows = [
+            row((name, format_value(own[name]) if name in own else "", format_value(value), contributes(name)), "td")
+            for name, value in changed(self.settings, own).items()
+        ]
+        table = f"<table>{row(('change', 'from', 'to', 'contributes'), 'th')}{''.join(rows)}</table>" if rows else ""
+        now = self.projection
+        run = f"Whole run: {format_duration(now.baseline_total_seconds)} to {format_duration(now.total_seconds)}."
+        return f"<p><b>{html.escape(self.summary)}</b></p>{table}<p>{run if rows else ''}</p>"
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -10,22 +11,28 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from autoaccel.records.profile import Finding, Profile
-from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
+from autoaccel.records.recipe import NOTHING_TO_WIN, Contribution, Recipe
+from autoaccel.records.request import Request
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
+from autoaccel.report import pareto
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
+from autoaccel.report.pareto import speed_and_accuracy
 from autoaccel.report.tables import machine_facts
 from autoaccel.report.wording import (
     accuracy_words,
     before,
     break_even_words,
     comparison_words,
+    contribution_words,
+    interaction_words,
     interval_words,
     metric_change_words,
     metric_words,
     next_commands,
     outcome_words,
     printable,
+    product_words,
     proof_words,
     proven_words,
     repeats_words,
@@ -35,6 +42,7 @@ from autoaccel.report.wording import (
     speedup_words,
     spent_parts,
     step_words,
+    tune_command,
 )
 from autoaccel.units import format_bytes, format_duration, format_share
 
@@ -80,12 +88,14 @@ def render_report(
     findings: Sequence[Finding],
     trials: Sequence[Trial],
     not_searched: Mapping[str, str],
+    request: Request | None = None,
 ) -> str:
     """Return one self-contained HTML page that asks nothing of the network.
 
     Args:
         profile: None if it could not be taken.
         not_searched: Knob -> why it was not searched.
+        request: What was asked for; None if that is not known.
     """
     # Everything but the template comes from the user, or from whoever sent the recipe.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -103,6 +113,10 @@ def render_report(
         accuracy_runs=_accuracy_runs(recipe),
         bars=_run_bars(recipe),
         strip=_strip(recipe.comparison),
+        contributions=_contribution_rows(recipe),
+        pareto=speed_and_accuracy(recipe, trials),
+        pareto_width=pareto.WIDTH,
+        pareto_height=pareto.HEIGHT,
         profile=profile,
         operators=profile.operators[:_MOST_OPERATORS] if profile else (),
         findings=findings,
@@ -114,6 +128,7 @@ def render_report(
         not_searched=not_searched,
         machine=machine_facts(recipe.machine),
         commands=next_commands(recipe, Path("recipe.json")),
+        again=tune_command(request) if request else "",
     )
 
 
@@ -121,13 +136,16 @@ _FILTERS = (
     accuracy_words,
     break_even_words,
     comparison_words,
+    contribution_words,
     format_bytes,
     format_duration,
     format_share,
     format_value,
+    interaction_words,
     interval_words,
     metric_change_words,
     metric_words,
+    product_words,
     proof_words,
     proven_words,
     repeats_words,
@@ -182,13 +200,21 @@ def _run_bars(recipe: Recipe) -> list[RunBar]:
     ]
 
 
-def _strip(comparison: Comparison) -> IntervalStrip:
-    low, high = min(1.0, comparison.low), max(1.0, comparison.high)
+def _contribution_rows(recipe: Recipe) -> list[tuple[Contribution, IntervalStrip]]:
+    """Return each contribution with its strip; all strips have the same ends."""
+    low = min((one.low for one in recipe.contributions), default=1.0)
+    high = max((one.high for one in recipe.contributions), default=1.0)
+    return [(one, _strip(one, low, high)) for one in recipe.contributions]
+
+
+def _strip(found: Comparison | Contribution, low: float = math.inf, high: float = 0.0) -> IntervalStrip:
+    """Return where things lie on a strip that shows 1, the interval, and what is between `low` and `high`."""
+    low, high = min(1.0, low, found.low), max(1.0, high, found.high)
     room = 0.12 * (high - low) or 0.1
     start, length = low - room, high - low + 2 * room
     return IntervalStrip(
         one=(1.0 - start) / length,
-        low=(comparison.low - start) / length,
-        high=(comparison.high - start) / length,
-        speedup=(comparison.speedup - start) / length,
+        low=(found.low - start) / length,
+        high=(found.high - start) / length,
+        speedup=(found.speedup - start) / length,
     )

@@ -22,10 +22,13 @@ from autoaccel.report.wording import (
     before,
     break_even_words,
     comparison_words,
+    contribution_words,
+    interaction_words,
     interval_words,
     metric_change_words,
     next_commands,
     one_line,
+    product_words,
     proof_words,
     proven_words,
     repeats_words,
@@ -92,14 +95,22 @@ def _print_changes(console: Console, recipe: Recipe) -> None:
     table.add_column("Change", overflow="fold")
     table.add_column("from", overflow="fold")
     table.add_column("to", style="bold", overflow="fold")
+    found = {one.setting: contribution_words(one) for one in recipe.contributions}
+    if found:
+        table.add_column("contributes", overflow="fold")
     own = recipe.baseline.settings
     for name, value in changed(recipe.settings, own).items():
         table.add_row(
             Text(one_line(name)),
             Text(one_line(format_value(own[name])) if name in own else ""),
             Text(one_line(format_value(value))),
+            *([Text(found.get(name, ""))] if found else []),
         )
     console.print(table)
+    if found:
+        console.print(Text(product_words(recipe), style="dim"))
+    if recipe.interaction is not None:
+        console.print(Text(interaction_words(recipe.interaction), style="yellow"))
 
 
 def _print_evidence(console: Console, recipe: Recipe) -> None:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from autoaccel.records.machine import GpuSet
-from autoaccel.records.recipe import Baseline, Constraint, Projection, Recipe, SearchSummary
+from autoaccel.records.recipe import (
+    Baseline,
+    Constraint,
+    Contribution,
+    Interaction,
+    Projection,
+    Recipe,
+    SearchSummary,
+)
+from autoaccel.records.request import (
+    DEFAULT_METRIC_REPEATS,
+    DEFAULT_RUNS,
+    Request,
+)
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
-from autoaccel.records.workload import DEFAULT_ENTRY
+from autoaccel.records.workload import DEFAULT_ENTRY, Workload
 from autoaccel.units import format_duration, two_digits
 
 
@@ -113,6 +127,32 @@ def repeats_words(accuracy: Accuracy) -> str:
     return f"{runs} of {part} planned training"
 
 
+def contribution_words(contribution: Contribution) -> str:
+    """Return what a setting contributes as `1.31x (1.24 to 1.39)`; an estimate says that it is one."""
+    interval = f"{contribution.low:.2f} to {contribution.high:.2f}"
+    estimated = "" if contribution.measured else ", estimated"
+    return f"{speedup_words(contribution.speedup)} ({interval}{estimated})"
+
+
+def product_words(recipe: Recipe) -> str:
+    """Return how the contributions multiply up beside the whole."""
+    product = math.prod(one.speedup for one in recipe.contributions)
+    whole = speedup_words(recipe.comparison.speedup)
+    agrees = "which agree within their intervals" if recipe.interaction is None else "which do not agree"
+    return f"multiplied {speedup_words(product)}, all together {whole}, {agrees}"
+
+
+def interaction_words(interaction: Interaction) -> str:
+    """Return which two settings depend on each other, and how."""
+    one, other = map(one_line, interaction.settings)
+    how = "help each other" if interaction.factor > 1 else "do partly the same work"
+    interval = f"{interaction.low:.2f} to {interaction.high:.2f}"
+    return (
+        f"{one} and {other} {how}: both are worth {speedup_words(interaction.factor)} ({interval}) "
+        "of what each alone would multiply to"
+    )
+
+
 def ring_words(chosen: GpuSet) -> str:
     """Return why these GPUs: the links of their ring, as `NV2 between all neighbours of the ring 0-3-2-1`."""
     counts = Counter(chosen.hops)
@@ -189,11 +229,34 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
     commands: dict[str, str] = {}
     if recipe.is_baseline:
         return commands
+    rest = [str(path), *_target(workload)]
+    commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
+    commands[shlex.join(["autoaccel", "verify", *rest])] = "measure again whether it holds on this machine"
+    return {one_line(command): purpose for command, purpose in commands.items()}
+
+
+def tune_command(request: Request) -> str:
+    """Return the command that tunes once more, for a shell in this folder; nothing for a function of a program."""
+    workload, drop = request.workload, request.constraint
+    if workload.pickled:
+        return ""
+    target, *arguments = _target(workload)
+    options = ["--budget", f"{request.budget_seconds:g}s", "--space", request.space]
+    options += ["--max-drop", f"{drop.max_drop * 100:g}%" if drop.relative else f"{drop.max_drop:g}"]
+    options += ["--runs", str(request.runs)] if request.runs != DEFAULT_RUNS else []
+    options += ["--seed", str(request.seed)] if request.seed else []
+    options += ["--trials", str(request.most_trials)] if request.most_trials is not None else []
+    if request.metric_repeats != DEFAULT_METRIC_REPEATS:
+        options += ["--metric-repeats", str(request.metric_repeats)]
+    options += [part for wish in request.fixed for part in ("--set", wish)]
+    options += [part for name in request.excluded for part in ("--exclude", name)]
+    return one_line(shlex.join(["autoaccel", "tune", target, *options, *arguments]))
+
+
+def _target(workload: Workload) -> list[str]:
+    """Return how a command names a workload: its file, and its arguments after two dashes."""
     here = Path.cwd()
     file = Path(workload.path)
     file = file.relative_to(here) if file.is_relative_to(here) else file
     target = str(file) if workload.entry == DEFAULT_ENTRY else f"{file}:{workload.entry}"
-    rest = [str(path), target, *(["--", *workload.arguments] if workload.arguments else [])]
-    commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
-    commands[shlex.join(["autoaccel", "verify", *rest])] = "measure again whether it holds on this machine"
-    return {one_line(command): purpose for command, purpose in commands.items()}
+    return [target, *(["--", *workload.arguments] if workload.arguments else [])]

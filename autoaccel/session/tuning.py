@@ -106,7 +106,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         if bound_of_run(yardstick.overhead_seconds, yardstick.total_seconds) < LEAST_RUN_SPEEDUP:
             ending = keep_own(yardstick, nothing_to_win(yardstick))
             recipe = make_recipe(run, machine, yardstick, ending, trials, space, NOTHING_TO_WIN)
-            folder.save(recipe, render_report(recipe, None, (), trials, space.closed))
+            folder.save(recipe, render_report(recipe, None, (), trials, space.closed, request))
             return recipe
 
         run.tell(StageStarted("profile", "where the time of a step goes"))
@@ -142,7 +142,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         ending, ended = found
         recipe = make_recipe(run, machine, yardstick, ending, search.trials, space, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
-        folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed))
+        folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed, request))
         return recipe
 
 

@@ -18,7 +18,17 @@ from autoaccel.records.progress import (
     TrialStarted,
 )
 from autoaccel.records.rates import Rates, Roofline
-from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
+from autoaccel.records.recipe import (
+    SCHEMA,
+    Baseline,
+    Constraint,
+    Contribution,
+    Projection,
+    Recipe,
+    SearchSummary,
+    ValueResult,
+)
+from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial, Turn, Verdict
 from autoaccel.records.workload import Workload
@@ -279,8 +289,27 @@ RECIPE = Recipe(
         proven_after_seconds=83.0,
         disturbed_share=0.04,
         spent_on={"measured steps": 240.0, "warm-up steps": 31.0, "start-up": 60.0, "everything else": 240.0},
+        importance={"precision.autocast": 0.58, "compile.mode": 0.31, "layout.channels_last": 0.11},
+        values=(
+            ValueResult("precision.autocast", "float16", 2, 1.55, "the metric may drop further than is allowed"),
+            ValueResult("compile.mode", "default", 3, 0.88, "slower than your own settings in every trial"),
+            ValueResult("loader.workers", 4, 0, None, "out of budget: <i>the time</i> was needed for the proof"),
+        ),
+    ),
+    contributions=(
+        Contribution("precision.autocast", "bfloat16", 1.33, 1.27, 1.39, True),
+        Contribution("layout.channels_last", True, 1.14, 1.05, 1.24, False),
     ),
     versions={"autoaccel": "0.1.0", "torch": "2.13.0+cpu", "optuna": "5.0.0", "python": "3.11.9"},
+)
+
+REQUEST = Request(
+    workload=RECIPE.workload,
+    budget_seconds=600.0,
+    constraint=RECIPE.constraint,
+    fixed=("optimizer.fused=off",),
+    excluded=("compile.mode",),
+    seed=3,
 )
 
 NOTHING_FASTER = Recipe(

@@ -8,8 +8,10 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from autoaccel.records.recipe import Interaction
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
 from autoaccel.report.html import render_report
+from autoaccel.report.pareto import speed_and_accuracy
 
 from . import samples
 
@@ -47,7 +49,7 @@ class Page(HTMLParser):
 
 
 def report(recipe=samples.RECIPE, profile=samples.PROFILE, trials=samples.TRIALS):
-    return render_report(recipe, profile, samples.FINDINGS, trials, samples.NOT_SEARCHED)
+    return render_report(recipe, profile, samples.FINDINGS, trials, samples.NOT_SEARCHED, samples.REQUEST)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +102,7 @@ def test_hostile_names_cannot_leave_their_attribute():
 
 
 def test_every_trial_is_in_the_table(source):
-    table = source[source.index('<table id="trials">') :]
+    table = source[source.index('<table id="trials"') :]
     body = table[table.index("<tbody>") : table.index("</tbody>")]
     rows = [Page(row + "</tr>").words for row in body.split("</tr>")[:-1] for row in [row.replace("<tbody>", "")]]
     assert len(rows) == len(samples.TRIALS)
@@ -129,6 +131,56 @@ def test_says_on_what_it_ran_and_how_to_use_it(page):
     assert samples.MACHINE.cpu.model in page.words and "optuna 5.0.0" in page.words
     assert "autoaccel run recipe.json /home/ada/digits.py -- --data '/data/my digits'" in page.words
     assert "autoaccel verify recipe.json" in page.words
+
+
+def test_tells_what_each_setting_contributes_and_what_is_only_estimated(page):
+    assert "precision.autocast=bfloat16 1.33x (1.27 to 1.39)" in page.words
+    assert "layout.channels_last=on 1.14x (1.05 to 1.24, estimated)" in page.words
+    assert "Multiplied 1.52x, all together 1.50x, which agree within their intervals." in page.words
+
+
+def test_names_the_settings_that_depend_on_each_other():
+    interaction = Interaction(("layout.channels_last", "precision.autocast"), 1.2, 1.1, 1.3)
+    page = Page(report(msgspec.structs.replace(samples.RECIPE, interaction=interaction)))
+    assert "all together 1.50x, which do not agree" in page.words
+    assert "layout.channels_last and precision.autocast help each other: both are worth 1.20x" in page.words
+    opposed = msgspec.structs.replace(interaction, factor=0.8)
+    page = Page(report(msgspec.structs.replace(samples.RECIPE, interaction=opposed)))
+    assert "do partly the same work: both are worth 0.80x" in page.words
+
+
+def test_contributions_share_one_scale(source):
+    ones = re.findall(r'<div class="share">.*?<span class="one" style="left:([\d.]+)%', source)
+    assert len(ones) == 2 and len(set(ones)) == 1
+    points = re.findall(r'<div class="share">.*?<span class="point" style="left:([\d.]+)%', source)
+    assert float(ones[0]) < float(points[1]) < float(points[0]) < 100
+
+
+def test_says_which_knobs_decided_and_why_each_value_lost(page):
+    assert "Which knobs decided precision.autocast 58.0 % compile.mode 31.0 %" in page.words
+    assert "precision.autocast=float16 2 1.55x the metric may drop further than is allowed" in page.words
+    assert "loader.workers=4 none out of budget: <i>the time</i> was needed for the proof" in page.words
+    assert not any(tag == "i" for tag, _ in page.tags)
+
+
+def test_the_command_that_tunes_again_asks_for_the_same(page):
+    command = (
+        "autoaccel tune /home/ada/digits.py --budget 600s --space cpu --max-drop 0.005 --seed 3 "
+        "--set optimizer.fused=off --exclude compile.mode -- --data '/data/my digits'"
+    )
+    assert command in page.words
+    pickled = msgspec.structs.replace(
+        samples.REQUEST, workload=msgspec.structs.replace(samples.REQUEST.workload, pickled=True)
+    )
+    assert "autoaccel tune" not in Page(render_report(samples.RECIPE, None, (), (), {}, pickled)).words
+
+
+def test_an_older_recipe_has_a_report_without_what_it_does_not_know():
+    search = msgspec.structs.replace(samples.RECIPE.search, importance={}, values=())
+    recipe = msgspec.structs.replace(samples.RECIPE, contributions=(), interaction=None, search=search)
+    words = Page(render_report(recipe, samples.PROFILE, samples.FINDINGS, samples.TRIALS, {})).words
+    for heading in ("What each contributes", "Which knobs decided", "What is not in the recipe", "run it again:"):
+        assert heading not in words
 
 
 def test_run_bars_have_the_lengths_of_the_runs(source):
@@ -188,6 +240,47 @@ def test_history_survives_hundreds_of_trials_and_absurd_intervals():
     fastest, slowest = min(mark.y for mark in chart.marks), max(mark.y for mark in chart.marks if mark.kind != "failed")
     # The trials still use most of the height.
     assert slowest - fastest > HEIGHT / 3
+
+
+def test_speed_is_shown_against_accuracy_where_both_are_known():
+    dropped = msgspec.structs.replace(
+        samples.TRIALS[5], accuracy=msgspec.structs.replace(samples.ACCURACY, recipe=0.95), feasible=False
+    )
+    exact = samples.measured(10, {**samples.BASELINE, "loader.workers": 2}, 1.2, 1.1, 1.3)
+    found = speed_and_accuracy(samples.RECIPE, [samples.TRIALS[0], dropped, exact])
+    # Trial 1 is neither proven nor exact: its metric is not known.
+    assert sorted(point.kind for point in found.points) == ["best", "feasible", "infeasible", "own"]
+    at = {point.kind: point for point in found.points}
+    assert at["own"].x < at["feasible"].x < at["best"].x < at["infeasible"].x
+    assert at["own"].y == at["feasible"].y < at["best"].y < found.limit_y < at["infeasible"].y
+    assert all(found.left < point.x < found.right and found.top < point.y < found.bottom for point in found.points)
+    # Your own settings are beaten by what is faster and as good.
+    ends = [at[kind] for kind in ("feasible", "best", "infeasible")]
+    assert found.front == "M" + "L".join(f"{point.x} {point.y}" for point in ends)
+
+
+def test_of_a_metric_to_be_minimised_less_is_better():
+    accuracy = msgspec.structs.replace(
+        samples.ACCURACY, direction="minimize", metric="loss", baseline=0.3, recipe=0.4, drop=0.1
+    )
+    recipe = msgspec.structs.replace(samples.RECIPE, accuracy=accuracy)
+    exact = samples.measured(10, {**samples.BASELINE, "loader.workers": 2}, 1.2, 1.1, 1.3)
+    found = speed_and_accuracy(recipe, [exact])
+    at = {point.kind: point for point in found.points}
+    assert at["best"].y < found.limit_y < at["own"].y  # a larger loss is drawn higher
+    assert found.front == f"M{at['feasible'].x} {at['feasible'].y}L{at['best'].x} {at['best'].y}"
+
+
+def test_without_a_metric_there_is_no_picture_of_it():
+    recipe = msgspec.structs.replace(samples.RECIPE, accuracy=None)
+    assert speed_and_accuracy(recipe, samples.TRIALS) is None
+    assert "Speed against accuracy" not in Page(report(recipe)).words
+
+
+def test_ticks_are_round_numbers():
+    assert speed_and_accuracy(samples.RECIPE, ()).speedups[0].label == "1x"
+    labels = [tick.label for tick in speed_and_accuracy(samples.RECIPE, ()).metrics]
+    assert 3 <= len(labels) <= 6 and all(len(label) <= 6 for label in labels)
 
 
 def test_no_speedups_no_history():

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
+from autoaccel.records.recipe import Interaction
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
 from autoaccel.report.terminal import print_recipe, print_verification
@@ -36,9 +37,34 @@ def test_the_summary_comes_first():
 
 def test_only_what_changed_is_listed():
     rows = rows_of(printed(print_recipe, samples.RECIPE, PATH))
-    assert "precision.autocast off bfloat16" in rows
-    assert "layout.channels_last off on" in rows
+    assert "precision.autocast off bfloat16 1.33x (1.27 to 1.39)" in rows
+    assert "layout.channels_last off on 1.14x (1.05 to 1.24, estimated)" in rows
     assert not any(row.startswith("optimizer.fused") for row in rows)
+
+
+def test_contributions_are_told_beside_the_settings_and_as_a_product():
+    text = " ".join(rows_of(printed(print_recipe, samples.RECIPE, PATH)))
+    assert "multiplied 1.52x, all together 1.50x, which agree within their intervals" in text
+    interaction = Interaction(("layout.channels_last", "precision.autocast"), 1.2, 1.1, 1.3)
+    recipe = msgspec.structs.replace(samples.RECIPE, interaction=interaction)
+    assert "precision.autocast help each other" in " ".join(rows_of(printed(print_recipe, recipe, PATH)))
+    one = msgspec.structs.replace(samples.RECIPE, contributions=())
+    text = printed(print_recipe, one, PATH)
+    assert "contributes" not in text and "multiplied" not in text
+    assert "precision.autocast off bfloat16" in rows_of(text)
+
+
+def test_all_of_it_fits_on_one_screen():
+    assert len(printed(print_recipe, samples.RECIPE, PATH, width=80).splitlines()) <= 30
+
+
+def test_a_notebook_shows_the_recipe_itself():
+    shown = samples.RECIPE._repr_html_()
+    assert samples.RECIPE.summary in shown
+    assert "<td>precision.autocast</td><td>off</td><td>bfloat16</td><td>1.33x (1.27 to 1.39)</td>" in shown
+    hostile = msgspec.structs.replace(samples.RECIPE, summary="<script>", settings={"<b>": "</td><img src=x>"})
+    assert "<script>" not in hostile._repr_html_() and "<img" not in hostile._repr_html_()
+    assert "<table>" not in samples.NOTHING_FASTER._repr_html_()
 
 
 def test_the_evidence_is_complete():

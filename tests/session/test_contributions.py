@@ -21,7 +21,7 @@ OWN: Settings = {
     "precision.autocast": "off",
     "layout.channels_last": False,
     "loader.workers": 0,
-    "loader.prefetch_factor": 2,
+    "loader.prefetch": 2,
 }
 CHOSEN: Settings = {**OWN, "precision.autocast": "bfloat16", "layout.channels_last": True, "loader.workers": 2}
 SPACE = SearchSpace(
@@ -30,14 +30,14 @@ SPACE = SearchSpace(
         "precision.autocast": ("off", "bfloat16"),
         "layout.channels_last": (False, True),
         "loader.workers": (0, 1, 2),
-        "loader.prefetch_factor": (2, 8),
+        "loader.prefetch": (2, 8),
     },
     fixed={},
     closed={},
-    conditions={"loader.prefetch_factor": (Condition("loader.workers", (1, 2)),)},
-    resting={"loader.prefetch_factor": 2},
+    conditions={"loader.prefetch": (Condition("loader.workers", (1, 2)),)},
+    resting={"loader.prefetch": 2},
 )
-LOGS = {"precision.autocast": 0.4, "layout.channels_last": 0.1, "loader.workers": 0.02, "loader.prefetch_factor": 0.05}
+LOGS = {"precision.autocast": 0.4, "layout.channels_last": 0.1, "loader.workers": 0.02, "loader.prefetch": 0.05}
 PAIR_SECONDS = 8.0
 
 
@@ -224,9 +224,9 @@ def test_disturbed_pairs_do_not_count() -> None:
 
 def test_what_needs_a_setting_is_left_out_with_it() -> None:
     machine = Machine()
-    chosen: Settings = {**OWN, "loader.workers": 2, "loader.prefetch_factor": 8}
+    chosen: Settings = {**OWN, "loader.workers": 2, "loader.prefetch": 8}
     contributions, _ = broken_down(machine, chosen)
     found = {one.setting: one for one in contributions}
-    both = math.exp(LOGS["loader.workers"] + LOGS["loader.prefetch_factor"])
+    both = math.exp(LOGS["loader.workers"] + LOGS["loader.prefetch"])
     assert found["loader.workers"].low < both < found["loader.workers"].high
-    assert {settings["loader.prefetch_factor"] for settings in machine.asked if settings["loader.workers"] == 0} == {2}
+    assert {settings["loader.prefetch"] for settings in machine.asked if settings["loader.workers"] == 0} == {2}
