@@ -23,6 +23,7 @@ HOME = ROOT / "build" / "check-report"
 PAGES, PICTURES = HOME / "pages", HOME / "pictures"
 RESULTS = ROOT / "benchmarks" / "results" / "report_page.json"
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+PAPER = {"width": 794, "height": 1123}  # A4 at 96 pixels per inch
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -100,7 +101,13 @@ def inside(files: list[str], browser_path: str) -> None:
                     seen["sideways_pixels"][f"{size} {scheme}"] = max(0, wide)
                     if (size, scheme) == ("desk", "light"):
                         seen |= on_the_desk(page)
-                        page.pdf(path=str(PICTURES / f"{file.stem}.pdf"), print_background=False)
+                        page.pdf(path=str(PICTURES / f"{file.stem}.pdf"))
+                        page.emulate_media(media="print")
+                        page.set_viewport_size(PAPER)
+                        page.screenshot(path=str(PICTURES / f"{file.stem}-paper.png"), full_page=True)
+                        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+                        seen["sideways_pixels"]["paper"] = max(0, wide)
+                        page.emulate_media(media="screen")
                     seen.setdefault("background", {})[scheme] = page.evaluate(
                         "getComputedStyle(document.body).backgroundColor"
                     )

@@ -34,7 +34,7 @@ def value_results(
         (name, value)
         for name, values in space.open.items()
         for value in values
-        if not any(_is(one.get(name), value) for one in (own, chosen))
+        if value not in (own.get(name), chosen.get(name))
     ]
     return tuple(_result(name, value, own, chosen, trials, ended) for name, value in left)
 
@@ -42,7 +42,7 @@ def value_results(
 def _result(
     name: str, value: Value, own: Settings, chosen: Settings, trials: Sequence[Trial], ended: str
 ) -> ValueResult:
-    tried = [trial for trial in trials if _is(trial.settings.get(name), value)]
+    tried = [trial for trial in trials if trial.settings.get(name) == value]
     if not tried:
         return ValueResult(name, value, 0, None, _UNTRIED.get(ended, ended))
     failures = [trial.outcome for trial in tried if isinstance(trial.outcome, Failure)]
@@ -74,7 +74,3 @@ def _why_not(best: Trial, own: Settings, chosen: Settings, trials: Sequence[Tria
     if best.comparison.high < steps:
         return "even its best trial is slower than the recipe"
     return "its best trial is not clearly better than the recipe"
-
-
-def _is(one: Value | None, other: Value) -> bool:
-    return type(one) is type(other) and one == other  # 0 and False are not the same value

@@ -124,7 +124,8 @@ def test_the_intervals_hold_as_often_as_they_say() -> None:
             missed += not one.low <= math.exp(LOGS[one.setting]) <= one.high
             total += 1
     assert total == 300
-    assert missed / total < 0.09  # 5 % are allowed; the readings of one run share their spread
+    # 5 % are expected; the readings of one run share their spread. Fewer would mean that they are too wide.
+    assert 0.02 < missed / total < 0.09
 
 
 def test_every_round_has_each_setting_and_who_comes_first_changes() -> None:
@@ -219,7 +220,7 @@ def test_disturbed_pairs_do_not_count() -> None:
     machine.untrusted = {1, 5}
     for one in broken_down(machine).contributions:
         assert one.measured
-        assert one.low < math.exp(LOGS[one.setting]) < one.high
+        assert one.speedup == pytest.approx(math.exp(LOGS[one.setting]), rel=0.06)
 
 
 def test_what_needs_a_setting_is_left_out_with_it() -> None:

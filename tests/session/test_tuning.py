@@ -122,6 +122,29 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert "--accept-other-machine" in refused.stderr
 
 
+def test_each_of_two_settings_is_measured_against_the_recipe_without_it(
+    write_model: WriteModel, tmp_path: Path
+) -> None:
+    write_model(WAITING)
+    (tmp_path / "w.toml").write_text(WORKERS_ONLY)
+    wishes = ("--runs", "5000", "--set", "loader.workers=2", "--set", "loader.prefetch=4")
+    done = autoaccel(
+        "tune", "model.py", "--budget", "4m", "--space", "w.toml", *wishes, "--output", "run", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    recipe = recipe_in(tmp_path / "run")
+    found = {one["setting"]: one for one in recipe["contributions"]}
+    assert found.keys() == {"loader.workers", "loader.prefetch"}
+    assert all(one["measured"] for one in found.values())
+    # Without workers nothing is prefetched: leaving them out leaves nothing, however deep the queue was.
+    assert found["loader.workers"]["speedup"] > 1.2 > found["loader.prefetch"]["speedup"]
+    pairs = [json.loads(line) for line in (tmp_path / "run" / "contributions.jsonl").read_text().splitlines()]
+    assert {pair["settings"]["loader.prefetch"] for pair in pairs} == {2}
+    assert len((tmp_path / "run" / "proof.jsonl").read_text().splitlines()) == recipe["comparison"]["process_pairs"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "What each contributes" in page and "--set loader.workers=2" in page
+
+
 def test_a_run_of_milliseconds_is_left_alone(write_model: WriteModel, tmp_path: Path) -> None:
     """And the tuner itself, which stays beside every measurement, has not even loaded torch."""
     program = (
