@@ -16,6 +16,7 @@ from autoaccel.records.trial import Comparison, Failure
 from autoaccel.search.strategy import Evidence
 from autoaccel.session.proof import PairSource
 from autoaccel.session.searching import Timer
+from autoaccel.space.knobs import KNOBS, idle_because
 from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
 from autoaccel.statistics.student import t_quantile
 
@@ -81,8 +82,7 @@ def break_down(
     names = list(changed(chosen, own))
     if len(names) < 2:
         return Breakdown()
-    # What needs the setting that is left out rests with it.
-    without = {name: space.settle({**chosen, name: own[name]}) for name in names}
+    without = {name: _without([name], chosen, own) for name in names}
     proven = Evidence(chosen, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
     doubts = {name: believer.contrast([chosen, without[name]], [1, -1], [proven])[1] for name in names}
     candidates = sorted((name for name in names if space.allows(without[name])), key=lambda name: -doubts[name])
@@ -111,8 +111,19 @@ def break_down(
     ]
     interaction = None
     if not _agrees(logs.values(), proven):
-        interaction = _strongest(names, chosen, own, space, believer, evidence)
+        interaction = _strongest(names, chosen, own, believer, evidence)
     return Breakdown(tuple(sorted(contributions, key=lambda one: -one.speedup)), interaction)
+
+
+def _without(left_out: Collection[str], chosen: Settings, own: Settings) -> Settings:
+    """Return the recipe's settings with the user's own where some are left out, and where what is left does nothing."""
+    settings = {**chosen, **{name: own[name] for name in left_out}}
+    for _ in settings:  # what rests may be what another one needs
+        idle = [name for name in changed(settings, own) if idle_because(KNOBS[name], settings)]
+        if not idle:
+            break
+        settings |= {name: own[name] for name in idle}
+    return settings
 
 
 def _affordable(candidates: Sequence[str], costs: Mapping[str, float], seconds: float) -> list[str]:
@@ -186,15 +197,14 @@ def _strongest(
     names: Sequence[str],
     chosen: Settings,
     own: Settings,
-    space: SearchSpace,
     believer: Believer,
     evidence: Sequence[Evidence],
 ) -> Interaction:
     """Return the two settings whose joint effect departs most from the product of what each does alone."""
     found = []
     for one, other in itertools.combinations(names, 2):
-        kept_back = [(), (one,), (other,), (one, other)]
-        settings = [space.settle({**chosen, **{name: own[name] for name in left}}) for left in kept_back]
+        kept_back: list[tuple[str, ...]] = [(), (one,), (other,), (one, other)]
+        settings = [_without(left, chosen, own) for left in kept_back]
         mean, deviation = believer.contrast(settings, [1, -1, -1, 1], evidence)
         found.append(((one, other), mean, deviation))
     pair, mean, deviation = max(found, key=lambda entry: abs(entry[1]))

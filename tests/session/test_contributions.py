@@ -9,7 +9,7 @@ import pytest
 
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
-from autoaccel.records.space import Condition, Forbidden, SearchSpace
+from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.contributions import LEAST_ROUNDS, MOST_ROUNDS, Breakdown, break_down
@@ -34,8 +34,6 @@ SPACE = SearchSpace(
     },
     fixed={},
     closed={},
-    conditions={"loader.prefetch": (Condition("loader.workers", (1, 2)),)},
-    resting={"loader.prefetch": 2},
 )
 LOGS = {"precision.autocast": 0.4, "layout.channels_last": 0.1, "loader.workers": 0.02, "loader.prefetch": 0.05}
 PAIR_SECONDS = 8.0
