@@ -145,6 +145,18 @@ def examples(found: dict[str, Any]) -> list[str]:
     return [*lines, "", *(f"- `{name}`: {row['summary']}" for name, row in found.items())]
 
 
+def report_page(found: dict[str, Any]) -> list[str]:
+    """Return what a browser saw of each report."""
+    lines = ["| Report | Script errors | Requests | Sideways, worst | Columns that sort | Plots with marks |"]
+    lines.append("|---|---|---|---|---|---|")
+    for name, page in found["pages"].items():
+        plots = f"{sum(plot['marks'] > 0 for plot in page['plots'])} of {len(page['plots'])}"
+        columns = f"{sum(page['sorted'].values())} of {len(page['sorted'])}"
+        sideways = f"{max(page['sideways_pixels'].values())} px"
+        lines.append(f"| {name} | {len(page['errors'])} | {len(page['requests'])} | {sideways} | {columns} | {plots} |")
+    return [*lines, "", f"{found['browser']}: at 1280 and at 390 pixels, light and dark, and on A4."]
+
+
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "examples": ("What the examples came to", "make examples", examples),
     "simulation": ("Searches replayed on the tables", "make simulate", simulation),
@@ -163,6 +175,7 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "machines": ("Two machines, one of whose ranks is killed", "make check-machines", several.machines),
     "launchers": ("The same recipe through every launcher", "make check-launchers", several.launchers),
     "sharing": ("Several workers of one study, one killed", "make check-sharing", several.sharing),
+    "report_page": ("Reports in a browser", "make check-report", report_page),
     "scaling": ("Published run times, predicted", "make scaling", several.scaling),
 }
 """File of results -> title, the command that makes it, what writes its table."""
