@@ -94,7 +94,7 @@ def with_needs(knob: Knob, value: Value, place: Place) -> Settings:
     return settings
 
 
-SLOW = ("compile.fullgraph", "compile.dynamic", "compile.optimizer")
+SLOW = ("compile.fullgraph", "compile.dynamic", "compile.region", "compile.optimizer")
 """Each costs a compilation; they are measured in pairs with all others by `make check-knobs`."""
 
 
