@@ -22,9 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from own_settings import recipe_of_own_settings, write_with_ranks
 
-from autoaccel.records.base import write_json
 from autoaccel.records.recipe import read_recipe
 
 ROOT = Path(__file__).parents[1]
@@ -60,33 +59,9 @@ def prepare() -> Path:
 
 
 def make_recipes(ranks: int) -> dict[int, Path]:
-    """Tune for a moment; return the user's own settings as recipes of one rank and of this many, a thread for each."""
-    made = HOME / "run" / "recipe.json"
-    if not made.exists():
-        HOME.mkdir(parents=True, exist_ok=True)
-        tune = [
-            "tune",
-            str(EXAMPLE),
-            "--space",
-            "quick",
-            "--trials",
-            "1",
-            "--budget",
-            "3m",
-            "--output",
-            str(made.parent),
-        ]
-        # Exit code 1, "nothing faster was found", is as good.
-        subprocess.run([sys.executable, "-m", "autoaccel", *tune], check=False)
-    recipe = read_recipe(made)
-    files = {}
-    for count in {1, ranks}:
-        settings = {**recipe.baseline.settings, "threads.intra_op": 1}
-        if count > 1:
-            settings["parallel.world_size"] = count
-        files[count] = HOME / f"{count}-ranks.json"
-        write_json(files[count], msgspec.structs.replace(recipe, settings=settings))
-    return files
+    """Return the user's own settings as recipes of one rank and of this many, a thread for each."""
+    recipe = recipe_of_own_settings(EXAMPLE, HOME)
+    return {count: write_with_ranks(recipe, count, HOME / f"{count}-ranks.json") for count in {1, ranks}}
 
 
 def launch(recipe: Path, *options: str) -> list[str]:

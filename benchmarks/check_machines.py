@@ -22,11 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
-
-from autoaccel.records.base import write_json
-from autoaccel.records.recipe import read_recipe
+from own_settings import recipe_of_own_settings, write_with_ranks
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "build" / "check-machines"
@@ -75,30 +72,6 @@ def type_on(name: str, command: list[str], log: Path) -> subprocess.Popen[bytes]
         )  # fmt: skip
 
 
-def make_recipe() -> Path:
-    """Return the user's own settings as a recipe, with one thread."""
-    made = HOME / "run" / "recipe.json"
-    if not made.exists():
-        tune = [
-            "tune",
-            str(EXAMPLE),
-            "--space",
-            "quick",
-            "--trials",
-            "1",
-            "--budget",
-            "3m",
-            "--output",
-            str(made.parent),
-        ]
-        subprocess.run([sys.executable, "-m", "autoaccel", *tune], check=False)
-    recipe = read_recipe(made)
-    path = HOME / "recipe.json"
-    settings = {**recipe.baseline.settings, "threads.intra_op": 1}
-    write_json(path, msgspec.structs.replace(recipe, settings=settings, accuracy=None))
-    return path
-
-
 def train(recipe: Path, kills: bool) -> dict[str, Any]:
     """Train on both machines; return what each printed."""
     checkpoint = HOME / "checkpoint"
@@ -143,7 +116,7 @@ def train(recipe: Path, kills: bool) -> dict[str, Any]:
 def main() -> None:
     """Train once undisturbed and once with a killed rank."""
     HOME.mkdir(parents=True, exist_ok=True)
-    recipe = make_recipe()
+    recipe = write_with_ranks(recipe_of_own_settings(EXAMPLE, HOME), 1, HOME / "recipe.json")
     with machines():
         results = {"undisturbed": train(recipe, kills=False), "a rank killed": train(recipe, kills=True)}
     RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
