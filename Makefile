@@ -7,12 +7,15 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-wheel picture clean
+.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-wheel check-long picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
 
 test: lint tests  ## everything that CI checks
+
+check-long: setup  ## the tests that are too long for every commit; minutes
+	$(BIN)/pytest -m long
 
 lint: setup
 	$(BIN)/ruff check .

@@ -235,6 +235,7 @@ def build():
 """
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_two_machines_tune_together_and_one_of_them_writes_the_recipe(write_model: WriteModel, tmp_path: Path) -> None:
     write_model(WAITING)

@@ -122,6 +122,7 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert "--accept-other-machine" in refused.stderr
 
 
+@pytest.mark.long
 def test_each_of_two_settings_is_measured_against_the_recipe_without_it(
     write_model: WriteModel, tmp_path: Path
 ) -> None:
