@@ -29,9 +29,9 @@ HAS_SLURM = all(
 REQUEST = LaunchRequest(
     launcher="local",
     name="model",
-    folder="/work",
+    folder="/home/me",
     python="/venv/bin/python",
-    arguments=("run", "/runs/recipe.json", "/work/model.py", "--", "--lr", "0.1 0.2"),
+    arguments=("run", "/runs/recipe.json", "/home/me/model.py", "--", "--lr", "0.1 0.2"),
     nodes=1,
     ranks=2,
     threads=3,
@@ -123,7 +123,7 @@ def test_slurm_options_of_the_user_win_and_reach_the_step() -> None:
     assert "#SBATCH --exclusive\n" in script
     assert "srun --cpu-bind=none --cpus-per-task=2 " in script
     assert slurm_output(request, "7") == Path("/x/7")
-    assert slurm_output(changed(launcher="slurm"), "7") == Path("/work/model-7.out")
+    assert slurm_output(changed(launcher="slurm"), "7") == Path("/home/me/model-7.out")
 
 
 def test_no_core_is_lost_to_a_rank_when_ranks_outnumber_cores() -> None:
@@ -131,26 +131,26 @@ def test_no_core_is_lost_to_a_rank_when_ranks_outnumber_cores() -> None:
 
 
 def test_docker_runs_each_rank_where_its_launcher_s_variables_reach_it() -> None:
-    request = changed(launcher="mpirun", image="me/image:1", mounts=("/runs", "/work"), gpus=1)
+    request = changed(launcher="mpirun", image="me/image:1", mounts=("/runs", "/home/me"), gpus=1)
     command = plan_launch(request).command
     start = command.index("docker")
     assert command[:start] == ("mpirun", "--bind-to", "none", "-n", "2")
     text = " ".join(command[start:])
     assert text.startswith(
-        "docker run --rm --gpus all --network host --ipc host --volume /runs:/runs --volume /work:/work"
+        "docker run --rm --gpus all --network host --ipc host --volume /runs:/runs --volume /home/me:/home/me"
     )
     assert "--env OMPI_COMM_WORLD_RANK" in text
     assert command[command.index("me/image:1") :] == ("me/image:1", "python", *RANK[1:])
 
 
 def test_apptainer_runs_each_rank_of_slurm() -> None:
-    request = changed(launcher="slurm", image="my.sif", mounts=("/runs", "/work"), gpus=1)
+    request = changed(launcher="slurm", image="my.sif", mounts=("/runs", "/home/me"), gpus=1)
     last = plan_launch(request).script.splitlines()[-1]
-    assert "apptainer exec --nv --bind /runs,/work --pwd /work my.sif python -m autoaccel run" in last
+    assert "apptainer exec --nv --bind /runs,/home/me --pwd /home/me my.sif python -m autoaccel run" in last
 
 
 def test_torchrun_is_in_the_container_with_its_ranks() -> None:
-    command = plan_launch(changed(launcher="torchrun", image="me/image", mounts=("/work",))).command
+    command = plan_launch(changed(launcher="torchrun", image="me/image", mounts=("/home/me",))).command
     assert command[0] == "docker"
     passed_on = "--env OMP_NUM_THREADS --env TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
     assert f"{passed_on} me/image python -m torch.distributed.run --standalone" in " ".join(command)
