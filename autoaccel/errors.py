@@ -1,4 +1,4 @@
-"""What can go wrong, one class for each different reaction. Only cli.py prints them."""
+"""What can go wrong, one class for each different reaction. Only cli prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read and write durations, shares, sizes and lists of CPUs the way people type them."""
+"""Read and write durations, shares, sizes, counts and lists of CPUs the way people type them."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ def format_bytes(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1024
     return f"{count:.3g} TiB"
+
+
+def format_flops(count: float) -> str:
+    """Return a number of floating-point operations with three significant digits: `4.31 GFLOP`."""
+    for unit in ("", "k", "M", "G", "T"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}FLOP"
+        count /= 1000
+    return f"{count:.3g} PFLOP"
 
 
 def format_numbers(numbers: Sequence[int]) -> str:

@@ -61,12 +61,13 @@ def write_pages(runs: list[str]) -> list[Path]:
         interaction=Interaction((hostile, "precision.autocast"), 1.2, 1.1, 1.3),
     )
     trials = [msgspec.structs.replace(trial, settings={**trial.settings, hostile: hostile}) for trial in samples.TRIALS]
-    sample = (samples.PROFILE, samples.FINDINGS)
     PAGES.mkdir(parents=True, exist_ok=True)
     pages = {
-        "sample": render_report(samples.RECIPE, *sample, samples.TRIALS, samples.NOT_SEARCHED, samples.REQUEST),
-        "hostile": render_report(worst, *sample, trials, {hostile: hostile}, samples.REQUEST),
-        "nothing-faster": render_report(samples.NOTHING_FASTER, *sample, samples.TRIALS, {}, samples.REQUEST),
+        "sample": render_report(
+            samples.RECIPE, samples.DIAGNOSIS, samples.TRIALS, samples.NOT_SEARCHED, samples.REQUEST
+        ),
+        "hostile": render_report(worst, samples.DIAGNOSIS, trials, {hostile: hostile}, samples.REQUEST),
+        "nothing-faster": render_report(samples.NOTHING_FASTER, samples.DIAGNOSIS, samples.TRIALS, {}, samples.REQUEST),
     }
     for run in runs:
         pages[f"run-{Path(run).name}"] = (Path(run) / "report.html").read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ WORKLOADS = {
     "char_gpt": "examples/char_gpt.py",
     "wide_mlp": "benchmarks/workloads/wide_mlp.py",
 }
-PAIRS = 5
+PAIRS = 8
 INTEL: Settings = {"threads.openmp": "intel"}
 CHANGES: tuple[Settings, ...] = (
     {},  # what two equal processes show

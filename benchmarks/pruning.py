@@ -27,7 +27,7 @@ from autoaccel.space.knobs.model import PRUNING_LIBRARIES, SPARSITIES
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "pruning.json"
 MODEL = "examples/digits_cnn.py"
-SEEDS, PAIRS = (0, 1, 2), 4
+SEEDS, PAIRS = (0, 1, 2), 8
 
 
 def measure(held: Contest, change: Settings) -> dict[str, Any]:

@@ -8,9 +8,7 @@ from autoaccel.records.profile import Profile
 from autoaccel.records.rates import Rates, Roofline
 
 
-def roofline(
-    profile: Profile, machine: Machine, rates: Rates | None, circumstances: Circumstances | None
-) -> Roofline | None:
+def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Circumstances | None) -> Roofline | None:
     """Return the roofline of a step (Williams, Waterman and Patterson, CACM 52(4), 2009); None without its numbers.
 
     Attainable is the lower of the dtype's measured rate and of what memory delivers to the operators as they are. The
@@ -18,7 +16,7 @@ def roofline(
     the caches hold, which are faster than the memory.
     """
     flops = sum(profile.flops.values())
-    if rates is None or not flops or not profile.moved_bytes or profile.least_bytes is None:
+    if not flops or not profile.moved_bytes or profile.least_bytes is None:
         return None
     peak = rates.best(_dtype(circumstances))
     fastest = max((*rates.matmul.values(), *rates.convolution.values()), default=None)

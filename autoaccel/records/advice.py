@@ -1,4 +1,4 @@
-"""Advice: what `autoaccel advise` says."""
+"""Diagnosis: what a profile says. Advice: what `autoaccel advise` says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from autoaccel.records.base import Record
 from autoaccel.records.circumstances import Circumstances, Surroundings
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding, Profile
-from autoaccel.records.rates import Rates, Roofline
+from autoaccel.records.rates import RateLimits
+
+
+class Diagnosis(Record, frozen=True):
+    """Where the time of a step goes, why, and what the machine could do at most."""
+
+    findings: tuple[Finding, ...]  # the most valuable first
+    profile: Profile
+    limits: RateLimits | None = None  # None where nobody measured
 
 
 class Advice(Record, frozen=True):
@@ -15,7 +23,6 @@ class Advice(Record, frozen=True):
     findings: tuple[Finding, ...]  # the most valuable first
     profile: Profile
     machine: Machine
-    rates: Rates | None
-    roofline: Roofline | None
+    limits: RateLimits | None
     circumstances: Circumstances | None
     surroundings: Surroundings

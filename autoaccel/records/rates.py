@@ -37,3 +37,10 @@ class Roofline(Record, frozen=True):
     step_seconds_at_least: float  # with the fastest dtype, if nothing but what must be is moved
     most_speedup: float
     limited_by: str  # "compute" or "memory": what the attainable rate is limited by
+
+
+class RateLimits(Record, frozen=True):
+    """What this machine can do at most, and what follows for the step."""
+
+    rates: Rates
+    roofline: Roofline | None  # None where the step's floating-point operations could not be counted

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from autoaccel.records.advice import Diagnosis
 from autoaccel.records.base import Record
-from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.settings import Settings, Value, changed, describe_change, format_value
 from autoaccel.records.trial import Trial
 
@@ -38,8 +38,7 @@ class StudyHead(Record, frozen=True):
 
     schema: Literal["autoaccel/study/1"]
     basis: StudyBasis
-    profile: Profile
-    findings: tuple[Finding, ...]
+    diagnosis: Diagnosis
 
 
 class Look(Record, frozen=True):

@@ -11,14 +11,22 @@ from rich.text import Text
 
 from autoaccel.records.advice import Advice
 from autoaccel.records.profile import Finding, ModuleTime, Profile
-from autoaccel.records.rates import Rates, Roofline
+from autoaccel.records.rates import RateLimits
 from autoaccel.report.tables import make_table, print_indented
-from autoaccel.report.wording import one_line, speedup_words, step_words
+from autoaccel.report.wording import (
+    memory_peak_words,
+    one_line,
+    rates_words,
+    roofline_words,
+    slowest_modules,
+    speedup_words,
+    step_words,
+    tracing_words,
+)
 from autoaccel.units import format_bytes, format_duration, format_share
 
 _BAR_COLUMNS = 24
 _TOP_OPERATORS = 10
-_TOP_MODULES = 10
 _WORTH_SHOWING = 1.01  # expected of a finding's remedies; all of them are in the JSON
 
 
@@ -33,8 +41,8 @@ def print_advice(console: Console, advice: Advice) -> None:
             style="bold",
         )
     )
-    if advice.roofline is not None and advice.rates is not None:
-        _print_roofline(console, advice.roofline, advice.rates)
+    if advice.limits is not None:
+        _print_limits(console, advice.limits)
     _print_findings(console, advice.findings)
     _print_bars(console, "Phases of a step", profile.phases)
     _print_bars(console, "Operators by group", profile.groups)
@@ -42,29 +50,10 @@ def print_advice(console: Console, advice: Advice) -> None:
     _print_modules(console, profile.modules)
 
 
-def _print_roofline(console: Console, line: Roofline, rates: Rates) -> None:
-    console.print(
-        f"This step can become at most {speedup_words(line.most_speedup)} faster on this machine: its "
-        f"{_flops(line.flops)} run at {_flops(line.achieved)}/s; as its operators are, "
-        f"{_flops(line.attainable)}/s are attainable, limited by {line.limited_by}."
-    )
-    fastest = ", ".join(f"{dtype} {_flops(rate)}/s" for dtype, rate in rates.matmul.items())
-    console.print(
-        Text(
-            f"Measured here with {rates.threads} threads: matrix products {fastest}; "
-            f"memory {format_bytes(rates.memory_bytes_per_second)}/s",
-            style="dim",
-        )
-    )
-
-
-def _flops(number: float) -> str:
-    """Return a number of floating-point operations as `4.31 GFLOP`."""
-    for unit in ("", "k", "M", "G", "T"):
-        if number < 1000:
-            return f"{number:.3g} {unit}FLOP"
-        number /= 1000
-    return f"{number:.3g} PFLOP"
+def _print_limits(console: Console, limits: RateLimits) -> None:
+    if limits.roofline is not None:
+        console.print(f"{roofline_words(limits.roofline)}.")
+    console.print(Text(f"{rates_words(limits.rates)}.", style="dim"))
 
 
 def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
@@ -97,30 +86,22 @@ def _print_operators(console: Console, profile: Profile) -> None:
         )
     console.print()
     console.print(table)
-    if profile.tracing_overhead is not None:
-        text = f"Recording operators made a step take {profile.tracing_overhead:+.0%}; phases are timed without."
-        console.print(Text(text, style="dim"))
-    if profile.memory is not None:
-        peak = format_bytes(profile.memory.bytes_above_start)
-        console.print(
-            Text(f"Tensors take up to {peak} more than between steps, in {profile.memory.phase}.", style="dim")
-        )
+    for words in filter(None, (tracing_words(profile), memory_peak_words(profile))):
+        console.print(Text(f"{words}.", style="dim"))
 
 
 def _print_modules(console: Console, modules: Sequence[ModuleTime]) -> None:
-    slowest = sorted(modules, key=lambda module: -module.own_seconds)[:_TOP_MODULES]
-    if not slowest:
+    if not modules:
         return
     table = make_table("module", "class", "forward", "own", "calls/step")
-    for module in modules:
-        if module in slowest:
-            table.add_row(
-                Text(one_line(module.name) or "(model)"),
-                Text(module.kind),
-                Text(format_duration(module.forward_seconds)),
-                Text(format_duration(module.own_seconds)),
-                Text(f"{module.calls_per_step:g}"),
-            )
+    for module in slowest_modules(modules):
+        table.add_row(
+            Text(one_line(module.name) or "(model)"),
+            Text(module.kind),
+            Text(format_duration(module.forward_seconds)),
+            Text(format_duration(module.own_seconds)),
+            Text(f"{module.calls_per_step:g}"),
+        )
     console.print()
     console.print(table)
 

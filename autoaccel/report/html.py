@@ -10,14 +10,16 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.advice import Diagnosis
+from autoaccel.records.profile import PythonFunction
 from autoaccel.records.recipe import NOTHING_TO_WIN, Contribution, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
-from autoaccel.report import pareto
+from autoaccel.report import pareto, roofline
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
 from autoaccel.report.pareto import speed_and_accuracy
+from autoaccel.report.roofline import plot_roofline
 from autoaccel.report.tables import machine_facts
 from autoaccel.report.wording import (
     accuracy_words,
@@ -27,6 +29,7 @@ from autoaccel.report.wording import (
     contribution_words,
     interaction_words,
     interval_words,
+    memory_peak_words,
     metric_change_words,
     metric_words,
     next_commands,
@@ -35,18 +38,24 @@ from autoaccel.report.wording import (
     product_words,
     proof_words,
     proven_words,
+    rates_words,
     repeats_words,
+    roofline_words,
     run_parts,
     saving_words,
     search_words,
+    slowest_modules,
     speedup_words,
     spent_parts,
     step_words,
+    tracing_words,
     tune_command,
 )
 from autoaccel.units import format_bytes, format_duration, format_share
 
 _MOST_OPERATORS = 15
+_MOST_FUNCTIONS = 10
+_LEAST_FUNCTION = 0.01  # share of the step in its own lines
 
 
 @dataclass(frozen=True)
@@ -84,8 +93,7 @@ class IntervalStrip:
 
 def render_report(
     recipe: Recipe,
-    profile: Profile | None,
-    findings: Sequence[Finding],
+    diagnosis: Diagnosis | None,
     trials: Sequence[Trial],
     not_searched: Mapping[str, str],
     request: Request | None = None,
@@ -93,7 +101,7 @@ def render_report(
     """Return one self-contained HTML page that asks nothing of the network.
 
     Args:
-        profile: None if it could not be taken.
+        diagnosis: None if nothing was looked at, for there is nothing to win.
         not_searched: Knob -> why it was not searched.
         request: What was asked for; None if that is not known.
     """
@@ -105,6 +113,7 @@ def render_report(
     template = environment.from_string((files(__package__) / "report.html.j2").read_text(encoding="utf-8"))
     own = recipe.baseline.settings
     rows = _trial_rows(recipe, trials)
+    profile = diagnosis.profile if diagnosis else None
     return template.render(
         recipe=recipe,
         nothing_to_win=NOTHING_TO_WIN,
@@ -119,7 +128,12 @@ def render_report(
         pareto_height=pareto.HEIGHT,
         profile=profile,
         operators=profile.operators[:_MOST_OPERATORS] if profile else (),
-        findings=findings,
+        functions=_functions(profile.python) if profile else (),
+        limits=diagnosis.limits if diagnosis else None,
+        roofline=plot_roofline(diagnosis.limits) if diagnosis else None,
+        roofline_width=roofline.WIDTH,
+        roofline_height=roofline.HEIGHT,
+        findings=diagnosis.findings if diagnosis else (),
         chart=search_history(trials, recipe.projection.baseline_total_seconds),
         chart_width=WIDTH,
         chart_height=HEIGHT,
@@ -143,18 +157,28 @@ _FILTERS = (
     format_value,
     interaction_words,
     interval_words,
+    memory_peak_words,
     metric_change_words,
     metric_words,
     product_words,
     proof_words,
     proven_words,
+    rates_words,
     repeats_words,
+    roofline_words,
     saving_words,
     search_words,
+    slowest_modules,
     speedup_words,
     spent_parts,
     step_words,
+    tracing_words,
 )
+
+
+def _functions(functions: Sequence[PythonFunction]) -> list[PythonFunction]:
+    """Return the user's own functions whose lines cost anything, the most expensive first."""
+    return [function for function in functions if function.line_share >= _LEAST_FUNCTION][:_MOST_FUNCTIONS]
 
 
 def _trial_rows(recipe: Recipe, trials: Sequence[Trial]) -> list[TrialRow]:

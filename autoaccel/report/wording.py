@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoaccel.records.machine import GpuSet
+from autoaccel.records.profile import ModuleTime, Profile
+from autoaccel.records.rates import Rates, Roofline
 from autoaccel.records.recipe import (
     Baseline,
     Constraint,
@@ -26,7 +28,9 @@ from autoaccel.records.request import (
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.records.workload import DEFAULT_ENTRY, Workload
-from autoaccel.units import format_duration, two_digits
+from autoaccel.units import format_bytes, format_duration, format_flops, two_digits
+
+_MOST_MODULES = 10
 
 
 def printable(text: str) -> str:
@@ -260,3 +264,40 @@ def _target(workload: Workload) -> list[str]:
     file = file.relative_to(here) if file.is_relative_to(here) else file
     target = str(file) if workload.entry == DEFAULT_ENTRY else f"{file}:{workload.entry}"
     return [target, *(["--", *workload.arguments] if workload.arguments else [])]
+
+
+def roofline_words(line: Roofline) -> str:
+    """Return what a step attains, and how much faster it could become at most."""
+    return (
+        f"This step can become at most {speedup_words(line.most_speedup)} faster on this machine: its "
+        f"{format_flops(line.flops)} run at {format_flops(line.achieved)}/s; as its operators are, "
+        f"{format_flops(line.attainable)}/s are attainable, limited by {line.limited_by}"
+    )
+
+
+def rates_words(rates: Rates) -> str:
+    """Return what the machine was measured to do at most."""
+    fastest = ", ".join(f"{dtype} {format_flops(rate)}/s" for dtype, rate in rates.matmul.items())
+    memory = f"memory {format_bytes(rates.memory_bytes_per_second)}/s"
+    return f"Measured here with {rates.threads} threads: matrix products {fastest}; {memory}"
+
+
+def tracing_words(profile: Profile) -> str:
+    """Return what recording operators cost, or nothing if that is not known."""
+    if profile.tracing_overhead is None:
+        return ""
+    return f"Recording operators made a step take {profile.tracing_overhead:+.0%}; phases are timed without"
+
+
+def memory_peak_words(profile: Profile) -> str:
+    """Return how much memory tensors take at most and when, or nothing if that is not known."""
+    if profile.memory is None:
+        return ""
+    peak = format_bytes(profile.memory.bytes_above_start)
+    return f"Tensors take up to {peak} more than between steps, in {profile.memory.phase}"
+
+
+def slowest_modules(modules: Sequence[ModuleTime]) -> list[ModuleTime]:
+    """Return those with the most time of their own, in the model's order."""
+    slowest = sorted(modules, key=lambda module: -module.own_seconds)[:_MOST_MODULES]
+    return [module for module in modules if module in slowest]

@@ -10,11 +10,13 @@ from autoaccel.advise.roofline import roofline
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.quiet import read_load
 from autoaccel.machine.surroundings import begin_watching, read_surroundings
-from autoaccel.records.advice import Advice
+from autoaccel.records.advice import Advice, Diagnosis
+from autoaccel.records.circumstances import Surroundings
 from autoaccel.records.machine import Machine
+from autoaccel.records.rates import RateLimits
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Profiled, TakeProfile
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.space.knobs import Place
 
@@ -63,13 +65,22 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
     surroundings = read_surroundings(watch)
-    profile, circumstances, rates = answer.profile, answer.circumstances, answer.rates
+    diagnosis = diagnose(answer, machine, facts, surroundings)
     return Advice(
+        findings=diagnosis.findings,
+        profile=diagnosis.profile,
+        machine=machine,
+        limits=diagnosis.limits,
+        circumstances=answer.circumstances,
+        surroundings=surroundings,
+    )
+
+
+def diagnose(profiled: Profiled, machine: Machine, facts: TrainingFacts, surroundings: Surroundings) -> Diagnosis:
+    """Return what a profile says of a training that runs here."""
+    profile, circumstances, rates = profiled.profile, profiled.circumstances, profiled.rates
+    return Diagnosis(
         findings=tuple(advise(profile, machine, circumstances, rates, facts, surroundings)),
         profile=profile,
-        machine=machine,
-        rates=rates,
-        roofline=roofline(profile, machine, rates, circumstances),
-        circumstances=circumstances,
-        surroundings=surroundings,
+        limits=RateLimits(rates, roofline(profile, machine, rates, circumstances)) if rates else None,
     )

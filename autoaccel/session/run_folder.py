@@ -11,9 +11,9 @@ from typing import Literal
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.advice import Diagnosis
 from autoaccel.records.base import Record, decode, encode, read_json, write_json, write_text
 from autoaccel.records.machine import Machine
-from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.recipe import Recipe, read_recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
@@ -29,17 +29,19 @@ PairsFor = Literal["proof", "contributions"]
 """What pairs of processes are measured for."""
 
 
+RUN_SCHEMA: Literal["autoaccel/run/2"] = "autoaccel/run/2"
+
+
 class RunState(Record, frozen=True):
     """What a run knows before its search begins: enough to go on with it later."""
 
-    schema: Literal["autoaccel/run/1"]
+    schema: Literal["autoaccel/run/2"]
     request: Request
     machine: Machine
     facts: TrainingFacts
     baseline_settings: Settings
     baseline: Measurement
-    profile: Profile
-    findings: tuple[Finding, ...]
+    diagnosis: Diagnosis
     space: SearchSpace
     metric_steps: int  # optimizer steps of each training run that judges the metric
 

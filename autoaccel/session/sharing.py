@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel import __version__
 from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine
-from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
@@ -111,19 +111,17 @@ def _check_basis(head: StudyHead | None, name: str, basis: StudyBasis) -> None:
         )
 
 
-def agree_on_head(
-    study: SharedStudy, basis: StudyBasis, profile: Profile, findings: tuple[Finding, ...]
-) -> tuple[Profile, tuple[Finding, ...]]:
-    """Return the profile and the findings that all workers go by: of the one that was first.
+def agree_on_diagnosis(study: SharedStudy, basis: StudyBasis, diagnosis: Diagnosis) -> Diagnosis:
+    """Return the diagnosis that all workers go by: of the one that was first.
 
     What a profile says differs a little from run to run; the same space must follow from it everywhere.
 
     Raises:
         BadRequestError: If another worker, with another basis, was faster.
     """
-    head = study.head() or study.begin(StudyHead(STUDY_SCHEMA, basis, profile, findings))
+    head = study.head() or study.begin(StudyHead(STUDY_SCHEMA, basis, diagnosis))
     _check_basis(head, study.name, basis)
-    return head.profile, head.findings
+    return head.diagnosis
 
 
 def proof_elsewhere(study: SharedStudy, best: Trial | None, trials: int) -> str | None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from autoaccel.advise.bounds import OTHERS_SPEEDUP, bound_of_run
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.effects import effect_deviations
-from autoaccel.advise.findings import advise
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
-from autoaccel.machine.quiet import quiet_hints, read_load
+from autoaccel.machine.quiet import Load, quiet_hints, read_load
 from autoaccel.machine.surroundings import Watch, begin_watching, read_surroundings
+from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
-from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.profile import Finding
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
 from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
@@ -27,7 +27,7 @@ from autoaccel.records.trial import Failure, Measurement, Profiled, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
 from autoaccel.search.strategy import Economy, Strategy
-from autoaccel.session.advising import profile_task
+from autoaccel.session.advising import diagnose, profile_task
 from autoaccel.session.clock import Clock
 from autoaccel.session.contributions import Breakdown, break_down
 from autoaccel.session.ending import (
@@ -45,9 +45,9 @@ from autoaccel.session.ending import (
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Proof, Prover, metric_steps, proof_seconds
 from autoaccel.session.run import Run
-from autoaccel.session.run_folder import RunFolder, RunState
+from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunState
 from autoaccel.session.searching import Search
-from autoaccel.session.sharing import StudyAddress, agree_on_head, join_study, proof_elsewhere, study_basis
+from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, proof_elsewhere, study_basis
 from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, baseline_settings, is_exact
@@ -63,6 +63,9 @@ LEAST_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
 
 PROFILE_SECONDS = 1.0
+_THOROUGH_BUDGET_SECONDS = 240.0
+"""From which budget on the machine's limits are measured, too: that takes about five seconds, 2 % of it at most."""
+
 _WORTH_TELLING = 1.05  # expected of a remedy that no knob is
 _PROOF_SHARE = 0.6  # of the budget is kept for the proof at most
 
@@ -87,11 +90,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
 
         run.tell(StageStarted("hardware", "what this machine can do"))
         watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
-        timeout_seconds = clock.timeout("the training was built", share=0.25)
-        machine, facts = probe_and_describe(runner, request.workload, timeout_seconds)
-        _check_resumable(earlier, request, machine)
-        for hint in quiet_hints(machine, load):
-            run.tell(Note(hint))
+        machine, facts = _look_around(run, earlier, load)
         place = Place(machine, facts)
         runner.enter(place)
         own = baseline_settings(place)
@@ -106,44 +105,52 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         if bound_of_run(yardstick.overhead_seconds, yardstick.total_seconds) < LEAST_RUN_SPEEDUP:
             ending = keep_own(yardstick, nothing_to_win(yardstick))
             recipe = make_recipe(run, machine, yardstick, ending, trials, space, NOTHING_TO_WIN)
-            folder.save(recipe, render_report(recipe, None, (), trials, space.closed, request))
+            folder.save(recipe, render_report(recipe, None, trials, space.closed, request))
             return recipe
 
         run.tell(StageStarted("profile", "where the time of a step goes"))
         known = (study.head() if study else None) or earlier
-        if known:
-            profile, findings = known.profile, known.findings
-        else:
-            profile, findings = _profile_and_advise(run, own, machine, facts, watch)
+        diagnosis = known.diagnosis if known else _diagnose(run, own, machine, facts, watch)
         if study:
-            profile, findings = agree_on_head(study, basis, profile, findings)
-        space = _narrow(run, space, own, findings)
+            diagnosis = agree_on_diagnosis(study, basis, diagnosis)
+        space = _narrow(run, space, own, diagnosis.findings)
         affordable = metric_steps(
             facts.planned_steps, request.metric_repeats, request.budget_seconds, yardstick.step_seconds
         )
         steps = earlier.metric_steps if earlier else affordable
         folder.save_state(
-            RunState(
-                "autoaccel/run/1", request, machine, facts, own, yardstick.measurement, profile, findings, space, steps
-            )
+            RunState(RUN_SCHEMA, request, machine, facts, own, yardstick.measurement, diagnosis, space, steps)
         )
 
         knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
         run.tell(StageStarted("search", f"{space.title}: {knobs}"))
-        search = _start_search(run, yardstick, space, findings, study)
+        search = _start_search(run, yardstick, space, diagnosis.findings, study)
         if study:
             folder.save_trials(())  # the study has them all
         else:
             search.take_over(trials)
-        drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0
-        found = _search_and_prove(run, yardstick, search, space, steps, drift, study)
+        found = _search_and_prove(run, machine, yardstick, search, space, steps, study)
         if found is None:
             return None
         ending, ended = found
         recipe = make_recipe(run, machine, yardstick, ending, search.trials, space, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
-        folder.save(recipe, render_report(recipe, profile, findings, search.trials, space.closed, request))
+        folder.save(recipe, render_report(recipe, diagnosis, search.trials, space.closed, request))
         return recipe
+
+
+def _look_around(run: Run, earlier: RunState | None, load: Load) -> tuple[Machine, TrainingFacts]:
+    """Return what the machine and the training are; tell what disturbs measuring.
+
+    Raises:
+        BadRequestError: If the run began with another training or on another machine.
+    """
+    timeout_seconds = run.clock.timeout("the training was built", share=0.25)
+    machine, facts = probe_and_describe(run.runner, run.request.workload, timeout_seconds)
+    _check_resumable(earlier, run.request, machine)
+    for hint in quiet_hints(machine, load):
+        run.tell(Note(hint))
+    return machine, facts
 
 
 def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Finding]) -> SearchSpace:
@@ -175,11 +182,11 @@ def _start_search(
 
 def _search_and_prove(
     run: Run,
+    machine: Machine,
     yardstick: Yardstick,
     search: Search,
     space: SearchSpace,
     steps: int,
-    drift: float,
     study: SharedStudy | None,
 ) -> tuple[Ending, str] | None:
     """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why.
@@ -219,6 +226,7 @@ def _search_and_prove(
         if proof.outcome == "proven":
             search.judge(best.settings, proof.accuracy, "holds")
             run.folder.save_trials(search.trials)
+            drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0
             ending = proven(proof, best.settings, own, search.compile_seconds(best.settings), drift)
             return with_contributions(ending, _break_down(run, yardstick, search, space, best, proof)), ended
         refused = why_not(proof, best.settings, own, len(search.trials))
@@ -271,16 +279,15 @@ def _check_resumable(earlier: RunState | None, request: Request, machine: Machin
         raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
 
 
-def _profile_and_advise(
-    run: Run, own: Settings, machine: Machine, facts: TrainingFacts, watch: Watch
-) -> tuple[Profile, tuple[Finding, ...]]:
+def _diagnose(run: Run, own: Settings, machine: Machine, facts: TrainingFacts, watch: Watch) -> Diagnosis:
     """Return where the time of a step goes and what that says; tell what only the user can set right."""
     timeout = run.clock.timeout("the profile was taken", share=0.5)
-    answer = run.runner.ask(profile_task(machine, PROFILE_SECONDS), own, "profile", Profiled, timeout)
+    thorough = run.request.budget_seconds >= _THOROUGH_BUDGET_SECONDS
+    answer = run.runner.ask(profile_task(machine, PROFILE_SECONDS, thorough), own, "profile", Profiled, timeout)
     if isinstance(answer, Failure):
         raise workload_error(answer, run.request.workload, "while it was profiled")
-    found = advise(answer.profile, machine, answer.circumstances, None, facts, read_surroundings(watch))
-    for finding in found:
+    diagnosis = diagnose(answer, machine, facts, read_surroundings(watch))
+    for finding in diagnosis.findings:
         if not finding.knobs and finding.expected_speedup >= _WORTH_TELLING:
             run.tell(Note(f"{finding.title}: at most {finding.bound_speedup:.2f}x to win. {finding.advice}"))
-    return answer.profile, tuple(found)
+    return diagnosis

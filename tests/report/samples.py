@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from autoaccel.records.advice import Advice
+from autoaccel.records.advice import Advice, Diagnosis
 from autoaccel.records.circumstances import Surroundings
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import Cache, Cpu, Library, Limits, Machine, NumaNode, TorchFacts
-from autoaccel.records.profile import Finding, OperatorShare, Profile
+from autoaccel.records.profile import Finding, MemoryPeak, ModuleTime, OperatorShare, Profile, PythonFunction
 from autoaccel.records.progress import (
     BaselineMeasured,
     Event,
@@ -17,7 +17,7 @@ from autoaccel.records.progress import (
     TrialFinished,
     TrialStarted,
 )
-from autoaccel.records.rates import Rates, Roofline
+from autoaccel.records.rates import RateLimits, Rates, Roofline
 from autoaccel.records.recipe import (
     SCHEMA,
     Baseline,
@@ -209,6 +209,16 @@ PROFILE = Profile(
     peak_bytes=398 * 2**20,
     parameters=421_642,
     steps=120,
+    traced_step_seconds=1.25 * BASELINE_STEP_SECONDS,
+    python=(
+        PythonFunction("Digits.__getitem__", "digits.py:31", 64.0, 0.021, 0.013),
+        PythonFunction("build.<locals>.loss", "digits.py:58", 1.0, 0.4, 0.002),
+    ),
+    modules=(
+        ModuleTime("", "Sequential", 0.006, 0.0001, 1.0),
+        ModuleTime("0", "Conv2d", 0.0042, 0.0042, 1.0),
+    ),
+    memory=MemoryPeak(41 * 2**20, "backward"),
 )
 
 FINDINGS: tuple[Finding, ...] = (
@@ -232,12 +242,18 @@ FINDINGS: tuple[Finding, ...] = (
     ),
 )
 
+LIMITS = RateLimits(
+    rates=Rates("cpu", 2, {"float32": 1e11, "bfloat16": 4e11}, {"float32": 1e11}, 1e10, 1 << 28),
+    roofline=Roofline(10**9, 4.0, 3e10, 4e10, 0.002, 12.0, "memory"),
+)
+
+DIAGNOSIS = Diagnosis(FINDINGS, PROFILE, LIMITS)
+
 ADVICE = Advice(
     findings=FINDINGS,
     profile=PROFILE,
     machine=MACHINE,
-    rates=Rates("cpu", 2, {"float32": 1e11, "bfloat16": 4e11}, {"float32": 1e11}, 1e10, 1 << 28),
-    roofline=Roofline(10**9, 4.0, 3e10, 4e10, 0.002, 12.0, "memory"),
+    limits=LIMITS,
     circumstances=None,
     surroundings=Surroundings(None, None, None, None, 0, 0.0, 8 << 30, 0.0, 0.0, 0, ()),
 )

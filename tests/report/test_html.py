@@ -12,6 +12,7 @@ from autoaccel.records.recipe import Interaction
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
 from autoaccel.report.html import render_report
 from autoaccel.report.pareto import speed_and_accuracy
+from autoaccel.report.roofline import plot_roofline
 
 from . import samples
 
@@ -48,8 +49,8 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
 
-def report(recipe=samples.RECIPE, profile=samples.PROFILE, trials=samples.TRIALS):
-    return render_report(recipe, profile, samples.FINDINGS, trials, samples.NOT_SEARCHED, samples.REQUEST)
+def report(recipe=samples.RECIPE, diagnosis=samples.DIAGNOSIS, trials=samples.TRIALS):
+    return render_report(recipe, diagnosis, trials, samples.NOT_SEARCHED, samples.REQUEST)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +97,7 @@ def test_hostile_names_cannot_leave_their_attribute():
     recipe = msgspec.structs.replace(
         samples.RECIPE, workload=workload, summary=hostile, versions={hostile: hostile}, settings={hostile: hostile}
     )
-    page = Page(report(recipe, profile))
+    page = Page(report(recipe, msgspec.structs.replace(samples.DIAGNOSIS, profile=profile)))
     assert not any(tag == "img" for tag, _ in page.tags)
     assert not any("onerror" in attributes for _, attributes in page.tags)
 
@@ -172,13 +173,13 @@ def test_the_command_that_tunes_again_asks_for_the_same(page):
     pickled = msgspec.structs.replace(
         samples.REQUEST, workload=msgspec.structs.replace(samples.REQUEST.workload, pickled=True)
     )
-    assert "autoaccel tune" not in Page(render_report(samples.RECIPE, None, (), (), {}, pickled)).words
+    assert "autoaccel tune" not in Page(render_report(samples.RECIPE, None, (), {}, pickled)).words
 
 
 def test_an_older_recipe_has_a_report_without_what_it_does_not_know():
     search = msgspec.structs.replace(samples.RECIPE.search, importance={}, values=())
     recipe = msgspec.structs.replace(samples.RECIPE, contributions=(), interaction=None, search=search)
-    words = Page(render_report(recipe, samples.PROFILE, samples.FINDINGS, samples.TRIALS, {})).words
+    words = Page(render_report(recipe, samples.DIAGNOSIS, samples.TRIALS, {})).words
     for heading in ("What each contributes", "Which knobs decided", "What is not in the recipe", "run it again:"):
         assert heading not in words
 
@@ -193,7 +194,7 @@ def test_run_bars_have_the_lengths_of_the_runs(source):
 
 def test_nothing_faster_says_so():
     own = samples.measured(10, samples.BASELINE, 1.0, 0.97, 1.03, "within noise")
-    page = Page(render_report(samples.NOTHING_FASTER, None, (), (*samples.TRIALS, own), {}))
+    page = Page(render_report(samples.NOTHING_FASTER, None, (*samples.TRIALS, own), {}))
     assert samples.NOTHING_FASTER.summary in page.words
     assert "your own settings stay" in page.words
     assert "How sure the speed-up is" not in page.words and "autoaccel run" not in page.words
@@ -201,7 +202,7 @@ def test_nothing_faster_says_so():
 
 
 def test_a_run_without_trials_still_has_a_report():
-    page = Page(render_report(samples.NOTHING_FASTER, None, (), (), {}))
+    page = Page(render_report(samples.NOTHING_FASTER, None, (), {}))
     assert "No trial was made" in page.words
     assert not any(tag == "svg" for tag, _ in page.tags)
 
@@ -285,3 +286,28 @@ def test_ticks_are_round_numbers():
 
 def test_no_speedups_no_history():
     assert search_history([samples.TRIALS[3]], 700.0) is None
+
+
+def test_the_roofline_shows_the_step_below_what_memory_and_each_dtype_allow(source, page):
+    plot = plot_roofline(samples.LIMITS)
+    # 4 operations per byte at 10 GB/s: 40 GFLOP/s are attainable, on the slope; 30 are attained.
+    (start_x, start_y), (end_x, end_y) = (
+        tuple(map(float, place.split(" "))) for place in plot.slope.removeprefix("M").split("L")
+    )
+    on_slope = start_y + (end_y - start_y) * (plot.x - start_x) / (end_x - start_x)
+    assert plot.attainable_y == pytest.approx(on_slope, abs=0.5)
+    assert plot.achieved_y > plot.attainable_y
+    assert [roof.name for roof in plot.roofs] == ["bfloat16", "float32"]
+    assert all(start_x < roof.start_x <= end_x + 0.1 and roof.y >= end_y - 0.1 for roof in plot.roofs)
+    for x, y in ((plot.x, plot.achieved_y), (end_x, end_y), (start_x, start_y)):
+        assert plot.left <= x <= plot.right and plot.top <= y <= plot.bottom
+    assert "at most 12.00x faster on this machine" in page.words
+    assert plot.slope in source
+
+
+def test_the_profile_names_modules_functions_and_memory(page):
+    assert "Conv2d 4.2 ms 4.2 ms 1" in page.words
+    assert "Digits.__getitem__ (digits.py:31)" in page.words
+    assert "build.<locals>.loss" not in page.words  # its own lines cost nothing
+    assert "up to 41 MiB more than between steps, in backward" in page.words
+    assert "Recording operators made a step take +25%" in page.words

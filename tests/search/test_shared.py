@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.records.advice import Diagnosis
 from autoaccel.records.profile import Profile
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
@@ -23,7 +24,7 @@ from autoaccel.search.shared import SharedStudy
 from autoaccel.search.storage import open_storage
 
 BASIS = StudyBasis("0", "f00", "build", (), {"CPU": "a"}, {"a": 1}, {"a": (1, 2)}, {})
-HEAD = StudyHead(STUDY_SCHEMA, BASIS, Profile(0.1, None, {}, (), {}, 0, 0, 0), ())
+HEAD = StudyHead(STUDY_SCHEMA, BASIS, Diagnosis((), Profile(0.1, None, {}, (), {}, 0, 0, 0)))
 GRACE_SECONDS = 1.0
 Join = Callable[..., SharedStudy]
 
@@ -207,7 +208,7 @@ def test_all_start_from_what_the_first_found(join: Join) -> None:
     first, second = join(), join()
     assert first.head() is None
     assert first.begin(HEAD) == HEAD
-    other = StudyHead(STUDY_SCHEMA, BASIS, Profile(0.2, None, {}, (), {}, 0, 0, 0), ())
+    other = StudyHead(STUDY_SCHEMA, BASIS, Diagnosis((), Profile(0.2, None, {}, (), {}, 0, 0, 0)))
     assert second.begin(other) == HEAD
     assert join().head() == HEAD
     assert second.look().trials == ()

@@ -18,6 +18,7 @@ import optuna
 import pytest
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Profile
 from autoaccel.records.progress import ignore
@@ -30,7 +31,7 @@ from autoaccel.search.storage import open_storage
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.searching import Search
 from autoaccel.session.sharing import (
-    agree_on_head,
+    agree_on_diagnosis,
     find_study,
     join_study,
     proof_elsewhere,
@@ -54,7 +55,7 @@ SPACE = SearchSpace(
 )
 SPEEDUPS = {"bfloat16": 1.5, "True": 1.1, "1": 1.05, "2": 0.8}
 STEP_SECONDS = 0.04
-PROFILE = Profile(0.1, None, {}, (), {}, 0, 0, 0)
+DIAGNOSIS = Diagnosis((), Profile(0.1, None, {}, (), {}, 0, 0, 0))
 
 
 class ExactGauge:
@@ -186,7 +187,7 @@ def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, m
     other = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model="Another CPU"))
     here, there = (study_basis(workload, one, OWN, SPACE) for one in (machine, other))
     with join_study(find_study(storage), "model", here) as study:
-        agree_on_head(study, here, PROFILE, ())
+        agree_on_diagnosis(study, here, DIAGNOSIS)
         with join_study(find_study(storage), "model", there) as apart:
             assert apart.name != study.name
         with (
@@ -197,7 +198,8 @@ def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, m
         elsewhere = msgspec.structs.replace(workload, path="/b/model.py")
         with join_study(find_study(storage), "model", study_basis(elsewhere, machine, OWN, SPACE)) as same:
             assert same.name == study.name
-            assert agree_on_head(same, here, msgspec.structs.replace(PROFILE, step_seconds=0.2), ()) == (PROFILE, ())
+            other = Diagnosis((), msgspec.structs.replace(DIAGNOSIS.profile, step_seconds=0.2))
+            assert agree_on_diagnosis(same, here, other) == DIAGNOSIS
 
 
 def test_the_first_worker_proves_and_if_it_is_gone_the_next(storage: str, machine: Machine) -> None:

@@ -205,13 +205,13 @@ def test_advice_is_told_as_json_and_a_trace_is_written(write_model: WriteModel, 
     done = autoaccel("advise", write_model(), "--json", "--trace", tmp_path / "trace.json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found.keys() >= {"findings", "profile", "machine", "rates"}
+    assert found.keys() >= {"findings", "profile", "machine", "limits"}
     assert sum(found["profile"]["phases"].values()) == pytest.approx(1.0)
     for finding in found["findings"]:
         assert finding.keys() >= {"code", "title", "share", "bound_speedup", "evidence", "knobs", "advice"}
     worth = [finding["expected_speedup"] for finding in found["findings"]]
     assert worth == sorted(worth, reverse=True)
-    assert found["rates"]["matmul"]["float32"] > 0
+    assert found["limits"]["rates"]["matmul"]["float32"] > 0
     assert found["profile"]["flops"]["matmul"] > 0
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 

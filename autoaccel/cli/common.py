@@ -1,0 +1,60 @@
+"""What commands share: exit codes, options, and how they print."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from autoaccel.records.workload import Workload
+
+# A text, for argparse takes no type arguments when it runs.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+EXIT_FASTER = 0  # tune: a recipe was proven; verify: the claim holds; else: done
+EXIT_NOT_FASTER = 1  # tune: nothing faster was found; verify: the claim does not hold
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Declare the user's file and its arguments."""
+    parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help="file that defines build(), or another function")
+    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="what the file sees in sys.argv[1:]")
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Declare the recipe."""
+    parser.add_argument("recipe", metavar="RECIPE", help="recipe.json of a run")
+    parser.add_argument("--accept-other-machine", action="store_true", help="use it although it was made elsewhere")
+
+
+def workload_of(parsed: argparse.Namespace) -> Workload:
+    """Return the training that the command line names."""
+    from autoaccel.session.workloads import find_workload
+
+    return find_workload(parsed.model, parsed.arguments)
+
+
+def make_console(to_stderr: bool = False) -> Console:
+    """Return where people read: stdout, or stderr beside JSON."""
+    from rich.console import Console
+
+    return Console(stderr=to_stderr, highlight=False)
+
+
+def print_json(record: object) -> None:
+    """Print a record as JSON."""
+    import msgspec
+
+    print(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+
+
+def warn_if_changed(sha256: str, workload: Workload) -> None:
+    """Say so where the file is not the one that a recipe was made for."""
+    if sha256 != workload.sha256:
+        name = Path(workload.path).name
+        print(f"autoaccel: {name} is not the file that the recipe was made for; what it claims may not hold.",
+              file=sys.stderr)  # fmt: skip

@@ -1,0 +1,91 @@
+"""The commands `hardware` and `knobs`: what this machine has, and what can be changed on it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.cli.common import EXIT_FASTER, Commands, make_console, print_json
+from autoaccel.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from autoaccel.records.machine import Machine
+
+
+def add_hardware(commands: Commands) -> None:
+    """Declare the command."""
+    hardware = commands.add_parser("hardware", help="show what this machine has")
+    hardware.add_argument("--topology", metavar="FILE", help="what `nvidia-smi topo -m` printed on some machine: show "
+                          "which of its GPUs to train on together, and why")  # fmt: skip
+    hardware.add_argument("--json", action="store_true", help="print JSON")
+    hardware.set_defaults(handler=_hardware)
+
+
+def add_knobs(commands: Commands) -> None:
+    """Declare the command."""
+    knobs = commands.add_parser("knobs", help="list what can be changed on this machine, and what cannot and why")
+    knobs.add_argument("--json", action="store_true", help="print JSON")
+    knobs.set_defaults(handler=_knobs)
+
+
+def _hardware(parsed: argparse.Namespace) -> int:
+    from autoaccel.machine.quiet import quiet_hints, read_load
+    from autoaccel.report.tables import print_machine
+
+    if parsed.topology is not None:
+        return _topology(Path(parsed.topology), parsed.json)
+    load = read_load()  # before anything of ours keeps the computer busy
+    machine = _probe()
+    if parsed.json:
+        print_json(machine)
+    else:
+        print_machine(make_console(), machine)
+        for hint in quiet_hints(machine, load):
+            print(f"Note: {hint}.")
+    return EXIT_FASTER
+
+
+def _topology(path: Path, as_json: bool) -> int:
+    from autoaccel.machine.interconnect import gpu_sets, parse_topology
+    from autoaccel.report.tables import print_gpu_sets, print_interconnect
+
+    try:
+        interconnect = parse_topology(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise BadRequestError(
+            f"{path}: cannot be read ({error.strerror}). Write it with: nvidia-smi topo -m > {path.name}"
+        ) from error
+    except BadRequestError as error:
+        raise BadRequestError(f"{path}: {error}") from error
+    sets = gpu_sets(interconnect, {cpu for cpus in interconnect.cpus for cpu in cpus})
+    if as_json:
+        print_json({"interconnect": interconnect, "sets": sets})
+    else:
+        console = make_console()
+        print_interconnect(console, interconnect)
+        console.print()
+        print_gpu_sets(console, sets)
+    return EXIT_FASTER
+
+
+def _knobs(parsed: argparse.Namespace) -> int:
+    from autoaccel.report.tables import print_knobs
+    from autoaccel.space.knobs import Place, knob_rows
+
+    rows = knob_rows(Place(_probe()))
+    if parsed.json:
+        print_json(rows)
+    else:
+        print_knobs(make_console(), rows)
+    return EXIT_FASTER
+
+
+def _probe() -> Machine:
+    import tempfile
+
+    from autoaccel.launch.runner import Runner
+    from autoaccel.session.workers import probe_machine
+
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder)) as runner:
+        return probe_machine(runner)
