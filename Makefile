@@ -46,6 +46,7 @@ tables: setup  ## measure every setting of six spaces; three hours in which noth
 
 simulate: setup  ## replay 200 searches on each table, autoaccel's and its peers'; minutes
 	$(BIN)/python benchmarks/tables/simulate.py
+	$(BIN)/python benchmarks/tables/bounds.py
 
 false-wins: setup  ## the baseline against itself: 2,000 replayed and 30 live comparisons; a quarter of an hour
 	$(BIN)/python benchmarks/false_wins.py replayed

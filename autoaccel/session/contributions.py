@@ -84,21 +84,33 @@ def break_down(
         return Breakdown()
     without = {name: _without([name], chosen, own) for name in names}
     proven = Evidence(chosen, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
-    doubts = {name: believer.contrast([chosen, without[name]], [1, -1], [proven])[1] for name in names}
-    candidates = sorted((name for name in names if space.allows(without[name])), key=lambda name: -doubts[name])
+
+    def doubt(name: str) -> float:
+        return believer.contrast([chosen, without[name]], [1, -1], [proven])[1]
+
+    candidates = sorted((name for name in names if space.allows(without[name])), key=doubt, reverse=True)
     end = clock.spent + min(clock.left, _BUDGET_SHARE * budget_seconds)
     costs = {name: pair_seconds + believer.compile_seconds(without[name]) for name in candidates}
     readings = _read(_affordable(candidates, costs, end - clock.spent), without, costs, pairs, clock, end)
-    measured = _summed_up(readings)
+    logs = _summed_up(readings)
+    measured = set(logs)
     evidence = [proven]
-    for name, log in measured.items():
+    for name, log in logs.items():
         evidence.append(Evidence(without[name], proven.log_speedup - log.mean, log.deviation))
-    logs = dict(measured)
     for name in names:
         if name not in measured:
             mean, deviation = believer.contrast([chosen, without[name]], [1, -1], evidence)
             logs[name] = _Log(mean, deviation, _Z * deviation)
-    contributions = [
+    agrees = _agrees(logs.values(), proven)
+    return Breakdown(
+        contributions=_contributions(logs, chosen, measured),
+        interaction=None if agrees else _strongest(names, chosen, own, believer, evidence),
+    )
+
+
+def _contributions(logs: Mapping[str, _Log], chosen: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:
+    """Return what each setting contributes, the most first."""
+    found = [
         Contribution(
             setting=name,
             value=chosen[name],
@@ -109,10 +121,7 @@ def break_down(
         )
         for name, log in logs.items()
     ]
-    interaction = None
-    if not _agrees(logs.values(), proven):
-        interaction = _strongest(names, chosen, own, believer, evidence)
-    return Breakdown(tuple(sorted(contributions, key=lambda one: -one.speedup)), interaction)
+    return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
 def _without(left_out: Collection[str], chosen: Settings, own: Settings) -> Settings:

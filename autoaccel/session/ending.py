@@ -163,9 +163,6 @@ def make_recipe(
 ) -> Recipe:
     """Return the recipe that says what the run has come to."""
     facts, measured = yardstick.facts, yardstick.measurement
-    step_seconds = ending.baseline_step_seconds / ending.comparison.speedup
-    overhead_seconds = measured.startup_seconds + ending.compile_seconds
-    spent_on = dict(run.runner.spent_on)
     return Recipe(
         schema=SCHEMA,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -184,33 +181,8 @@ def make_recipe(
         comparison=ending.comparison,
         constraint=run.request.constraint,
         accuracy=ending.accuracy,
-        projection=Projection(
-            planned_steps=facts.planned_steps,
-            startup_seconds=measured.startup_seconds,
-            compile_seconds=ending.compile_seconds,
-            step_seconds=step_seconds,
-            total_seconds=overhead_seconds + facts.planned_steps * step_seconds,
-            baseline_total_seconds=yardstick.overhead_seconds + facts.planned_steps * ending.baseline_step_seconds,
-            break_even_steps=break_even_steps(
-                yardstick, step_seconds, ending.compile_seconds, ending.baseline_step_seconds
-            ),
-        ),
-        search=SearchSummary(
-            trials=len(trials),
-            failed=sum(isinstance(trial.outcome, Failure) for trial in trials),
-            infeasible=sum(not trial.feasible for trial in trials),
-            spent_seconds=run.clock.spent,
-            budget_seconds=run.request.budget_seconds,
-            seed=run.request.seed,
-            space=space.name,
-            ended=ended,
-            runs=run.request.runs,
-            proven_after_seconds=ending.proven_after_seconds,
-            disturbed_share=yardstick.disturbed_share,
-            spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},
-            importance=importance(space, trials),
-            values=value_results(space, yardstick.settings, ending.settings, trials, ended),
-        ),
+        projection=_project(yardstick, ending),
+        search=_sum_up(run, yardstick, ending, trials, space, ended),
         versions={
             "autoaccel": __version__,
             "torch": machine.torch.version if machine.torch else "unknown",
@@ -219,6 +191,45 @@ def make_recipe(
         model_size=_model_size(trials, ending.settings),
         contributions=ending.contributions,
         interaction=ending.interaction,
+    )
+
+
+def _project(yardstick: Yardstick, ending: Ending) -> Projection:
+    """Return how long the planned run will take."""
+    planned_steps, startup_seconds = yardstick.facts.planned_steps, yardstick.measurement.startup_seconds
+    own_step, compile_seconds = ending.baseline_step_seconds, ending.compile_seconds
+    step_seconds = own_step / ending.comparison.speedup
+    return Projection(
+        planned_steps=planned_steps,
+        startup_seconds=startup_seconds,
+        compile_seconds=compile_seconds,
+        step_seconds=step_seconds,
+        total_seconds=startup_seconds + compile_seconds + planned_steps * step_seconds,
+        baseline_total_seconds=yardstick.overhead_seconds + planned_steps * own_step,
+        break_even_steps=break_even_steps(yardstick, step_seconds, compile_seconds, own_step),
+    )
+
+
+def _sum_up(
+    run: Run, yardstick: Yardstick, ending: Ending, trials: Sequence[Trial], space: SearchSpace, ended: str
+) -> SearchSummary:
+    """Return what the search did."""
+    spent_on = dict(run.runner.spent_on)
+    return SearchSummary(
+        trials=len(trials),
+        failed=sum(isinstance(trial.outcome, Failure) for trial in trials),
+        infeasible=sum(not trial.feasible for trial in trials),
+        spent_seconds=run.clock.spent,
+        budget_seconds=run.request.budget_seconds,
+        seed=run.request.seed,
+        space=space.name,
+        ended=ended,
+        runs=run.request.runs,
+        proven_after_seconds=ending.proven_after_seconds,
+        disturbed_share=yardstick.disturbed_share,
+        spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},
+        importance=importance(space, trials),
+        values=value_results(space, yardstick.settings, ending.settings, trials, ended),
     )
 
 

@@ -28,8 +28,10 @@ from table import TABLES, read_table
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.effects import effect_deviations
+from autoaccel.records.profile import Finding
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.searching import Search
@@ -40,6 +42,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "simulation.json"
 SHARE = 0.1  # of the grid's cost that a search may take
 RUNS = 1000
 CLOSE = 1.02
+LEAST_SPEEDUP = 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP  # that a knob must promise, as in `autoaccel tune`
 SLOW_PEERS = {"optuna-gp": 20}  # searches; each fits a Gaussian process per trial
 
 History = list[tuple[float, Settings]]
@@ -51,6 +54,15 @@ Searcher = Callable[[Facts, int, float, int], History]
 
 def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
     """Search as `autoaccel tune` does."""
+    head = facts.table.head
+    space = narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
+    return search_space(facts, space, head.findings, planned_steps, budget_seconds, seed)
+
+
+def search_space(
+    facts: Facts, space: SearchSpace, findings: Sequence[Finding], planned_steps: int, budget_seconds: float, seed: int
+) -> History:
+    """Search this space as `autoaccel tune` does, with these findings to go by."""
     head = facts.table.head
     clock = SimulatedClock(budget_seconds)
     baseline = head.baseline
@@ -65,9 +77,8 @@ def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int
         compile_seconds=baseline.compile_seconds,
         trial_seconds=ready_seconds + 16 * 1.3 * head.turn_seconds,
     )
-    space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    candidates = first_candidates(space, head.own, head.findings)
-    deviations = effect_deviations([*space.fixed, *space.open], head.findings)
+    candidates = first_candidates(space, head.own, findings)
+    deviations = effect_deviations([*space.fixed, *space.open], findings)
     strategy = Strategy(space, head.own, candidates, deviations, economy, seed)
 
     def keep(trial: Trial) -> None:
@@ -169,11 +180,16 @@ SEARCHERS: dict[str, Searcher] = {
 
 def simulate(name: str, facts: Facts, planned_steps: int, searches: int) -> dict[str, Any]:
     """Return what came of this many searches on one table."""
-    best = min(facts.total_seconds(facts.settings[key], planned_steps) for key in facts.visits)
     budget_seconds = SHARE * facts.grid_seconds
+    seeds = range(min(searches, SLOW_PEERS.get(name, searches)))
+    return judge(facts, planned_steps, [SEARCHERS[name](facts, planned_steps, budget_seconds, seed) for seed in seeds])
+
+
+def judge(facts: Facts, planned_steps: int, histories: Sequence[History]) -> dict[str, Any]:
+    """Return what these searches on one table came to."""
+    best = min(facts.total_seconds(facts.settings[key], planned_steps) for key in facts.visits)
     regrets, to_close, spent = [], [], []
-    for seed in range(min(searches, SLOW_PEERS.get(name, searches))):
-        history = SEARCHERS[name](facts, planned_steps, budget_seconds, seed)
+    for history in histories:
         # Whoever searches holds the user's own settings until something else is measured.
         held = [(0.0, facts.table.head.own), *history]
         totals = [(when, facts.total_seconds(settings, planned_steps)) for when, settings in held]

@@ -1,0 +1,97 @@
+"""What advice is worth to a search: on the tables, with a space that bounds narrow, without, and without findings.
+
+    python benchmarks/tables/bounds.py [--searches 200] [--steps own|50|50000 ...] [NAME ...]
+
+For each table: which knobs the bounds close, whether the best setting of the whole table is still among those that are
+searched, and how long searches take and how close they come. Results go to benchmarks/results/bounds.json; minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from replay import Facts
+from simulate import LEAST_SPEEDUP, SHARE, judge, search_space
+from table import TABLES, read_table
+
+from autoaccel.records.profile import Finding
+from autoaccel.records.space import SearchSpace
+from autoaccel.space.narrow import narrow
+
+RESULTS = Path(__file__).parents[1] / "results" / "bounds.json"
+
+
+def compare(facts: Facts, planned_steps: int, searches: int) -> dict[str, Any]:
+    """Return what bounds close, and what searches with and without them come to."""
+    head = facts.table.head
+    narrowed = narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
+    totals = {key: facts.total_seconds(facts.settings[key], planned_steps) for key in facts.visits}
+    best = min(totals, key=totals.__getitem__)
+    kept = [key for key in totals if _is_in(facts, key, narrowed)]
+    variants: dict[str, tuple[SearchSpace, Sequence[Finding]]] = {
+        "narrowed": (narrowed, head.findings),
+        "not narrowed": (head.space, head.findings),
+        "without findings": (head.space, ()),
+    }
+    budget_seconds = SHARE * facts.grid_seconds
+    return {
+        "closed": {name: why for name, why in narrowed.closed.items() if name in head.space.open},
+        "settings": head.space.size,
+        "settings_searched": narrowed.size,
+        "best": best,
+        "best_is_searched": best in kept,
+        "best_searched_over_best": min(totals[key] for key in kept) / totals[best],
+        "searches": {
+            name: judge(
+                facts,
+                planned_steps,
+                [search_space(facts, space, found, planned_steps, budget_seconds, seed) for seed in range(searches)],
+            )
+            for name, (space, found) in variants.items()
+        },
+    }
+
+
+def _is_in(facts: Facts, key: str, space: SearchSpace) -> bool:
+    """Return whether the space holds these settings."""
+    settings = facts.settings[key]
+    return all(settings[name] == value for name, value in space.fixed.items() if name in settings)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Compare; write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--searches", type=int, default=200)
+    parser.add_argument("--steps", nargs="*", default=["own", "50000"], help="planned steps; own: the workload's")
+    parsed = parser.parse_args(arguments)
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for path in sorted(TABLES.glob("*.jsonl*")):
+        name = path.name.partition(".")[0]
+        if parsed.names and name not in parsed.names:
+            continue
+        facts = Facts(read_table(path))
+        for steps in parsed.steps:
+            planned = facts.table.head.facts.planned_steps if steps == "own" else int(steps)
+            found = compare(facts, planned, parsed.searches)
+            results.setdefault(name, {})[str(planned)] = found
+            print(
+                name,
+                planned,
+                "closed:",
+                ", ".join(found["closed"]) or "nothing",
+                "best kept:",
+                found["best_is_searched"],
+            )
+            for variant, row in found["searches"].items():
+                print(f"  {variant:17} {row['median_seconds']:5.0f} s, regret {row['median_regret']:.2%}", flush=True)
+            RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
