@@ -28,7 +28,8 @@ from typing import Any
 import psutil
 from contenders import contest, machine_of
 
-from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.launch.measuring import Measuring
+from autoaccel.launch.runner import Runner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measure, Train, TrainResult, Turn

@@ -35,7 +35,8 @@ from measure import WORKLOADS  # noqa: E402
 from replay import Facts  # noqa: E402
 from table import TABLES, read_table  # noqa: E402
 
-from autoaccel.launch.runner import Measuring, Runner  # noqa: E402
+from autoaccel.launch.measuring import Measuring  # noqa: E402
+from autoaccel.launch.runner import Runner  # noqa: E402
 from autoaccel.records.settings import Settings, describe_change  # noqa: E402
 from autoaccel.records.trial import Failure  # noqa: E402
 from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402

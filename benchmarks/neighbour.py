@@ -57,7 +57,8 @@ def tune(folder: Path, busy: float, calm: float, seed: int) -> dict[str, Any]:
 
 def compare(picks: dict[str, dict[str, Any]]) -> dict[str, float]:
     """Return the speed of each pick relative to the first's, measured in turns in fresh processes."""
-    from autoaccel.launch.runner import Measuring, Runner
+    from autoaccel.launch.measuring import Measuring
+    from autoaccel.launch.runner import Runner
     from autoaccel.session.workers import probe_and_describe, turn_seconds_for
     from autoaccel.session.workloads import find_workload
     from autoaccel.space.knobs import Place

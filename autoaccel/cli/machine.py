@@ -47,7 +47,8 @@ def _hardware(parsed: argparse.Namespace) -> int:
 
 
 def _topology(path: Path, as_json: bool) -> int:
-    from autoaccel.machine.interconnect import gpu_sets, parse_topology
+    from autoaccel.machine.gpu_sets import gpu_sets
+    from autoaccel.machine.topology_text import parse_topology
     from autoaccel.report.tables import print_gpu_sets, print_interconnect
 
     try:

@@ -11,9 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch.measuring import Measuring, SpentOn, failure_of
 from autoaccel.launch.shares import devices_of_ranks, share_of_rank
 from autoaccel.launch.team import Team
 from autoaccel.launch.worker import Worker
@@ -24,18 +25,13 @@ from autoaccel.records.trial import (
     Built,
     Describe,
     Failure,
-    Finish,
-    Finished,
-    GiveTurn,
     Measure,
-    Measurement,
     Probe,
     Ranks,
     Ready,
     TakeProfile,
     Task,
     TrialSpec,
-    Turn,
     WarmUp,
 )
 from autoaccel.records.workload import Workload
@@ -49,83 +45,6 @@ from autoaccel.space.knobs import (
 )
 
 AnswerType = TypeVar("AnswerType", bound=Record)
-SpentOn: TypeAlias = "collections.defaultdict[str, float]"
-
-
-class Measuring:
-    """A worker that has warmed up and takes turns; it is paused in between."""
-
-    def __init__(
-        self,
-        worker: Worker | Team,
-        settings: Settings,
-        ready: Ready,
-        startup_seconds: float,
-        lazy_import_seconds: float,
-        ready_seconds: float,
-        spent_on: SpentOn,
-    ) -> None:
-        self.settings = settings
-        self.turns: list[Turn] = []
-        self._worker = worker
-        self._ready = ready
-        self._startup_seconds = startup_seconds
-        self._lazy_import_seconds = lazy_import_seconds
-        self.ready_seconds = ready_seconds  # how long it took until it had warmed up
-        self._spent_on = spent_on
-        worker.pause()
-
-    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
-        """Let it make steps for about this long, alone."""
-        start = time.perf_counter()
-        self._worker.resume()
-        self._worker.tell(GiveTurn(seconds=seconds))
-        answer = self._worker.receive(timeout_seconds)
-        self._worker.pause()
-        if isinstance(answer, Turn):
-            measured = sum(answer.step_seconds)
-            self._spent_on["measured steps"] += measured
-            self._spent_on["warm-up steps"] += time.perf_counter() - start - measured  # a turn's first does not count
-            self.turns.append(answer)
-            return answer
-        return _failure(answer)
-
-    def finish(self, timeout_seconds: float) -> Finished | Failure:
-        """Let it train to its end, alone, and evaluate."""
-        start = time.perf_counter()
-        self._worker.resume()
-        self._worker.tell(Finish())
-        answer = self._worker.receive(timeout_seconds)
-        self._spent_on["training for the metric"] += time.perf_counter() - start
-        return answer if isinstance(answer, Finished) else _failure(answer)
-
-    @property
-    def measurement(self) -> Measurement:
-        """What it has shown so far; at least one turn must have been taken."""
-        return Measurement(
-            startup_seconds=self._startup_seconds,
-            warmup_step_seconds=self._ready.warmup_step_seconds,
-            turns=tuple(self.turns),
-            learned=self._ready.learned,
-            lazy_import_seconds=self._lazy_import_seconds,
-            batch_factor=self._ready.batch_factor,
-            late_seconds=self._ready.late_seconds,
-            model_size=self._ready.model_size,
-        )
-
-    @property
-    def batch_factor(self) -> float:
-        """Samples of one of its steps, over those of a step of the training's own."""
-        return self._ready.batch_factor
-
-    @property
-    def warm_step_seconds(self) -> float:
-        """Median of the last warm-up steps: a first idea of the step time."""
-        return statistics.median(self._ready.warmup_step_seconds[-5:])
-
-    def close(self) -> None:
-        """Kill it; what it has shown stays."""
-        self._worker.close()
 
 
 class Runner:
@@ -275,7 +194,7 @@ class Runner:
             answer = worker.receive(timeout_seconds)
         finally:
             worker.close()
-        return answer if isinstance(answer, kind) else _failure(answer)
+        return answer if isinstance(answer, kind) else failure_of(answer)
 
     def start_measuring(
         self, settings: Settings, name: str, timeout_seconds: float, fresh: bool = False
@@ -315,7 +234,7 @@ class Runner:
         answer = worker.receive(timeout_seconds)
         if not isinstance(answer, Ready):
             worker.close()
-            return _failure(answer)
+            return failure_of(answer)
         until_ready = built + time.perf_counter() - start
         lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
         at_once = sum(worker.import_seconds.values()) - lazily
@@ -360,10 +279,4 @@ def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[
 def _await_built(worker: Worker | Team, timeout_seconds: float) -> float | Failure:
     """Return how long after its start a worker had built its training."""
     answer = worker.receive(timeout_seconds)
-    return time.perf_counter() - worker.started_at if isinstance(answer, Built) else _failure(answer)
-
-
-def _failure(answer: Record) -> Failure:
-    if isinstance(answer, Failure):
-        return answer
-    return Failure(kind="crashed", message=f"the process answered with {type(answer).__name__}, out of turn")
+    return time.perf_counter() - worker.started_at if isinstance(answer, Built) else failure_of(answer)

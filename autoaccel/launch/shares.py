@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from autoaccel.machine.detect import detect_machine
-from autoaccel.machine.interconnect import MOST_GPUS, best_connected, cores_near
+from autoaccel.machine.gpu_sets import MOST_GPUS, best_connected, cores_near
 from autoaccel.machine.ranks import rank_of
 from autoaccel.records.machine import Interconnect, Machine
 from autoaccel.records.ranks import Rank

@@ -65,15 +65,17 @@ class Gpu(Record, frozen=True):
     driver: str
 
 
+PCIE_LINKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+"""What nvidia-smi calls links that are no NVLink, the shortest first."""
+
+
 class Interconnect(Record, frozen=True):
     """How the GPUs of one computer are connected with one another and with its processors.
 
     GPUs are in the driver's order, which is CUDA's only under CUDA_DEVICE_ORDER=PCI_BUS_ID.
     """
 
-    links: tuple[
-        tuple[str, ...], ...
-    ]  # of each pair as nvidia-smi names it: NV<n>, PIX, PXB, PHB, NODE, SYS; X: itself
+    links: tuple[tuple[str, ...], ...]  # of each pair as nvidia-smi names it: NV<n>, or of PCIE_LINKS; X: itself
     cpus: tuple[tuple[int, ...], ...]  # logical CPUs near each GPU, ascending; empty: not known
     numa_nodes: tuple[int | None, ...]  # memory node near each GPU; None: several, or not known
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from autoaccel.launch.runner import Measuring
+from autoaccel.launch.measuring import Measuring
 from autoaccel.records.trial import Failure
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds

@@ -6,7 +6,7 @@ import statistics
 import time
 from typing import NamedTuple
 
-from autoaccel.launch.runner import Measuring
+from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts

@@ -26,7 +26,8 @@ from replay import Facts
 from table import DIGITS, TABLES, Table, TableHead, Visit, read_table, write_table
 
 from autoaccel.advise.findings import advise
-from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.launch.measuring import Measuring
+from autoaccel.launch.runner import Runner
 from autoaccel.records.base import encode
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 from table import Table, Visit
 
-from autoaccel.launch.runner import Measuring
+from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.session.turns import Enough, TurnFailed, take_turns

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autoaccel.launch.runner import Measuring, Runner, _merged
+from autoaccel.launch.measuring import Measuring
+from autoaccel.launch.runner import Runner, _merged
 from autoaccel.launch.worker import _await_end
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import (

@@ -12,7 +12,8 @@ import psutil
 import pytest
 import torch
 
-from autoaccel.launch.runner import Measuring, Runner
+from autoaccel.launch.measuring import Measuring
+from autoaccel.launch.runner import Runner
 from autoaccel.launch.team import Team
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings

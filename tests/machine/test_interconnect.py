@@ -15,14 +15,9 @@ import pytest
 
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
-from autoaccel.machine.interconnect import (
-    best_connected,
-    best_ring,
-    cores_near,
-    gpu_sets,
-    parse_topology,
-    read_interconnect,
-)
+from autoaccel.machine.gpu_sets import best_connected, best_ring, cores_near, gpu_sets
+from autoaccel.machine.interconnect import read_interconnect
+from autoaccel.machine.topology_text import parse_topology
 from autoaccel.records.base import decode, encode
 from autoaccel.records.machine import Interconnect, Machine
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from autoaccel.launch.runner import Measuring
+from autoaccel.launch.measuring import Measuring
 from autoaccel.records.trial import Failure, Turn
 from autoaccel.session.turns import TurnFailed, Turns, take_turns
 

@@ -1,0 +1,99 @@
+"""Measuring: a worker that takes turns."""
+
+from __future__ import annotations
+
+import collections
+import statistics
+import time
+from typing import TypeAlias
+
+from autoaccel.launch.team import Team
+from autoaccel.launch.worker import Worker
+from autoaccel.records.base import Record
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure, Finish, Finished, GiveTurn, Measurement, Ready, Turn
+
+SpentOn: TypeAlias = "collections.defaultdict[str, float]"
+"""What for, in seconds."""
+
+
+class Measuring:
+    """A worker that has warmed up and takes turns; it is paused in between."""
+
+    def __init__(
+        self,
+        worker: Worker | Team,
+        settings: Settings,
+        ready: Ready,
+        startup_seconds: float,
+        lazy_import_seconds: float,
+        ready_seconds: float,
+        spent_on: SpentOn,
+    ) -> None:
+        self.settings = settings
+        self.turns: list[Turn] = []
+        self._worker = worker
+        self._ready = ready
+        self._startup_seconds = startup_seconds
+        self._lazy_import_seconds = lazy_import_seconds
+        self.ready_seconds = ready_seconds  # how long it took until it had warmed up
+        self._spent_on = spent_on
+        worker.pause()
+
+    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
+        """Let it make steps for about this long, alone."""
+        start = time.perf_counter()
+        self._worker.resume()
+        self._worker.tell(GiveTurn(seconds=seconds))
+        answer = self._worker.receive(timeout_seconds)
+        self._worker.pause()
+        if isinstance(answer, Turn):
+            measured = sum(answer.step_seconds)
+            self._spent_on["measured steps"] += measured
+            self._spent_on["warm-up steps"] += time.perf_counter() - start - measured  # a turn's first does not count
+            self.turns.append(answer)
+            return answer
+        return failure_of(answer)
+
+    def finish(self, timeout_seconds: float) -> Finished | Failure:
+        """Let it train to its end, alone, and evaluate."""
+        start = time.perf_counter()
+        self._worker.resume()
+        self._worker.tell(Finish())
+        answer = self._worker.receive(timeout_seconds)
+        self._spent_on["training for the metric"] += time.perf_counter() - start
+        return answer if isinstance(answer, Finished) else failure_of(answer)
+
+    @property
+    def measurement(self) -> Measurement:
+        """What it has shown so far; at least one turn must have been taken."""
+        return Measurement(
+            startup_seconds=self._startup_seconds,
+            warmup_step_seconds=self._ready.warmup_step_seconds,
+            turns=tuple(self.turns),
+            learned=self._ready.learned,
+            lazy_import_seconds=self._lazy_import_seconds,
+            batch_factor=self._ready.batch_factor,
+            late_seconds=self._ready.late_seconds,
+            model_size=self._ready.model_size,
+        )
+
+    @property
+    def batch_factor(self) -> float:
+        """Samples of one of its steps, over those of a step of the training's own."""
+        return self._ready.batch_factor
+
+    @property
+    def warm_step_seconds(self) -> float:
+        """Median of the last warm-up steps: a first idea of the step time."""
+        return statistics.median(self._ready.warmup_step_seconds[-5:])
+
+    def close(self) -> None:
+        """Kill it; what it has shown stays."""
+        self._worker.close()
+
+
+def failure_of(answer: Record) -> Failure:
+    if isinstance(answer, Failure):
+        return answer
+    return Failure(kind="crashed", message=f"the process answered with {type(answer).__name__}, out of turn")
