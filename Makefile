@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-wheel check-long picture clean
+.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-wheel check-long picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -76,6 +76,9 @@ libraries: setup  ## what OpenMP runtimes and allocators do here; installs them;
 	apt-get install -y libjemalloc2 libtcmalloc-minimal4
 	$(BIN)/pip install --quiet --disable-pip-version-check '.[intel]'
 	$(BIN)/python benchmarks/libraries.py
+
+advice: setup  ## how long advice takes on the examples, and whether its shares add up; minutes
+	$(BIN)/python benchmarks/advice.py
 
 planted: setup  ## advice on problems that were planted, and what repairs win; half an hour
 	$(BIN)/python benchmarks/planted.py

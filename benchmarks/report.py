@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import report_advice as advice
 import report_levers as levers
 import report_ranks as several
 
@@ -145,18 +146,6 @@ def examples(found: dict[str, Any]) -> list[str]:
     return [*lines, "", *(f"- `{name}`: {row['summary']}" for name, row in found.items())]
 
 
-def report_page(found: dict[str, Any]) -> list[str]:
-    """Return what a browser saw of each report."""
-    lines = ["| Report | Script errors | Requests | Sideways, worst | Columns that sort | Plots with marks |"]
-    lines.append("|---|---|---|---|---|---|")
-    for name, page in found["pages"].items():
-        plots = f"{sum(plot['marks'] > 0 for plot in page['plots'])} of {len(page['plots'])}"
-        columns = f"{sum(page['sorted'].values())} of {len(page['sorted'])}"
-        sideways = f"{max(page['sideways_pixels'].values())} px"
-        lines.append(f"| {name} | {len(page['errors'])} | {len(page['requests'])} | {sideways} | {columns} | {plots} |")
-    return [*lines, "", f"{found['browser']}: at 1280 and at 390 pixels, light and dark, and on A4."]
-
-
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "examples": ("What the examples came to", "make examples", examples),
     "simulation": ("Searches replayed on the tables", "make simulate", simulation),
@@ -166,6 +155,9 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "search_cost": ("What a run spends its time on", "make search-cost", search_cost),
     "neighbour": ("Beside a neighbour that hogs all cores in bursts", "make neighbour", neighbour),
     "break_even": ("The same model, short and long", "python benchmarks/break_even.py", break_even),
+    "planted": ("Problems that were planted", "make planted", advice.planted),
+    "advice": ("Advice on the examples", "make advice", advice.examples),
+    "bounds": ("What bounds are worth to a search", "make simulate", advice.bounds),
     "pairs": ("Every two knobs together", "make check-knobs", levers.pairs),
     "libraries": ("OpenMP runtimes and allocators", "make libraries", levers.libraries),
     "pruning": ("Sparsity against time and accuracy", "make pruning", levers.pruning),
@@ -175,7 +167,7 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
     "machines": ("Two machines, one of whose ranks is killed", "make check-machines", several.machines),
     "launchers": ("The same recipe through every launcher", "make check-launchers", several.launchers),
     "sharing": ("Several workers of one study, one killed", "make check-sharing", several.sharing),
-    "report_page": ("Reports in a browser", "make check-report", report_page),
+    "report_page": ("Reports in a browser", "make check-report", advice.report_page),
     "scaling": ("Published run times, predicted", "make scaling", several.scaling),
 }
 """File of results -> title, the command that makes it, what writes its table."""
