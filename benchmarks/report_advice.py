@@ -29,7 +29,7 @@ def examples(found: dict[str, Any]) -> list[str]:
 def bounds(found: dict[str, Any]) -> list[str]:
     """Return what searches with and without bounds come to."""
     lines = [
-        "| Workload | Steps | Bounds close | Settings left | Best kept | Search | Seconds | Regret, median | Within 2 % |",
+        "| Workload | Steps | Bounds close | Settings left | Best kept | Search | Seconds | Regret | Within 2 % |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, horizons in found.items():
