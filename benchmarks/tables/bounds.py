@@ -26,34 +26,44 @@ from autoaccel.space.narrow import narrow
 RESULTS = Path(__file__).parents[1] / "results" / "bounds.json"
 
 
-def compare(facts: Facts, planned_steps: int, searches: int) -> dict[str, Any]:
-    """Return what bounds close, and what searches with and without them come to."""
+def narrowed_space(facts: Facts) -> SearchSpace:
+    """Return the space that `autoaccel tune` would search: what the bounds leave of the table's."""
     head = facts.table.head
-    narrowed = narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
+    return narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
+
+
+def what_is_left(facts: Facts, planned_steps: int) -> dict[str, Any]:
+    """Return what bounds close, and whether the best is still among the rest."""
+    head, space = facts.table.head, narrowed_space(facts)
     totals = {key: facts.total_seconds(facts.settings[key], planned_steps) for key in facts.visits}
     best = min(totals, key=totals.__getitem__)
-    kept = [key for key in totals if _is_in(facts, key, narrowed)]
+    kept = [key for key in totals if _is_in(facts, key, space)]
+    return {
+        "closed": {name: why for name, why in space.closed.items() if name in head.space.open},
+        "settings": head.space.size,
+        "settings_searched": space.size,
+        "best": best,
+        "best_is_searched": best in kept,
+        "best_searched_over_best": min(totals[key] for key in kept) / totals[best],
+    }
+
+
+def compare(facts: Facts, planned_steps: int, searches: int) -> dict[str, dict[str, Any]]:
+    """Return what searches with and without bounds come to."""
+    head = facts.table.head
     variants: dict[str, tuple[SearchSpace, Sequence[Finding]]] = {
-        "narrowed": (narrowed, head.findings),
+        "narrowed": (narrowed_space(facts), head.findings),
         "not narrowed": (head.space, head.findings),
         "without findings": (head.space, ()),
     }
     budget_seconds = SHARE * facts.grid_seconds
     return {
-        "closed": {name: why for name, why in narrowed.closed.items() if name in head.space.open},
-        "settings": head.space.size,
-        "settings_searched": narrowed.size,
-        "best": best,
-        "best_is_searched": best in kept,
-        "best_searched_over_best": min(totals[key] for key in kept) / totals[best],
-        "searches": {
-            name: judge(
-                facts,
-                planned_steps,
-                [search_space(facts, space, found, planned_steps, budget_seconds, seed) for seed in range(searches)],
-            )
-            for name, (space, found) in variants.items()
-        },
+        name: judge(
+            facts,
+            planned_steps,
+            [search_space(facts, space, found, planned_steps, budget_seconds, seed) for seed in range(searches)],
+        )
+        for name, (space, found) in variants.items()
     }
 
 
@@ -78,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
         facts = Facts(read_table(path))
         for steps in parsed.steps:
             planned = facts.table.head.facts.planned_steps if steps == "own" else int(steps)
-            found = compare(facts, planned, parsed.searches)
+            found = {**what_is_left(facts, planned), "searches": compare(facts, planned, parsed.searches)}
             results.setdefault(name, {})[str(planned)] = found
             print(
                 name,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bounds import what_is_left
 from false_wins import NullPairs, replayed
 from replay import Facts, Replay, SimulatedClock
 from simulate import simulate
@@ -41,6 +42,13 @@ def test_the_baseline_is_as_fast_as_itself(facts: Facts) -> None:
     key = settings_key(facts.table.head.own)
     assert facts.log_speedup[key] == 0.0
     assert abs(math.fsum(log - facts.round_level[number] for number, log in facts.logs[key])) < 0.3
+
+
+def test_bounds_never_close_what_the_best_setting_needs(facts: Facts) -> None:
+    for planned_steps in (facts.table.head.facts.planned_steps, 50_000):
+        left = what_is_left(facts, planned_steps)
+        assert left["best_is_searched"], left
+        assert left["settings_searched"] < left["settings"] or not left["closed"]
 
 
 def test_a_replayed_search_is_cheap_and_its_pick_is_good(facts: Facts) -> None:
