@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from replay import Facts
-from simulate import LEAST_SPEEDUP, SHARE, judge, search_space
-from table import TABLES, read_table
+from simulate import LEAST_SPEEDUP, SHARE, horizons, judge, search_space
 
 from autoaccel.records.profile import Finding
 from autoaccel.records.space import SearchSpace
@@ -81,26 +80,20 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--steps", nargs="*", default=["own", "50000"], help="planned steps; own: the workload's")
     parsed = parser.parse_args(arguments)
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for path in sorted(TABLES.glob("*.jsonl*")):
-        name = path.name.partition(".")[0]
-        if parsed.names and name not in parsed.names:
-            continue
-        facts = Facts(read_table(path))
-        for steps in parsed.steps:
-            planned = facts.table.head.facts.planned_steps if steps == "own" else int(steps)
-            found = {**what_is_left(facts, planned), "searches": compare(facts, planned, parsed.searches)}
-            results.setdefault(name, {})[str(planned)] = found
-            print(
-                name,
-                planned,
-                "closed:",
-                ", ".join(found["closed"]) or "nothing",
-                "best kept:",
-                found["best_is_searched"],
-            )
-            for variant, row in found["searches"].items():
-                print(f"  {variant:17} {row['median_seconds']:5.0f} s, regret {row['median_regret']:.2%}", flush=True)
-            RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    for name, facts, planned in horizons(parsed.names, parsed.steps):
+        found = {**what_is_left(facts, planned), "searches": compare(facts, planned, parsed.searches)}
+        results.setdefault(name, {})[str(planned)] = found
+        print(
+            name,
+            planned,
+            "closed:",
+            ", ".join(found["closed"]) or "nothing",
+            "best kept:",
+            found["best_is_searched"],
+        )
+        for variant, row in found["searches"].items():
+            print(f"  {variant:17} {row['median_seconds']:5.0f} s, regret {row['median_regret']:.2%}", flush=True)
+        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +222,16 @@ def show(name: str, planned_steps: int, rows: dict[str, dict[str, Any]]) -> None
         )
 
 
+def horizons(names: Sequence[str], steps: Sequence[str], folder: Path = TABLES) -> Iterator[tuple[str, Facts, int]]:
+    """Yield each table of these names, or all, with each number of planned steps; "own" is the workload's."""
+    for path in sorted(folder.glob("*.jsonl*")):
+        name = path.name.partition(".")[0]
+        if not names or name in names:
+            facts = Facts(read_table(path))
+            for planned in steps:
+                yield name, facts, facts.table.head.facts.planned_steps if planned == "own" else int(planned)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Simulate; write the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -234,16 +244,10 @@ def main(arguments: Sequence[str]) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     results: dict[str, Any] = {}
     start = time.perf_counter()
-    for path in sorted(parsed.tables.glob("*.jsonl*")):
-        name = path.name.partition(".")[0]
-        if parsed.names and name not in parsed.names:
-            continue
-        facts = Facts(read_table(path))
-        for steps in parsed.steps:
-            planned = facts.table.head.facts.planned_steps if steps == "own" else int(steps)
-            rows = {peer: simulate(peer, facts, planned, parsed.searches) for peer in parsed.peers}
-            results.setdefault(name, {})[str(planned)] = rows
-            show(name, planned, rows)
+    for name, facts, planned in horizons(parsed.names, parsed.steps, parsed.tables):
+        rows = {peer: simulate(peer, facts, planned, parsed.searches) for peer in parsed.peers}
+        results.setdefault(name, {})[str(planned)] = rows
+        show(name, planned, rows)
     print(f"\n{time.perf_counter() - start:.0f} s")
     if parsed.peers == list(SEARCHERS):
         others = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
