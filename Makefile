@@ -72,7 +72,7 @@ scaling: setup  ## predict a published series of run times with more GPUs; secon
 check-knobs: setup  ## every two knobs in one process; an hour
 	$(BIN)/python benchmarks/pairs.py
 
-libraries: setup  ## what OpenMP runtimes and allocators do here; installs them; an hour and a half
+libraries: setup  ## what OpenMP runtimes and allocators do here; installs them; two hours
 	apt-get install -y libjemalloc2 libtcmalloc-minimal4
 	$(BIN)/pip install --quiet --disable-pip-version-check '.[intel]'
 	$(BIN)/python benchmarks/libraries.py
@@ -83,7 +83,7 @@ advice: setup  ## how long advice takes on the examples, and whether its shares 
 planted: setup  ## advice on problems that were planted, and what repairs win; half an hour
 	$(BIN)/python benchmarks/planted.py
 
-pruning: setup  ## sparsity against time and accuracy; half an hour
+pruning: setup  ## sparsity against time and accuracy; three quarters of an hour
 	$(BIN)/python benchmarks/pruning.py
 
 check-nni: setup  ## prune with NNI in an environment of its own

@@ -4,7 +4,7 @@
     python benchmarks/libraries.py [NAME ...]
 
 For each workload: every setting below against the baseline in fresh pairs of processes, programs of their own; and
-`autoaccel tune` with a space of nothing else. Results go to benchmarks/results/libraries.json; half an hour for each.
+`autoaccel tune` with a space of nothing else. Results go to benchmarks/results/libraries.json; forty minutes for each.
 """
 
 from __future__ import annotations

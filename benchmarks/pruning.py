@@ -5,7 +5,7 @@
 
 The digits network is trained as planned, from three seeds, at each sparsity from 0 to 80 %, channels removed after one
 epoch; and its steps are measured against the whole network's in fresh pairs of processes. Then `autoaccel tune` with
-pruning open says whether it pays. Results go to benchmarks/results/pruning.json. About half an hour.
+pruning open says whether it pays. Results go to benchmarks/results/pruning.json. About three quarters of an hour.
 """
 
 from __future__ import annotations
