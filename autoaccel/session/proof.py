@@ -15,7 +15,15 @@ from autoaccel.session.pairs import PairReading
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.accuracy import MetricStatus, compare_metric, confidence_of_look, metric_status
-from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair, compare, log_ratios, middle
+from autoaccel.statistics.comparison import (
+    CONFIDENCE,
+    NOISE_THRESHOLD,
+    PROCESS_DEVIATION,
+    Pair,
+    compare,
+    log_ratios,
+    middle,
+)
 from autoaccel.statistics.sequences import t_radius_for
 
 LEAST_PAIRS = 3  # with fewer no interval exists
@@ -37,20 +45,29 @@ def metric_steps(planned_steps: int, metric_repeats: int, budget_seconds: float,
     return max(min(planned_steps, _LEAST_STEPS), min(planned_steps, int(allowed / step_seconds)))
 
 
-def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, speedup: float) -> float:
+def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, speedup: float | None) -> float:
     """Return how long a proof may take: what is to be expected, and a fifth.
 
     Args:
         steps: Of each training that judges the metric; None: it need not be judged.
         metric_repeats: How many pairs train.
         yardstick: The baseline, and what starting and turns take.
-        speedup: Of the settings' steps over the baseline's.
+        speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
     """
     pair_seconds = yardstick.ready_seconds + yardstick.trial_seconds  # a trial starts one process, a pair two
+    pairs = expected_pairs(speedup) if speedup else LEAST_PAIRS
     if steps is None:
-        return _MARGIN * 2 * LEAST_PAIRS * pair_seconds
-    training_seconds = 2 * yardstick.ready_seconds + steps * yardstick.step_seconds * (1 + 1 / speedup)
-    return _MARGIN * ((LEAST_PAIRS + 1) * pair_seconds + metric_repeats * training_seconds)
+        return _MARGIN * max(2 * LEAST_PAIRS, pairs) * pair_seconds
+    training_seconds = 2 * yardstick.ready_seconds + steps * yardstick.step_seconds * (1 + 1 / (speedup or 1.0))
+    return _MARGIN * (max(LEAST_PAIRS + 1, pairs) * pair_seconds + metric_repeats * training_seconds)
+
+
+def expected_pairs(speedup: float) -> int:
+    """Return how many pairs it takes to prove a speed-up, if processes scatter as they usually do: at most all."""
+    gap = math.log(speedup / (1 + NOISE_THRESHOLD))
+    error = (1 - CONFIDENCE) * share_of_error(1)
+    enough = (count for count in range(LEAST_PAIRS, MOST_PAIRS) if t_radius_for(count, PROCESS_DEVIATION, error) <= gap)
+    return next(enough, MOST_PAIRS)
 
 
 def share_of_error(contender: int) -> float:

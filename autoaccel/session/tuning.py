@@ -200,7 +200,7 @@ def _search_and_prove(
 
     def keep_seconds(best: Trial | None) -> float:
         trained = None if best and is_exact(best.settings, own) else steps
-        speedup = best.comparison.speedup if best and best.comparison else 1.0
+        speedup = best.comparison.speedup if best and best.comparison else None
         needed = proof_seconds(trained, run.request.metric_repeats, yardstick, speedup)
         return min(_PROOF_SHARE * run.request.budget_seconds, needed)
 

@@ -19,7 +19,7 @@ from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.proof import LEAST_PAIRS, MOST_PAIRS, Proof, Prover, metric_steps, proof_seconds
+from autoaccel.session.proof import LEAST_PAIRS, MOST_PAIRS, Proof, Prover, expected_pairs, metric_steps, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.yardstick import Yardstick
@@ -152,9 +152,15 @@ def test_trainings_that_judge_the_metric_take_a_share_of_the_budget() -> None:
 
 def test_a_proof_needs_less_time_where_nothing_trains_and_where_steps_are_faster() -> None:
     yardstick = cast("Yardstick", SimpleNamespace(ready_seconds=2.0, trial_seconds=6.0, step_seconds=0.1))
-    exact = proof_seconds(None, 3, yardstick, 1.0)
-    equal = proof_seconds(200, 3, yardstick, 1.0)
+    exact = proof_seconds(None, 3, yardstick, None)
+    equal = proof_seconds(200, 3, yardstick, None)
     assert exact == pytest.approx(1.2 * 2 * LEAST_PAIRS * 8.0)
     # Four pairs that tell the speed; three that start, then train for 20 s on each side.
     assert equal == pytest.approx(1.2 * (4 * 8.0 + 3 * (4.0 + 40.0)))
     assert equal - proof_seconds(200, 3, yardstick, 2.0) == pytest.approx(1.2 * 3 * 10.0)
+    # A small speed-up takes more pairs, as many as the prover makes at most.
+    assert proof_seconds(None, 3, yardstick, 1.03) == pytest.approx(1.2 * MOST_PAIRS * 8.0)
+
+
+def test_the_smaller_a_speed_up_the_more_pairs_are_expected_to_prove_it() -> None:
+    assert [expected_pairs(speedup) for speedup in (3.0, 1.25, 1.03)] == [3, 5, MOST_PAIRS]
