@@ -23,8 +23,8 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-tests: setup
-	$(BIN)/pytest
+tests: setup  ## two at a time: most wait for processes of their own
+	$(BIN)/pytest -n 2 --dist worksteal
 
 setup: $(READY)
 

@@ -53,7 +53,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     with watch(make_console(to_stderr=True)) as listener:
         result = verify_recipe(recipe, path, workload, parsed.rounds, parsed.accept_other_machine, listener)
     if parsed.json:
-        print_json(result._asdict())
+        print_json({**result._asdict(), "holds": result.holds})
     else:
         print_verification(console, result.claimed, result.measured, result.holds)
     return EXIT_FASTER if result.holds else EXIT_NOT_FASTER

@@ -49,7 +49,11 @@ class Verification(NamedTuple):
 
     claimed: Comparison
     measured: Comparison
-    holds: bool  # the measured interval does not lie wholly below the claimed one
+
+    @property
+    def holds(self) -> bool:
+        """Whether the measured interval does not lie wholly below the claimed one."""
+        return self.measured.high >= self.claimed.low
 
 
 def verify_recipe(
@@ -76,4 +80,4 @@ def verify_recipe(
         measured = Prover(run, facts, pairs).measure(recipe.settings, rounds)
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")
-    return Verification(recipe.comparison, measured, measured.high >= recipe.comparison.low)
+    return Verification(recipe.comparison, measured)

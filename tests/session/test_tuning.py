@@ -80,7 +80,7 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert 0 < recipe["search"]["proven_after_seconds"] < recipe["search"]["spent_seconds"]
     assert recipe["search"]["spent_on"]["measured steps"] > 0
     pairs = (folder / "a b" / "proof.jsonl").read_text().splitlines()
-    assert len(pairs) == recipe["comparison"]["process_pairs"]
+    assert len(pairs) >= recipe["comparison"]["process_pairs"]  # disturbed ones do not count
     projection = recipe["projection"]
     assert projection["planned_steps"] == 100
     assert projection["total_seconds"] < projection["baseline_total_seconds"]
@@ -106,13 +106,6 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert "accuracy: " in run.stdout
     assert "samples/s" in run.stdout
     assert (folder / "weights.pt").stat().st_size > 500
-
-    # verify measures: a recipe that claims too much is refuted, whatever its file says.
-    boast = recipe | {"comparison": recipe["comparison"] | {"speedup": 9.0, "low": 8.0, "high": 10.0}}
-    (folder / "boast.json").write_text(json.dumps(boast))
-    refuted = autoaccel("verify", "boast.json", "model.py", "--rounds", "3", cwd=folder)
-    assert refuted.returncode == 1, refuted.stdout + refuted.stderr
-    assert "8.00" in refuted.stdout
 
     recipe["machine"]["torch"]["version"] = "1.0"
     (folder / "other.json").write_text(json.dumps(recipe))
@@ -141,9 +134,16 @@ def test_each_of_two_settings_is_measured_against_the_recipe_without_it(
     assert found["loader.workers"]["speedup"] > 1.2 > found["loader.prefetch"]["speedup"]
     pairs = [json.loads(line) for line in (tmp_path / "run" / "contributions.jsonl").read_text().splitlines()]
     assert {pair["settings"]["loader.prefetch"] for pair in pairs} == {2}
-    assert len((tmp_path / "run" / "proof.jsonl").read_text().splitlines()) == recipe["comparison"]["process_pairs"]
+    assert len((tmp_path / "run" / "proof.jsonl").read_text().splitlines()) >= recipe["comparison"]["process_pairs"]
     page = (tmp_path / "run" / "report.html").read_text()
     assert "What each contributes" in page and "--set loader.workers=2" in page
+
+    # verify measures: a recipe that claims too much is refuted, whatever its file says.
+    boast = recipe | {"comparison": recipe["comparison"] | {"speedup": 9.0, "low": 8.0, "high": 10.0}}
+    (tmp_path / "boast.json").write_text(json.dumps(boast))
+    refuted = autoaccel("verify", "boast.json", "model.py", "--rounds", "3", cwd=tmp_path)
+    assert refuted.returncode == 1, refuted.stdout + refuted.stderr
+    assert "8.00" in refuted.stdout
 
 
 def test_a_run_of_milliseconds_is_left_alone(write_model: WriteModel, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_function_of_the_main_program_is_tuned_from_code(write_model: WriteMod
         WAITING
         + """
 if __name__ == "__main__":
-    recipe = autoaccel.autotune(build, budget="90s", space="workers.toml", output="run")
+    recipe = autoaccel.autotune(build, budget="60s", space="workers.toml", output="run")
     assert recipe.search.trials >= 1, recipe.summary
     applied = autoaccel.apply("run/recipe.json")
     print("SAME", applied.settings == recipe.settings, recipe.workload.pickled)
