@@ -94,6 +94,7 @@ class Measuring:
 
 
 def failure_of(answer: Record) -> Failure:
+    """Return the failure that a worker answered with, or the one that any other answer out of turn is."""
     if isinstance(answer, Failure):
         return answer
     return Failure(kind="crashed", message=f"the process answered with {type(answer).__name__}, out of turn")

@@ -12,7 +12,7 @@ from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings, Value, changed, describe_change, format_value
 from autoaccel.records.trial import Trial
 
-STUDY_SCHEMA: Literal["autoaccel/study/1"] = "autoaccel/study/1"
+STUDY_SCHEMA: Literal["autoaccel/study/2"] = "autoaccel/study/2"
 
 
 class StudyBasis(Record, frozen=True):
@@ -36,7 +36,7 @@ class StudyBasis(Record, frozen=True):
 class StudyHead(Record, frozen=True):
     """What the worker that began a study has found out; the others go by it, so that all search the same space."""
 
-    schema: Literal["autoaccel/study/1"]
+    schema: Literal["autoaccel/study/2"]
     basis: StudyBasis
     diagnosis: Diagnosis
 
