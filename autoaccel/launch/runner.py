@@ -215,15 +215,16 @@ class Runner:
         They start side by side, which costs less time, and warm up one after the other: threads of two trainings that
         wait for each other on the same cores make steps of a tenth of a second last for seconds.
         """
+        deadline = time.perf_counter() + timeout_seconds
         workers = [self.start(task, chosen, name, fresh) for chosen, name in zip(settings, names, strict=True)]
-        built = [_await_built(worker, timeout_seconds) for worker in workers]
+        built = [_await_built(worker, deadline) for worker in workers]
         return [
-            self._warm_up(worker, chosen, since_start, timeout_seconds)
+            self._warm_up(worker, chosen, since_start, deadline)
             for worker, chosen, since_start in zip(workers, settings, built, strict=True)
         ]
 
     def _warm_up(
-        self, worker: Worker | Team, settings: Settings, built: float | Failure, timeout_seconds: float
+        self, worker: Worker | Team, settings: Settings, built: float | Failure, deadline: float
     ) -> Measuring | Failure:
         """Let a worker that has built its training warm up, and pause it."""
         if isinstance(built, Failure):
@@ -231,7 +232,7 @@ class Runner:
             return built
         start = time.perf_counter()
         worker.tell(WarmUp())
-        answer = worker.receive(timeout_seconds)
+        answer = worker.receive(deadline - start)
         if not isinstance(answer, Ready):
             worker.close()
             return failure_of(answer)
@@ -276,7 +277,7 @@ def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[
     return {**merged, "LD_PRELOAD": preloaded} if preloaded else merged
 
 
-def _await_built(worker: Worker | Team, timeout_seconds: float) -> float | Failure:
+def _await_built(worker: Worker | Team, deadline: float) -> float | Failure:
     """Return how long after its start a worker had built its training."""
-    answer = worker.receive(timeout_seconds)
+    answer = worker.receive(deadline - time.perf_counter())
     return time.perf_counter() - worker.started_at if isinstance(answer, Built) else failure_of(answer)

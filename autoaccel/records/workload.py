@@ -40,6 +40,7 @@ class TrainingFacts(Record, frozen=True):
     loader_adjustable: bool  # batches come from a DataLoader that can be rebuilt with other workers
     loader_workers: int
     loader_pins_memory: bool
+    has_convolutions: bool = False  # of any number of dimensions
     loader_prefetch: int = 2
     loader_persistent: bool = False
     loader_context: str = ""  # how its workers are started; empty: as Python does

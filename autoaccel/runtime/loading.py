@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
+from torch.nn.modules.conv import _ConvNd
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import TrainingFacts, Workload
@@ -110,6 +111,7 @@ def describe(training: Training) -> TrainingFacts:
         has_image_convolutions=any(
             isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in model.modules()
         ),
+        has_convolutions=any(isinstance(module, _ConvNd) for module in model.modules()),
         loader_adjustable=adjustable is not None,
         loader_workers=adjustable.num_workers if adjustable is not None else 0,
         loader_pins_memory=adjustable.pin_memory if adjustable is not None else False,

@@ -7,7 +7,7 @@ import itertools
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -137,20 +137,23 @@ class Strategy:
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), direction="minimize")
 
     def suggest(
-        self, most_seconds: float = math.inf, busy: Container[str] = (), orphans: Sequence[Settings] = ()
+        self,
+        room: Callable[[Settings], float] = lambda _: math.inf,
+        busy: Container[str] = (),
+        orphans: Sequence[Settings] = (),
     ) -> Suggestion | None:
-        """Return what to measure next, or None if nothing that fits in so many seconds saves more than it costs.
+        """Return what to measure next, or None if nothing for which there is room saves more than it costs.
 
         `out_of_time` tells whether something longer would.
 
         Args:
-            most_seconds: It may cost at most so many.
+            room: How many seconds a trial of some settings may cost at most.
             busy: Keys of settings that are not suggested: others measure them.
             orphans: What others began to measure, because it would pay, and did not finish: suggested first.
         """
         self.out_of_time = False
         for (weighed,) in (self._weigh([orphan]) for orphan in orphans if self._is_new(orphan)):
-            if weighed.cost_seconds <= most_seconds:
+            if weighed.cost_seconds <= room(weighed.settings):
                 return weighed
         first = not (self._measured or self._failed)
         # What a person has set is tried once, however little it promises.
@@ -162,13 +165,13 @@ class Strategy:
                 # So is the first guess that need not compile: until then it is not known what a trial takes here, and
                 # on a busy machine the baseline's start makes it look dear.
                 tried = forced or (first and not slow_starters(candidate)) or self._pays(weighed)
-                if tried and weighed.cost_seconds <= most_seconds:
+                if tried and weighed.cost_seconds <= room(weighed.settings):
                     return weighed
         options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
         options = [option for option in options if settings_key(option) not in busy]
         weighed_all = self._weigh(options)
         paying = weighed_all if forced else [weighed for weighed in weighed_all if self._pays(weighed)]
-        affordable = [weighed for weighed in paying if weighed.cost_seconds <= most_seconds]
+        affordable = [weighed for weighed in paying if weighed.cost_seconds <= room(weighed.settings)]
         self.out_of_time = bool(paying) and not affordable
         if not affordable:
             return None

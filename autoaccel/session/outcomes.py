@@ -14,7 +14,7 @@ from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
 _UNTRIED = {
     NOTHING_PAYS: "cannot repay its cost: what it might save is less than what a trial of it takes",
-    OUT_OF_TIME: "out of budget: the time that was left was needed for the proof",
+    OUT_OF_TIME: "out of budget: the time that was left did not suffice to try and to prove it",
 }
 
 

@@ -15,7 +15,7 @@ from autoaccel.records.trial import Accuracy, Failure, Trial
 from autoaccel.search.strategy import Economy, Evidence, Strategy
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
-from autoaccel.space.knobs import risky_part
+from autoaccel.space.knobs import risky_part, slow_starters
 from autoaccel.statistics.comparison import (
     NOISE_THRESHOLD,
     PROCESS_DEVIATION,
@@ -34,11 +34,15 @@ _LEAST_TURNS, MOST_TURNS = 4, 12  # of each of the two, per trial
 _USUAL_DEVIATION = 0.1  # of a turn's log ratio on a shared machine; a few turns may show less by chance
 _CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
 _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
+_MOST_TIMES_SLOWER = 10  # than usual may a trial be; neighbours on shared machines slow one down by so much for minutes
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
 
 NOTHING_PAYS = "no trial promises to save more time than it takes"
-OUT_OF_TIME = "the rest of the budget is needed for the proof"
+OUT_OF_TIME = "another trial and its proof would not fit in the rest of the budget"
 """Why a search ended."""
+
+Reserve = Callable[[Settings, float | None], float]
+"""Returns the seconds that must be left to prove settings: with the speed-up that was measured, None if none was."""
 
 
 class Gauge(Protocol):
@@ -155,11 +159,11 @@ class Search:
 
         self.trials = [judged(trial) for trial in self.trials]
 
-    def run(self, keep_seconds: Callable[[Trial | None], float]) -> str:
+    def run(self, reserve: Reserve) -> str:
         """Try settings until the search is over.
 
         Args:
-            keep_seconds: What of the budget must be left to prove the best, if there is one.
+            reserve: What of the budget must be left to prove the best, and what is tried, should it become the best.
 
         Returns:
             Why it ended.
@@ -168,14 +172,15 @@ class Search:
             look = self._look_at_others()
             if len(self.trials) >= self._most_trials:
                 return f"{len(self.trials)} trials were asked for"
-            kept = keep_seconds(self.best)
-            suggestion = self._strategy.suggest(self._clock.left - kept, look.busy, look.orphans)
+            room = self._room(reserve)
+            suggestion = self._strategy.suggest(room, look.busy, look.orphans)
             if suggestion is None:
                 if self._strategy.out_of_time:
                     return OUT_OF_TIME
-                if self._others and look.measuring and self._clock.left > kept:
+                left = room(self._own)  # which need no proof
+                if self._others and look.measuring and left > 0:
                     # What they find may change what pays; and if one dies, somebody must be left who goes on with it.
-                    self._others.wait(self._clock.left - kept)
+                    self._others.wait(left)
                     continue
                 if not self._strategy.untried_left:
                     return "every setting of the search space was tried"
@@ -183,13 +188,35 @@ class Search:
             if not self._claim(suggestion.settings):
                 continue
             mean, deviation = self._strategy.expects(suggestion.settings)
-            trial = self._try(suggestion.settings, suggestion.again, kept)
+            trial = self._try(suggestion.settings, suggestion.again, room(suggestion.settings))
             if trial.comparison is None or suggestion.again:
                 continue
             suspicious = math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation
             if suspicious and self._claim(suggestion.settings):
                 # Too good to be believed: another process must show it too before anything is built on it.
-                self._try(suggestion.settings, True, keep_seconds(self.best))  # which it may be by now
+                room = self._room(reserve)  # the best, which it may be by now, has another proof
+                self._try(suggestion.settings, True, room(suggestion.settings))
+
+    def _room(self, reserve: Reserve) -> Callable[[Settings], float]:
+        """Return what tells how long a trial of some settings may take, so that the best can be proven after it."""
+        best = self.best
+        held = reserve(best.settings, best.comparison.speedup) if best and best.comparison else 0.0
+
+        def room(settings: Settings) -> float:
+            needed = 0.0 if settings == self._own else reserve(settings, None)
+            return self._clock.left - max(held, needed)
+
+        return room
+
+    def _patience_seconds(self, settings: Settings) -> float:
+        """Return how long a trial of these settings may take that could still win.
+
+        Settings that start slowly must not take longer to start than a whole run; others need not more time than
+        they do beside the worst neighbours.
+        """
+        usual = self._strategy.trial_seconds
+        longest = math.inf if slow_starters(settings) else _MOST_TIMES_SLOWER * usual
+        return usual + max(usual, min(self._economy.own_total_seconds, longest))
 
     def _look_at_others(self) -> Look:
         """Learn what others have found since the last time."""
@@ -206,13 +233,18 @@ class Search:
             return True
         return self._others.claim(settings, reading=sum(trial.settings == settings for trial in self.trials))
 
-    def _try(self, settings: Settings, again: bool, keep_seconds: float) -> Trial:
+    def _try(self, settings: Settings, again: bool, most_seconds: float) -> Trial:
         number = len(self.trials) + 1
         self._tell(TrialStarted(number=number, settings=settings))
         before = self._clock.spent
-        timeout_seconds = max(1.0, self._clock.left - keep_seconds)
+        patience_seconds = self._patience_seconds(settings)
+        timeout_seconds = max(1.0, min(most_seconds, patience_seconds))
         reading = self._gauge.measure(settings, f"trial-{number:04d}", self._enough_for(settings), timeout_seconds)
         if isinstance(reading, Failure):
+            if reading.kind == "hung":
+                slow = timeout_seconds == patience_seconds
+                why = "if it does not hang, it is far too slow to win" if slow else "the budget has no more for it"
+                reading = msgspec.structs.replace(reading, message=f"given up after {timeout_seconds:.0f} s: {why}")
             trial = Trial(number, settings, reading, self._clock.spent - before, again=again)
         else:
             trial = Trial(

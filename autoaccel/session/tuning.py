@@ -198,15 +198,14 @@ def _search_and_prove(
     pairs = FreshPairs(run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds)
     prover = Prover(run, yardstick.facts, pairs)
 
-    def keep_seconds(best: Trial | None) -> float:
-        trained = None if best and is_exact(best.settings, own) else steps
-        speedup = best.comparison.speedup if best and best.comparison else None
+    def reserve(settings: Settings, speedup: float | None) -> float:
+        trained = None if is_exact(settings, own) else steps
         needed = proof_seconds(trained, run.request.metric_repeats, yardstick, speedup)
         return min(_PROOF_SHARE * run.request.budget_seconds, needed)
 
     refused = ""
     for contender in range(1, MOST_CONTENDERS + 1):
-        ended = search.run(keep_seconds)
+        ended = search.run(reserve)
         best = search.best
         if study and (elsewhere := proof_elsewhere(study, best, len(search.trials))):
             run.tell(Note(elsewhere))

@@ -15,6 +15,7 @@ from autoaccel.statistics.steps import step_seconds_of_turns
 _AT_ONCE = 2  # turns of each side between two looks at what they show
 _LEAST_TURNS = 4  # undisturbed ones, to be trusted; as long as there are fewer, more are taken,
 _MOST_REPEATED = 3  # until there are this many times as many in all
+_MOST_TIMES_LONGER = 10  # than it should may a turn last, even if time is up: neighbours slow some down by so much
 
 Enough = Callable[[Sequence[Pair]], bool]
 """Asked again and again, with the turns that count: whether they are enough."""
@@ -63,7 +64,7 @@ def take_turns(
     while True:
         for number in range(_AT_ONCE):
             for side in (own, other) if number % 2 == 0 else (other, own):
-                turn = side.take_turn(seconds, max(deadline - time.perf_counter(), 1.0))
+                turn = side.take_turn(seconds, max(deadline - time.perf_counter(), _MOST_TIMES_LONGER * seconds))
                 if isinstance(turn, Failure):
                     return TurnFailed(side, turn)
         alternated = list(zip(own.turns[before[0] :], other.turns[before[1] :], strict=True))

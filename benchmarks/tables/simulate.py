@@ -86,7 +86,7 @@ def search_space(
         history.append((clock.spent, best.settings if best else head.own))
 
     search = Search(Replay(facts, clock, random.Random(seed)), head.own, strategy, economy, clock, keep, ignore)
-    search.run(keep_seconds=lambda best: 0.0)
+    search.run(reserve=lambda settings, speedup: 0.0)
     history.append((clock.spent, search.best.settings if search.best else head.own))
     return history
 

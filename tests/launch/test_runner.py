@@ -70,7 +70,7 @@ def test_a_training_is_described(write_model: WriteModel, runner_for: StartRunne
     assert (facts.steps_per_epoch, facts.planned_steps) == (5, 15)
     assert facts.parameters == 8 * 16 + 16 + 16 * 2 + 2
     assert facts.optimizer_has_fused
-    assert not facts.has_image_convolutions
+    assert not (facts.has_image_convolutions or facts.has_convolutions)
 
 
 def test_a_raising_build_shows_the_users_own_traceback(write_model: WriteModel, runner_for: StartRunner) -> None:

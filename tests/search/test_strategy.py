@@ -149,7 +149,7 @@ def test_what_others_measure_is_not_suggested_and_what_they_left_comes_first() -
     left = {**OWN, "threads.intra_op": 1}
     suggestion = strategy(candidates=candidates).suggest(orphans=[OWN, left])
     assert suggestion is not None and suggestion.settings == left
-    suggestion = strategy(candidates=candidates).suggest(most_seconds=1.0, orphans=[left])
+    suggestion = strategy(candidates=candidates).suggest(room=lambda settings: 1.0, orphans=[left])
     assert suggestion is None
 
 
@@ -206,10 +206,10 @@ def test_the_first_guess_is_tried_however_dear_a_trial_looks() -> None:
 def test_what_does_not_fit_in_the_time_that_is_left_is_passed_over() -> None:
     compiled: Settings = {**OWN, "compile.mode": "default"}
     chosen = strategy(planned_steps=1_000_000, candidates=(compiled,))
-    suggestion = chosen.suggest(most_seconds=10.0)
+    suggestion = chosen.suggest(room=lambda settings: 10.0)
     assert suggestion is not None
     assert suggestion.settings["compile.mode"] == "off"
-    assert chosen.suggest(most_seconds=1.0) is None
+    assert chosen.suggest(room=lambda settings: 1.0) is None
     assert chosen.out_of_time
 
 

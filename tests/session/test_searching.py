@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import random
 
+import pytest
+
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
 from autoaccel.search.strategy import Economy, Strategy
-from autoaccel.session.searching import MOST_TURNS, Search
+from autoaccel.session.searching import MOST_TURNS, OUT_OF_TIME, Search
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
 
@@ -51,12 +53,16 @@ class FakeGauge:
         self.turns: dict[str, int] = {}
         self.lucky: set[str] = set()  # whose first process is five times as fast as it should be
         self.failing: set[str] = set()
+        self.endless: set[str] = set()
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         self.watch.spent += START_SECONDS
         key = str(settings["precision.autocast"])
         if key in self.failing:
             return Failure("crashed", "it does")
+        if key in self.endless:
+            self.watch.spent += timeout_seconds
+            return Failure("hung", "it does")
         luck = self.random.gauss(0, 0.03) + (1.6 if key in self.lucky else 0.0)
         self.lucky.discard(key)
         log = self.logs.get(key, 0.0) + luck
@@ -79,7 +85,7 @@ def searching(gauge: FakeGauge, planned_steps: int = 20_000, runs: int = 20, kep
     return Search(gauge, OWN, strategy, economy, gauge.watch, keep, ignore)
 
 
-def nothing(best: Trial | None) -> float:
+def nothing(settings: Settings, speedup: float | None) -> float:
     """Leave nothing of the budget for a proof."""
     return 0.0
 
@@ -125,8 +131,45 @@ def test_the_budget_is_a_ceiling_not_a_target() -> None:
     searching(FakeGauge({"bfloat16": 0.4}, watch)).run(nothing)
     assert watch.spent < 300
     tight = Watch(20)
-    assert searching(FakeGauge({"bfloat16": 0.4}, tight)).run(lambda best: 10.0).startswith("the rest of the budget")
+    assert searching(FakeGauge({"bfloat16": 0.4}, tight)).run(lambda settings, speedup: 10.0) == OUT_OF_TIME
     assert tight.spent < 12
+
+
+def test_what_could_no_longer_be_proven_is_not_tried() -> None:
+    """Settings that may change the metric take longer to prove than what is left; others do not."""
+    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)))
+    ended = search.run(lambda settings, speedup: 0.0 if settings["precision.autocast"] == "off" else 1000.0)
+    assert search.trials
+    assert {trial.settings["precision.autocast"] for trial in search.trials} == {"off"}
+    assert ended == OUT_OF_TIME
+
+
+def test_what_tries_leave_for_the_proof_of_the_best_depends_on_its_speed_up() -> None:
+    asked: list[float | None] = []
+
+    def reserve(settings: Settings, speedup: float | None) -> float:
+        asked.append(speedup)
+        return 0.0
+
+    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)))
+    search.run(reserve)
+    assert search.best is not None
+    assert search.best.comparison is not None
+    assert asked[0] is None
+    assert search.best.comparison.speedup in asked
+
+
+@pytest.mark.parametrize(("planned_steps", "seconds"), [(20_000, 4 + 10 * 4), (500, 4 + 3 + 500 * STEP_SECONDS)])
+def test_a_trial_that_is_far_too_slow_to_win_is_given_up(planned_steps: int, seconds: float) -> None:
+    """Ten times what trials take usually, or a whole run under the user's own settings, whichever is less."""
+    gauge = FakeGauge({}, Watch(3000))
+    gauge.endless.add("bfloat16")
+    search = searching(gauge, planned_steps, runs=1000)
+    search.run(nothing)
+    first = search.trials[0]
+    assert isinstance(first.outcome, Failure)
+    assert first.outcome.message == f"given up after {seconds:.0f} s: if it does not hang, it is far too slow to win"
+    assert first.spent_seconds == START_SECONDS + seconds
 
 
 def test_failures_are_trials_too() -> None:

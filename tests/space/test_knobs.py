@@ -68,6 +68,23 @@ def test_dtypes_that_do_not_train_here_are_not_offered(place: Place, vary: Vary)
     assert KNOBS["precision.autocast"].values(without) == ("off", "bfloat16")
 
 
+@pytest.mark.parametrize(
+    ("features", "has_convolutions", "offered"),
+    [
+        (("avx512f",), False, False),  # emulated
+        (("avx512f", "avx512_fp16"), False, True),
+        (("avx512f", "avx512_fp16"), True, False),  # a convolution's gradient is emulated
+        (("avx512f", "avx512_fp16", "amx_fp16"), True, True),
+    ],
+)
+def test_float16_is_offered_where_the_processor_trains_in_it(
+    place: Place, vary: Vary, features: tuple[str, ...], has_convolutions: bool, offered: bool
+) -> None:
+    cpu = msgspec.structs.replace(place.machine.cpu, features=features)
+    values = KNOBS["precision.autocast"].values(vary(place, cpu=cpu, has_convolutions=has_convolutions))
+    assert ("float16" in values) == offered
+
+
 def test_the_baseline_is_what_the_user_declares_and_defaults_elsewhere(place: Place, vary: Vary) -> None:
     settings = baseline_settings(vary(place, settings={"loader.workers": 3}, loader_pins_memory=True))
     assert settings["loader.workers"] == 3  # not among the values worth trying, but the user's own

@@ -5,8 +5,12 @@ from __future__ import annotations
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import Knob, Place, always, choices, switch, why_no_gpu
 
-_FLOAT16_UNITS = {"avx512_fp16", "amx_fp16", "neon"}
+_FLOAT16_UNITS = {"amx_fp16", "neon"}
 """CPU features with which float16 may be more than a way to store numbers; of ARM it is not known."""
+
+_FLOAT16_MATMUL_UNITS = {"avx512_fp16"}
+"""CPU features with which only matrix products in float16 are: a convolution's step took 20 to 130 times as long as in
+float32, that of linear layers and attention 0.8 times (torch 2.13 on a Xeon with AVX512-FP16)."""
 
 _BFLOAT16_UNITS = {"amx_bf16", "bf16"}
 """CPU features with which oneDNN multiplies float32 matrices in bfloat16 if it is allowed to; with AVX512_BF16 alone it
@@ -16,7 +20,9 @@ did not (torch 2.13 on Zen 5)."""
 def _autocast_values(place: Place) -> tuple[Value, ...]:
     """The types that train here; on a CPU float16 only where it computes in it: emulated, it is slower tenfold."""
     found = place.machine.torch.autocast if place.machine.torch else ()
-    emulated = place.device == "cpu" and not _FLOAT16_UNITS & set(place.machine.cpu.features)
+    no_convolutions = place.training is not None and not place.training.has_convolutions
+    units = _FLOAT16_UNITS | _FLOAT16_MATMUL_UNITS if no_convolutions else _FLOAT16_UNITS
+    emulated = place.device == "cpu" and not units & set(place.machine.cpu.features)
     return ("off", *(name for name in found if not (name == "float16" and emulated)))
 
 
