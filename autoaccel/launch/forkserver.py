@@ -106,10 +106,15 @@ class ForkServer:
                 length = len(request).to_bytes(LENGTH_BYTES, "big")
                 socket.send_fds(self._connection, [length], descriptors)
                 self._connection.sendall(request)
+            return ForkedProcess(status)
         except OSError as error:
             status.close()
             raise ForkFailedError(f"the fork server is gone: {error}") from error
-        return ForkedProcess(status)
+        except KeyboardInterrupt:
+            # It may have heard half of the request: it waits for the rest, and will never tell how others ended.
+            status.close()
+            self.close()
+            raise
 
     def close(self) -> None:
         """End it; the kernel ends what it forked with it."""

@@ -78,7 +78,7 @@ class Worker:
             else:
                 try:
                     self._process = forked = server.fork(environment, modules, child_end, log_path)
-                except ForkFailedError:
+                except (ForkFailedError, KeyboardInterrupt):
                     self._socket.close()
                     raise
                 self.started_at = time.perf_counter()

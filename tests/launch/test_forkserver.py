@@ -7,15 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
 from autoaccel.launch.runner import Runner
+from autoaccel.launch.worker import Worker
 from autoaccel.records.trial import Describe, Described, Failure
 from autoaccel.session.workloads import find_workload
 
@@ -37,6 +40,43 @@ def runner_for(tmp_path: Path) -> Iterator[Callable[[Path], Runner]]:
     yield start
     for runner in runners:
         runner.__exit__()
+
+
+class InterruptedSocket:
+    """A connection on which a Ctrl-C comes after the first half of a request."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def sendmsg(self, *arguments: Any) -> int:
+        return self._connection.sendmsg(*arguments)
+
+    def sendall(self, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def test_an_interrupt_amid_a_request_does_not_leave_others_waiting(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    """The server waits for the other half by then, so it must not be asked how the first worker ended."""
+    runner = runner_for(write_model())
+    first = runner.start(Describe(), {}, "first")
+    assert isinstance(first, Worker)
+    assert isinstance(first.receive(60.0), Described)
+    (server,) = runner._servers.values()
+    server._connection = InterruptedSocket(server._connection)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(Describe(), {}, "second")
+    closing = threading.Thread(target=first.close, daemon=True)
+    closing.start()
+    closing.join(30.0)
+    assert not closing.is_alive()
 
 
 def describe(runner: Runner, name: str = "describe", fresh: bool = False) -> str:
