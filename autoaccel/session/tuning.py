@@ -114,16 +114,11 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         if study:
             diagnosis = agree_on_diagnosis(study, basis, diagnosis)
         space = _narrow(run, space, own, diagnosis.findings)
-        affordable = metric_steps(
-            facts.planned_steps, request.metric_repeats, request.budget_seconds, yardstick.step_seconds
-        )
-        steps = earlier.metric_steps if earlier else affordable
+        steps = earlier.metric_steps if earlier else _affordable_steps(request, yardstick)
         folder.save_state(
             RunState(RUN_SCHEMA, request, machine, facts, own, yardstick.measurement, diagnosis, space, steps)
         )
 
-        knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
-        run.tell(StageStarted("search", f"{space.title}: {knobs}"))
         search = _start_search(run, yardstick, space, diagnosis.findings, study)
         if study:
             folder.save_trials(())  # the study has them all
@@ -161,9 +156,16 @@ def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Find
     return space
 
 
+def _affordable_steps(request: Request, yardstick: Yardstick) -> int:
+    planned_steps = yardstick.facts.planned_steps
+    return metric_steps(planned_steps, request.metric_repeats, request.budget_seconds, yardstick.step_seconds)
+
+
 def _start_search(
     run: Run, yardstick: Yardstick, space: SearchSpace, findings: Sequence[Finding], study: SharedStudy | None
 ) -> Search:
+    knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
+    run.tell(StageStarted("search", f"{space.title}: {knobs}"))
     own, request = yardstick.settings, run.request
     economy = Economy(
         runs=request.runs,
