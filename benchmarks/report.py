@@ -182,7 +182,7 @@ def main() -> None:
         "",
         "Each table is written from the data beside it, by `benchmarks/report.py`; what they mean is in",
         f"[../README.md](../README.md). On {some['usable_cores']} cores of an {some['cpu']}, torch",
-        f"{some['versions']['torch']}, no GPU.",
+        f"{some['versions']['torch']}, no GPU, unless a section says otherwise.",
     ]
     for name, (title, command, write) in SECTIONS.items():
         path = RESULTS / f"{name}.json"
