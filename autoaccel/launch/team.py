@@ -56,6 +56,8 @@ class Team:
             ready = self._with_news(deadline - time.perf_counter())
             if not ready or self._leader in ready:  # silent, the leader tells where it hangs
                 answer = self._leader.receive(max(0.0, deadline - time.perf_counter()))
+                if not self._leader.is_gone:
+                    self._answered.add(self._leader)
                 return self._reason(answer) if isinstance(answer, Failure) else answer
             for worker in ready:
                 if (failure := self._hear(worker)) is not None:
@@ -87,11 +89,12 @@ class Team:
     def _hear(self, worker: Worker) -> Failure | None:
         """Take in what a rank says; return it if it is a failure. All else the leader says as well."""
         answer = worker.receive(_LAST_WORDS_SECONDS)
-        if not isinstance(answer, Failure):
+        if worker.is_gone and worker in self._answered and isinstance(answer, Failure) and answer.kind == "exited":
+            return None  # it has done its task, or has said why not
+        if not worker.is_gone:
             self._answered.add(worker)
+        if not isinstance(answer, Failure):
             return None
-        if worker.is_gone and answer.kind == "exited" and worker in self._answered:
-            return None  # it has done its task
         rank = self._workers.index(worker)
         return msgspec.structs.replace(answer, message=f"rank {rank}: {answer.message}")
 

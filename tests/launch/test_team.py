@@ -137,9 +137,9 @@ BROKEN = """
 import signal
 import torch.distributed as dist
 
-def fail_in(how):
+def fail_in(how, ranks=(1,)):
     def step(model, batch):
-        if dist.is_initialized() and dist.get_rank() == 1:
+        if dist.is_initialized() and dist.get_rank() in ranks:
             how()
         inputs, target = batch
         return nn.functional.cross_entropy(model(inputs), target)
@@ -177,6 +177,29 @@ def test_the_rank_that_is_to_blame_is_named(
     assert answer.message.startswith("rank 1: ") and said in answer.message
     if entry == "raising":
         assert "in how" in answer.traceback
+
+
+@pytest.mark.end_to_end
+def test_what_all_ranks_say_is_the_reason_even_if_it_sounds_like_anothers_fault(
+    write_model: WriteModel, runner_for: Callable[..., Runner]
+) -> None:
+    """An error of torch's own often names a file of c10d; that its ranks end after it is no reason."""
+    code = (
+        BROKEN
+        + """
+def sounding():
+    return fail_in(how_it_sounds, ranks=(0, 1))
+
+def how_it_sounds():
+    raise RuntimeError("expected hooks at torch/csrc/distributed/c10d/reducer.cpp")
+"""
+    )
+    runner = runner_for(write_model(code), "sounding")
+    answer = runner.ask(Train(seeds=(0,)), {"parallel.world_size": 2}, "train", TrainResult, SECONDS)
+    assert isinstance(answer, Failure)
+    assert answer.kind == "raised"
+    assert "expected hooks" in answer.message
+    assert "how_it_sounds" in answer.traceback
 
 
 @pytest.mark.end_to_end

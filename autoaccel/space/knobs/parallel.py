@@ -206,6 +206,9 @@ KNOBS = (
         default=always(False),
         why_unavailable=_why_one_rank,
         needs=(_RANKS,),
+        clashes=(
+            Clash(is_on, "parallel.sync", equals("last"), "torch's static graph cannot leave out a synchronisation"),
+        ),
     ),
     Knob(
         name="parallel.compression",
