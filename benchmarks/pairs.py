@@ -102,7 +102,7 @@ def try_pairs(path: Path, names: set[str], results: dict[str, Any], only: str = 
         unavailable = {
             knob.name: knob.why_unavailable(place) or "what it needs is not to be had here"
             for knob in knobs
-            if knob.name not in wishes
+            if knob.name not in wishes and knob.name not in results.get("values", {})  # as it was on another machine
         }
         results.setdefault("unavailable", {}).update({} if only and only in wishes else unavailable)
         values = {name: describe_change(found, {}) for name, found in wishes.items() if only in ("", name)}
