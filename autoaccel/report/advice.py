@@ -22,12 +22,12 @@ from autoaccel.report.wording import (
     speedup_words,
     step_words,
     tracing_words,
+    worth_showing,
 )
 from autoaccel.units import format_bytes, format_duration, format_share
 
 _BAR_COLUMNS = 24
 _TOP_OPERATORS = 10
-_WORTH_SHOWING = 1.01  # expected of a finding's remedies; all of them are in the JSON
 
 
 def print_advice(console: Console, advice: Advice) -> None:
@@ -57,7 +57,7 @@ def _print_limits(console: Console, limits: RateLimits) -> None:
 
 
 def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
-    shown = [finding for finding in findings if finding.expected_speedup >= _WORTH_SHOWING]
+    shown = worth_showing(findings)
     if shown:
         console.print()
     for number, finding in enumerate(shown, start=1):

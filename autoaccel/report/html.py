@@ -50,6 +50,7 @@ from autoaccel.report.wording import (
     step_words,
     tracing_words,
     tune_command,
+    worth_showing,
 )
 from autoaccel.units import format_bytes, format_duration, format_share
 
@@ -133,7 +134,7 @@ def render_report(
         roofline=plot_roofline(diagnosis.limits) if diagnosis else None,
         roofline_width=roofline.WIDTH,
         roofline_height=roofline.HEIGHT,
-        findings=diagnosis.findings if diagnosis else (),
+        findings=worth_showing(diagnosis.findings) if diagnosis else (),
         chart=search_history(trials, recipe.projection.baseline_total_seconds),
         chart_width=WIDTH,
         chart_height=HEIGHT,

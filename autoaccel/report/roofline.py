@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoaccel.records.rates import RateLimits
 from autoaccel.report.chart import Tick
 from autoaccel.units import format_flops
 
-WIDTH, HEIGHT = 420.0, 250.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 78.0, 74.0, 14.0, 40.0
+WIDTH, HEIGHT = 480.0, 250.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 96.0, 116.0, 14.0, 40.0
 _ROOM = 4.0  # times what is outermost
 _LABEL_DISTANCE = 13.0  # pixels between the names of two roofs
 
@@ -22,7 +22,7 @@ class Roof:
 
     start_x: float
     y: float
-    name: str  # empty where there is no room for it
+    name: str  # with those of the roofs just below, for which there is no room; theirs are empty
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,17 @@ def plot_roofline(limits: RateLimits | None) -> RooflinePlot | None:
 def _roofs(
     peaks: dict[str, float], bandwidth: float, x_of: Callable[[float], float], y_of: Callable[[float], float]
 ) -> tuple[Roof, ...]:
-    """Return the roofs, the highest first; one so near to the name above it that they would collide has none."""
+    """Return the roofs, the highest first; those whose names would collide have one for all, at the highest."""
     roofs: list[Roof] = []
-    named_y = -math.inf
+    named = 0  # the last that has a name
     for dtype, peak in sorted(peaks.items(), key=lambda entry: -entry[1]):
-        y = y_of(peak)
-        has_room = y - named_y >= _LABEL_DISTANCE
-        named_y = y if has_room else named_y
-        roofs.append(Roof(x_of(peak / bandwidth), y, dtype if has_room else ""))
+        roof = Roof(x_of(peak / bandwidth), y_of(peak), dtype)
+        if roofs and roof.y - roofs[named].y < _LABEL_DISTANCE:
+            roofs[named] = replace(roofs[named], name=f"{roofs[named].name}, {dtype}")
+            roof = replace(roof, name="")
+        else:
+            named = len(roofs)
+        roofs.append(roof)
     return tuple(roofs)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoaccel.records.machine import GpuSet
-from autoaccel.records.profile import ModuleTime, Profile
+from autoaccel.records.profile import Finding, ModuleTime, Profile
 from autoaccel.records.rates import Rates, Roofline
 from autoaccel.records.recipe import (
     Baseline,
@@ -31,6 +31,7 @@ from autoaccel.records.workload import DEFAULT_ENTRY, Workload
 from autoaccel.units import format_bytes, format_duration, format_flops, two_digits
 
 _MOST_MODULES = 10
+_WORTH_SHOWING = 1.01  # expected of a finding's remedies
 
 
 def printable(text: str) -> str:
@@ -282,11 +283,20 @@ def rates_words(rates: Rates) -> str:
     return f"Measured here with {rates.threads} threads: matrix products {fastest}; {memory}"
 
 
+def worth_showing(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings whose remedies people would notice; all of them are in the JSON."""
+    return [finding for finding in findings if finding.expected_speedup >= _WORTH_SHOWING]
+
+
 def tracing_words(profile: Profile) -> str:
     """Return what recording operators cost, or nothing if that is not known."""
     if profile.tracing_overhead is None:
         return ""
-    return f"Recording operators made a step take {profile.tracing_overhead:+.0%}; phases are timed without"
+    slower = profile.tracing_overhead
+    what = (
+        f"made a step {slower:.0%} slower" if slower >= 0.005 else "did not make a step slower"
+    )  # which noise may hide
+    return f"Recording operators {what}; phases are timed without"
 
 
 def memory_peak_words(profile: Profile) -> str:

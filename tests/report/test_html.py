@@ -13,6 +13,7 @@ from autoaccel.report.chart import HEIGHT, WIDTH, search_history
 from autoaccel.report.html import render_report
 from autoaccel.report.pareto import speed_and_accuracy
 from autoaccel.report.roofline import plot_roofline
+from autoaccel.report.wording import worth_showing
 
 from . import samples
 
@@ -305,9 +306,21 @@ def test_the_roofline_shows_the_step_below_what_memory_and_each_dtype_allow(sour
     assert plot.slope in source
 
 
+def test_roofs_beside_each_other_share_a_name():
+    matmul = {"float32": 1.1e11, "float16": 1e11, "float64": 3e10}
+    rates = msgspec.structs.replace(samples.LIMITS.rates, matmul=matmul)
+    plot = plot_roofline(msgspec.structs.replace(samples.LIMITS, rates=rates))
+    assert [roof.name for roof in plot.roofs] == ["float32, float16", "", "float64"]
+
+
+def test_what_nobody_would_notice_is_no_finding_to_show():
+    hopeless = msgspec.structs.replace(samples.FINDINGS[0], expected_speedup=1.004)
+    assert worth_showing([hopeless, samples.FINDINGS[0]]) == [samples.FINDINGS[0]]
+
+
 def test_the_profile_names_modules_functions_and_memory(page):
     assert "Conv2d 4.2 ms 4.2 ms 1" in page.words
     assert "Digits.__getitem__ (digits.py:31)" in page.words
     assert "build.<locals>.loss" not in page.words  # its own lines cost nothing
     assert "up to 41 MiB more than between steps, in backward" in page.words
-    assert "Recording operators made a step take +25%" in page.words
+    assert "Recording operators made a step 25% slower" in page.words
