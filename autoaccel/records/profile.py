@@ -77,6 +77,7 @@ class Profile(Record, frozen=True):
     operator_names: tuple[str, ...] = ()  # of all operators
     reads_per_step: float | None = None  # of a number out of a tensor, forward pass and loss
     cpu_seconds: float | None = None  # of this process per step, all its threads
+    system_seconds: float | None = None  # of cpu_seconds what the system spent: page faults, copies, waits
     worker_cpus: float | None = None  # CPUs kept busy by loader workers
     minor_faults_per_step: float | None = None
     major_faults_per_step: float | None = None

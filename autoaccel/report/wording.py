@@ -293,9 +293,7 @@ def tracing_words(profile: Profile) -> str:
     if profile.tracing_overhead is None:
         return ""
     slower = profile.tracing_overhead
-    what = (
-        f"made a step {slower:.0%} slower" if slower >= 0.005 else "did not make a step slower"
-    )  # which noise may hide
+    what = f"made a step {slower:.0%} slower" if slower >= 0.005 else "did not make a step slower"
     return f"Recording operators {what}; phases are timed without"
 
 

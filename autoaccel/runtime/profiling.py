@@ -30,6 +30,7 @@ class _Usage(NamedTuple):
 
     when: float
     cpu_seconds: float
+    system_seconds: float
     minor_faults: int
     major_faults: int
     worker_cpu_seconds: dict[int, float]
@@ -44,7 +45,8 @@ def _usage() -> _Usage:
         except psutil.Error:
             continue
         workers[child.pid] = times.user + times.system
-    return _Usage(time.perf_counter(), own.ru_utime + own.ru_stime, own.ru_minflt, own.ru_majflt, workers)
+    spent = own.ru_utime + own.ru_stime
+    return _Usage(time.perf_counter(), spent, own.ru_stime, own.ru_minflt, own.ru_majflt, workers)
 
 
 def take_profile(
@@ -94,6 +96,7 @@ def take_profile(
         operator_names=trace.names,
         reads_per_step=trace.reads_per_step,
         cpu_seconds=(after.cpu_seconds - before.cpu_seconds) / len(steps),
+        system_seconds=(after.system_seconds - before.system_seconds) / len(steps),
         worker_cpus=_worker_cpus(before, after),
         minor_faults_per_step=(after.minor_faults - before.minor_faults) / len(steps),
         major_faults_per_step=(after.major_faults - before.major_faults) / len(steps),

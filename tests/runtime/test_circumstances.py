@@ -140,8 +140,9 @@ def test_a_sleeping_sample_is_told_from_a_busy_one() -> None:
     assert asleep.parts[0].name.startswith("time.sleep in Slow.__getitem__" if sys.version_info >= (3, 11) else "time")
     busy = measure_samples(DataLoader(Slow(sleeps=False), batch_size=8), 0.2)
     assert busy is not None
-    # Beside neighbours it waits for a core, but never as long as sleep lasts.
-    assert busy.busy_seconds / busy.seconds > 3 * asleep.busy_seconds / asleep.seconds
+    # Beside neighbours both wait for a core, which counts as busy; what is left is the two milliseconds of sleep.
+    assert asleep.seconds - asleep.busy_seconds > 0.0015
+    assert busy.seconds - busy.busy_seconds < 0.001
     assert "distort" in busy.parts[0].name or "genexpr" in busy.parts[0].name
     assert busy.parts[0].share > 0.5
     assert busy.collate_seconds is not None and busy.handover_seconds is not None

@@ -69,7 +69,8 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     folder.mkdir()
     write_model(WAITING).rename(folder / "model.py")
     (folder / "workers.toml").write_text(WORKERS_ONLY)
-    done = autoaccel("tune", "model.py", "--budget", "3m", "--space", "workers.toml", "--output", "a b", cwd=folder)
+    options = ("--budget", "3m", "--runs", "1000", "--space", "workers.toml", "--output", "a b")
+    done = autoaccel("tune", "model.py", *options, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     recipe = recipe_in(folder / "a b")
     assert recipe["settings"]["loader.workers"] == 2
