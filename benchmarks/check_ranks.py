@@ -126,8 +126,10 @@ def endings() -> dict[str, Any]:
 
 def speed() -> dict[str, Any]:
     """Compare ranks with threads on each example, and let the tuner choose with the CPU's whole space."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = saved().get("speed", {})
     for example in EXAMPLES:
+        if example in found:
+            continue  # a check that was interrupted goes on
         with contest(str(ROOT / "examples" / f"{example}.py")) as held:
             found["machine"] = machine_of(held.place)
             ranks = held.place.machine.usable_cores
@@ -149,17 +151,29 @@ def speed() -> dict[str, Any]:
             "median of them": statistics.median(speedups) if speedups else None,
         }
         print(example, found[example]["against one process"], recipe["summary"], flush=True)
+        save("speed", found)
     return found
+
+
+def saved() -> dict[str, Any]:
+    """Return the results that are there."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
+def save(part: str, found: dict[str, Any]) -> None:
+    """Write the results of one part, and keep those of the others."""
+    RESULTS.write_text(json.dumps(saved() | {part: found}, indent=2, sort_keys=True) + "\n")
 
 
 def main(parts: list[str]) -> None:
     """Do these parts, or all; keep the results of the others."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for part in (leftovers, endings, speed):
         if not parts or part.__name__ in parts:
-            results[part.__name__] = part()
-            print(part.__name__, json.dumps(results[part.__name__], indent=1)[:2000], flush=True)
-            RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+            found = part()
+            print(part.__name__, json.dumps(found, indent=1)[:2000], flush=True)
+            save(part.__name__, found)
+    results = saved()
     wrong = [found for found in results.get("leftovers", {}).get("left", {}).values() if found]
     outcomes = results.get("endings", {}).get("outcomes", {})
     if wrong or {"good: failure", "bad: result"} & outcomes.keys():
