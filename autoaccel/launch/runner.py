@@ -159,7 +159,9 @@ class Runner:
             self._close_an_idle_server()
             self._servers_started += 1
             log = self._logs / f"forkserver-{self._servers_started}.log"
-            self._servers[key] = ForkServer(_merged(os.environ, at_start), log)
+            # Imports make torch create the folder of its cache, in the system's unless it is told another.
+            cache = {"TORCHINDUCTOR_CACHE_DIR": str(self._compiled)}
+            self._servers[key] = ForkServer(_merged(os.environ, {**at_start, **cache}), log)
         server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
         try:
             modules = self.modules + modules_of(spec.settings)

@@ -17,9 +17,11 @@ import psutil
 import pytest
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
 from autoaccel.launch.worker import Worker
 from autoaccel.records.trial import Describe, Described, Failure
+from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
 
 WriteModel = Callable[..., Path]
@@ -40,6 +42,24 @@ def runner_for(tmp_path: Path) -> Iterator[Callable[[Path], Runner]]:
     yield start
     for runner in runners:
         runner.__exit__()
+
+
+def test_workers_leave_nothing_among_temporary_files(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the empty folder of torch's cache, which some of its modules make when they are imported."""
+    home = tmp_path / "temporary"
+    home.mkdir()
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    runner = runner_for(write_model())
+    assert runner.workload is not None
+    probe_and_describe(runner, runner.workload, 60.0)  # by which it learns what the server should import
+    measuring = runner.start_measuring({}, "measured", 60.0)
+    assert isinstance(measuring, Measuring), measuring
+    assert not isinstance(measuring.take_turn(0.05, 60.0), Failure)
+    measuring.close()
+    assert list(home.rglob("*")) == []
 
 
 class InterruptedSocket:
