@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -174,6 +175,17 @@ def test_what_did_nothing_is_told(settings: Settings, said: str) -> None:
     applied.step(optimizer)
     name = next(iter(settings))
     assert said in applied.check()[1][name]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+def test_cuda_graphs_that_were_skipped_are_told() -> None:
+    """As they are on a CPU, where nobody offers that mode."""
+    from torch import nn
+
+    applied = Applied({"compile.mode": "reduce-overhead"})
+    applied.model(nn.Linear(2, 1))(torch.ones(1, 2)).sum().backward()
+    assert "CUDA graphs were skipped" in applied.check()[1]["compile.mode"]
 
 
 def test_a_package_of_ones_own_brings_a_knob(tmp_path: Path) -> None:
