@@ -83,12 +83,12 @@ def make_finding(
     Args:
         code: The name of its rule.
         title: The cause, in a few words.
-        share: Of the step, or of what the title says.
+        share: Of the step, or of what the title says, that remedies could touch.
         advice: What to do.
         knobs: That may be a remedy.
         evidence: The numbers that it rests on, by name with unit.
         removable: Which part of what the bound says remedies usually remove, for the order of findings.
-        bound_speedup: If not that of the share (Amdahl).
+        bound_speedup: If it was measured; else that of the share (Amdahl).
         claims_half: Whether removing the cause wins at least half of what the bound says.
     """
     share = min(1.0, max(0.0, share))

@@ -105,7 +105,7 @@ class Finding(Record, frozen=True):
 
     code: str
     title: str
-    share: float  # of the step
+    share: float  # of the step, that its remedies could touch
     bound_speedup: float  # if that share vanished
     knobs: tuple[str, ...] = ()
     advice: str = ""

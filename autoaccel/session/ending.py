@@ -100,10 +100,8 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
     """Return the sentence for settings whose proof failed."""
     change = describe_change(settings, own)
     if proof.outcome == "metric drops" and proof.accuracy is not None:
-        accuracy = proof.accuracy
         return (
-            f"Your own settings stay: {change} may cost more than --max-drop allows: "
-            f"{accuracy.metric} {accuracy.baseline:.4g} -> {accuracy.recipe:.4g} over {accuracy.repeats} paired runs."
+            f"Your own settings stay: {change} may cost more than --max-drop allows: {_metric_words(proof.accuracy)}."
         )
     if proof.outcome == "not faster" and proof.comparison is not None:
         low, high = proof.comparison.low, proof.comparison.high
@@ -111,10 +109,19 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
             f"Your own settings stay: the best of {trials} trials, {change}, is not proven to shorten the run; "
             f"its steps are {low:.2f}x to {high:.2f}x as fast."
         )
+    known = []
+    if proof.comparison is not None:
+        known.append(f"its steps were {proof.comparison.low:.2f}x to {proof.comparison.high:.2f}x as fast")
+    if proof.accuracy is not None:
+        known.append(f"{_metric_words(proof.accuracy)} may still be a drop of {proof.accuracy.drop_high:.2g}")
     return (
-        f"Your own settings stay: {change} looked faster, but its proof was not complete ({proof.message}); "
-        "a larger --budget leaves time for it."
+        f"Your own settings stay: {change} looked faster, but its proof was not complete ({proof.message}"
+        f"{''.join(f'; {one}' for one in known)}). A larger --budget leaves time for it."
     )
+
+
+def _metric_words(accuracy: Accuracy) -> str:
+    return f"{accuracy.metric} {accuracy.baseline:.4g} -> {accuracy.recipe:.4g} over {accuracy.repeats} paired runs"
 
 
 def not_worth_proving(saving_seconds: float, runs: int) -> str:

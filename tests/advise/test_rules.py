@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.evidence import Evidence
 from autoaccel.advise.findings import advise
 from autoaccel.advise.rules import RULES
@@ -183,6 +184,15 @@ def test_a_rule_names_its_problem(code: str, make_evidence: MakeEvidence) -> Non
     assert found.title and found.advice
     assert all(type(number) is float for number in found.evidence.values())
     assert set(found.knobs) <= set(KNOBS)
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_a_bound_is_that_of_the_share_unless_it_was_measured(code: str, make_evidence: MakeEvidence) -> None:
+    found = RULES[code](make_evidence(**TRIPPING[code]))
+    assert found is not None
+    least = bound_of_share(found.share)
+    measured = "switched" in TRIPPING[code].get("circumstances", {})
+    assert found.bound_speedup >= least if measured else found.bound_speedup == pytest.approx(least)
 
 
 @pytest.mark.parametrize("code", RULES)

@@ -16,6 +16,7 @@ from autoaccel.session.yardstick import Yardstick
 OWN: Settings = {"precision.autocast": "off"}
 CAST: Settings = {"precision.autocast": "bfloat16"}
 NARROW = Comparison(1.01, 0.97, 1.05, "within noise", 0.975, 8, 64)
+FAST = Comparison(1.6, 1.5, 1.7, "faster", 0.975, 8, 64)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,8 @@ def test_why_a_proof_failed_is_told_with_its_numbers() -> None:
     assert "0.97x to 1.05x" in slower and "5 trials" in slower
     cut = why_not(Proof("incomplete", [], None, None, "the budget was spent"), CAST, OWN, 5)
     assert "the budget was spent" in cut and "--budget" in cut
+    open_metric = why_not(Proof("incomplete", [], FAST, accuracy, "the budget was spent"), CAST, OWN, 5)
+    assert "1.50x to 1.70x" in open_metric and "may still be a drop of 0.09" in open_metric
     assert all("autocast=bfloat16" in sentence for sentence in (drops, slower, cut))
 
 
