@@ -1,17 +1,20 @@
 """Plant problems in small trainings: does `autoaccel advise` name them, and does removing them win what it says?
 
-    python benchmarks/planted.py [--advise-only] [--rounds 5] [--seconds 4] [NAME ...]
+    python benchmarks/planted.py [--advise-only] [--rounds 5] [--seconds 0.5] [NAME ...]
 
 Each file in benchmarks/planted defines build(), which has a problem, and fixed(), which has not. The advice must name
-it first or second. Then both are measured in fresh processes, in turns; what the repair wins, as a median over pairs,
-may be at most 1.05 times the bound, and where the finding claims it, at least half of what the bound says. Results go
-to benchmarks/results/planted.json.
+it first or second. Then both are measured in fresh pairs of processes that take turns, so that both meet the same
+neighbours. What the repair wins, as a median over pairs of medians over turns, may be at most 1.05 times the bound, and
+where the finding claims it, at least half of what the bound says. Results go to benchmarks/results/planted.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -44,6 +47,8 @@ OF_THE_EPOCH = ("evaluation-gradients", "long-evaluation")
 """Findings whose shares are of an epoch with its evaluation, not of a step."""
 
 TOLERANCE = 1.05  # by which a measured gain may exceed its bound
+WARM_SECONDS = 1.0
+TURNS = 8  # of each process
 FIRST = 2  # place up to which a problem counts as named
 
 
@@ -56,16 +61,40 @@ def advise(name: str) -> tuple[list[dict[str, Any]], float]:
     return findings, time.perf_counter() - start
 
 
-def epoch_seconds(name: str, entry: str, seconds: float, with_evaluation: bool) -> float:
-    """Return how long an epoch takes, projected from about so many seconds in a fresh process."""
-    command = [sys.executable, str(Path(__file__)), "--epoch", entry, "--seconds", str(seconds), name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    steps, evaluation = json.loads(done.stdout.splitlines()[-1])
-    return float(steps + (evaluation if with_evaluation else 0.0))
+class Trainer:
+    """A process that trains one entry of a planted file, and stands still between its turns, loader workers too."""
+
+    def __init__(self, name: str, entry: str) -> None:
+        """Start it, and wait until it has warmed up."""
+        command = [sys.executable, str(Path(__file__)), "--turns-of", entry, name]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._answer()
+
+    def turn(self, seconds: float, with_evaluation: bool) -> float:
+        """Return how long an epoch takes, projected from steps for so many seconds."""
+        assert self.process.stdin is not None
+        os.killpg(self.process.pid, signal.SIGCONT)
+        print(json.dumps([seconds, with_evaluation]), file=self.process.stdin, flush=True)
+        return float(self._answer())
+
+    def close(self) -> None:
+        """End it."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args} ended with status {self.process.wait()}")
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        return line
 
 
-def time_epoch(name: str, entry: str, seconds: float) -> None:
-    """Print the seconds that an epoch's steps and its evaluation take, as JSON; run in a process of its own."""
+def take_turns(name: str, entry: str) -> None:
+    """Train, and print for each line that asks for a turn what an epoch takes, in seconds."""
     from autoaccel.runtime.applied import Applied
     from autoaccel.runtime.loading import build_training, load_build
     from autoaccel.runtime.loop import Loop, device_of
@@ -75,17 +104,38 @@ def time_epoch(name: str, entry: str, seconds: float) -> None:
     training = build_training(load_build(workload), workload, seed=0)
     loop = Loop(training, Applied(training.settings, device_of(training)), seed=0)
     start = time.perf_counter()
-    while time.perf_counter() - start < seconds / 4 or loop.steps_done < 3:
+    while time.perf_counter() - start < WARM_SECONDS or loop.steps_done < 3:
         loop.step()
-    steps, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds / 2 or steps < 3:
-        loop.step()
-        steps += 1
-    step_seconds = (time.perf_counter() - start) / steps
     loop.evaluate()
-    start = time.perf_counter()
-    loop.evaluate()
-    print(json.dumps([step_seconds * loop.steps_per_epoch, time.perf_counter() - start]))
+    print("warm", flush=True)
+    for line in sys.stdin:
+        seconds, with_evaluation = json.loads(line)
+        loop.step()  # on what the other process left in the caches
+        steps, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds or steps < 3:
+            loop.step()
+            steps += 1
+        epoch_seconds = (time.perf_counter() - start) / steps * loop.steps_per_epoch
+        if with_evaluation:
+            start = time.perf_counter()
+            loop.evaluate()
+            epoch_seconds += time.perf_counter() - start
+        print(epoch_seconds, flush=True)
+
+
+def gain_of_pair(name: str, entries: Sequence[str], turn_seconds: float, with_evaluation: bool) -> float:
+    """Return how much faster the repaired training is than the planted one: the median over turns."""
+    with contextlib.ExitStack() as stack:
+        trainers = {}
+        for entry in entries:
+            trainers[entry] = Trainer(name, entry)
+            stack.callback(trainers[entry].close)
+        ratios = []
+        for number in range(TURNS):
+            order = entries if number % 2 == 0 else entries[::-1]
+            took = {entry: trainers[entry].turn(turn_seconds, with_evaluation) for entry in order}
+            ratios.append(took["build"] / took["fixed"])
+    return statistics.median(ratios)
 
 
 def look_at(name: str, code: str) -> dict[str, Any]:
@@ -107,15 +157,14 @@ def look_at(name: str, code: str) -> dict[str, Any]:
     }
 
 
-def measure(name: str, row: dict[str, Any], rounds: int, seconds: float) -> None:
+def measure(name: str, row: dict[str, Any], rounds: int, turn_seconds: float) -> None:
     """Add to a row what the repair wins, and whether that is within what the advice says."""
     with_evaluation = row["code"] in OF_THE_EPOCH
     gains = []
     for number in range(rounds):
         # Who comes first changes, so that neither always meets what the other left.
-        order = ("build", "fixed") if number % 2 == 0 else ("fixed", "build")
-        took = {entry: epoch_seconds(name, entry, seconds, with_evaluation) for entry in order}
-        gains.append(took["build"] / took["fixed"])
+        entries = ("build", "fixed") if number % 2 == 0 else ("fixed", "build")
+        gains.append(gain_of_pair(name, entries, turn_seconds, with_evaluation))
     gain = statistics.median(gains)
     bound = row["bound_speedup"]
     row |= {
@@ -142,11 +191,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--advise-only", action="store_true", help="measure nothing, write nothing")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each process's measuring")
-    parser.add_argument("--epoch", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
+    parser.add_argument("--turns-of", help=argparse.SUPPRESS)
     parsed = parser.parse_args(arguments)
-    if parsed.epoch:
-        time_epoch(parsed.names[0], parsed.epoch, parsed.seconds)
+    if parsed.turns_of:
+        take_turns(parsed.names[0], parsed.turns_of)
         return 0
     rows: dict[str, dict[str, Any]] = {}
     for name in parsed.names or PLANTED:

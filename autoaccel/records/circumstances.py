@@ -36,13 +36,26 @@ class Switched(Record, frozen=True):
     """Step times as they are and with something switched off, measured in turns."""
 
     step_seconds: float  # median
+    least_step_seconds: float  # lower quartile
     without_seconds: float  # median
     least_without_seconds: float  # lower quartile
 
     @property
-    def is_steady(self) -> bool:
-        """Whether most steps took about as long as one another."""
-        return self.least_without_seconds >= 0.85 * self.without_seconds
+    def bound_speedup(self) -> float:
+        """What switching it off could win at most: a step without may always be one of the quicker ones."""
+        return self.step_seconds / self.least_without_seconds
+
+    @property
+    def wins_half(self) -> bool:
+        """Whether at least half of the bound is won, even if a step as it is were always one of the quicker ones."""
+        return self.least_step_seconds / self.without_seconds - 1 >= (self.bound_speedup - 1) / 2
+
+
+class Alone(Record, frozen=True):
+    """What a step on a batch that is there takes while loader workers are stopped."""
+
+    step_seconds: float  # median
+    least_seconds: float  # lower quartile
 
 
 class Scaling(Record, frozen=True):
@@ -111,7 +124,7 @@ class Circumstances(Record, frozen=True):
     evaluation: Evaluation | None = None
     scaling: Scaling | None = None
     switched: dict[str, Switched] = {}  # "anomaly", "deterministic", "profilers", "threads": steps with and without
-    alone_seconds: float | None = None  # a step on a batch that is there, while loader workers are stopped
+    alone: Alone | None = None
 
 
 class Surroundings(Record, frozen=True):

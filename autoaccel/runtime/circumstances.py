@@ -21,10 +21,10 @@ from autoaccel.runtime.loop import Loop, count_samples
 from autoaccel.runtime.modules import layers
 from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.switching import (
+    measure_alone,
     measure_scaling,
     measure_without,
     measure_without_anomaly_mode,
-    seconds_alone,
     with_threads,
     without_deterministic_algorithms,
     without_profilers,
@@ -138,7 +138,7 @@ def gather_circumstances(loop: Loop, usable_cores: int, seconds: float) -> Circu
         evaluation=measure_evaluation(loop, seconds),
         scaling=measure_scaling(loop, seconds),
         switched=switched,
-        alone_seconds=seconds_alone(loop, seconds) if getattr(loop.loader, "num_workers", 0) else None,
+        alone=measure_alone(loop, seconds),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import sys
 import threading
 import time
@@ -16,7 +15,7 @@ from unittest import mock
 import psutil
 import torch
 
-from autoaccel.records.circumstances import Scaling, Switched
+from autoaccel.records.circumstances import Alone, Scaling, Switched
 from autoaccel.runtime.applied import map_tensors
 from autoaccel.runtime.loop import Loop, count_samples
 
@@ -41,8 +40,9 @@ def measure_without(loop: Loop, switch: Callable[[], AbstractContextManager[Any]
             loop.step()  # on what the other half left in the caches
             without.extend(loop.step().seconds for _ in range(turn))
         loop.step()
-    quarter = statistics.quantiles(without, n=4)[0] if len(without) > 1 else without[0]
-    return Switched(statistics.median(as_is), statistics.median(without), min(quarter, statistics.median(without)))
+    as_is.sort()
+    without.sort()
+    return Switched(_quantile(as_is, 0.5), _quantile(as_is, 0.25), _quantile(without, 0.5), _quantile(without, 0.25))
 
 
 def measure_without_anomaly_mode(loop: Loop, seconds: float) -> Switched:
@@ -115,15 +115,16 @@ def with_threads(count: int) -> Callable[[], AbstractContextManager[None]]:
     return switched
 
 
-def seconds_alone(loop: Loop, seconds: float) -> float:
-    """Return the median time of a step on a batch that is there, while all loader workers are stopped."""
+def measure_alone(loop: Loop, seconds: float) -> Alone:
+    """Return what a step on a batch that is there takes while all loader workers are stopped."""
     batch = loop.next_batch()
     workers = psutil.Process().children(recursive=True)
     for worker in workers:
         with contextlib.suppress(psutil.Error):
             worker.suspend()
     try:
-        return _seconds_on(loop, batch, seconds)
+        taken = _seconds_on(loop, batch, seconds)
+        return Alone(_quantile(taken, 0.5), _quantile(taken, 0.25))
     finally:
         for worker in workers:
             with contextlib.suppress(psutil.Error):
@@ -140,9 +141,9 @@ def measure_scaling(loop: Loop, seconds: float) -> Scaling | None:
     try:
         larger = _joined([first, *(loop.next_batch() for _ in range(factor - 1))])
         return Scaling(
-            step_seconds=_seconds_on(loop, first, seconds / 2),
+            step_seconds=_quantile(_seconds_on(loop, first, seconds / 2), 0.5),
             # Of the larger batch the quicker steps: the least that a sample costs decides on the bound.
-            larger_seconds=_seconds_on(loop, larger, seconds / 2, quantile=0.25),
+            larger_seconds=_quantile(_seconds_on(loop, larger, seconds / 2), 0.25),
             factor=float(factor),
         )
     except (RuntimeError, ValueError):
@@ -160,15 +161,25 @@ def _joined(batches: list[Any]) -> Any:
     return map_tensors(lambda tensor: next(joined), batches[0])
 
 
-def _seconds_on(loop: Loop, batch: Any, seconds: float, quantile: float = 0.5) -> float:
-    """Return the median time of steps on one batch, or another quantile of it, without loading it."""
+def _seconds_on(loop: Loop, batch: Any, seconds: float) -> list[float]:
+    """Return the times of steps on one batch, without loading it, the shortest first."""
     taken: list[float] = []
     until = time.perf_counter() + seconds
-    loop.step_on(batch)
+    _step_on(loop, batch)
     while len(taken) < _LEAST_ROUNDS or (time.perf_counter() < until and len(taken) < 50):
         start = time.perf_counter()
-        loop.step_on(batch)
-        if loop.device.type != "cpu":
-            torch.cuda.synchronize(loop.device)
+        _step_on(loop, batch)
         taken.append(time.perf_counter() - start)
-    return sorted(taken)[int(quantile * (len(taken) - 1))]
+    return sorted(taken)
+
+
+def _step_on(loop: Loop, batch: Any) -> None:
+    """Make an optimizer step on as many copies of the batch as make one."""
+    while not loop.step_on(batch):
+        pass
+    if loop.device.type != "cpu":
+        torch.cuda.synchronize(loop.device)
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    return ordered[int(share * (len(ordered) - 1))]

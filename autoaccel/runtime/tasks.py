@@ -85,11 +85,12 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     if isinstance(task, Probe):
         return Probed(facts=probe_torch())
     assert workload is not None  # only a probe has none
-    imports = Imports()
+    # Only there: it sees whatever the user's code does that Python audits, and would slow down what is measured.
+    imports = Imports() if isinstance(task, Describe) else None
     if spec.ranks is not None:
         ranks.join(spec.ranks, str(spec.settings.get("parallel.backend", "gloo")))
     build = load_build(workload)
-    if isinstance(task, Describe):
+    if imports is not None:
         facts = describe(build_training(build, workload, seed=0))
         return Described(facts=facts, modules=imports.since())
     if isinstance(task, Train):

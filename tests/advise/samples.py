@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from autoaccel.records.circumstances import (
+    Alone,
     Circumstances,
     Evaluation,
     Loader,
@@ -57,7 +58,7 @@ CIRCUMSTANCES = Circumstances(
         parts=(Part("rotate", 0.15), Part("crop", 0.1)),
     ),
     evaluation=Evaluation(seconds=0.1, batches=4, has_gradients=False),
-    alone_seconds=0.1,
+    alone=Alone(step_seconds=0.1, least_seconds=0.1),
 )
 
 SURROUNDINGS = Surroundings(

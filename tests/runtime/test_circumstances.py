@@ -17,7 +17,12 @@ from autoaccel.runtime.evaluating import measure_evaluation
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.samples import measure_samples
-from autoaccel.runtime.switching import measure_scaling, without_anomaly_mode, without_deterministic_algorithms
+from autoaccel.runtime.switching import (
+    measure_alone,
+    measure_scaling,
+    without_anomaly_mode,
+    without_deterministic_algorithms,
+)
 from autoaccel.runtime.training import Training
 
 DATA = TensorDataset(torch.randn(64, 8, generator=torch.Generator().manual_seed(0)), torch.zeros(64).long())
@@ -55,7 +60,7 @@ def test_a_plain_training_has_plain_circumstances(monkeypatch: pytest.MonkeyPatc
     assert found.model.odd_share == pytest.approx(120 / 134)
     assert found.optimizer.kind == "Adam" and found.optimizer.foreach and not found.optimizer.fused
     assert found.loader is not None and found.loader.workers == 0
-    assert found.switched == {} and found.scaling is None and found.alone_seconds is None
+    assert found.switched == {} and found.scaling is None
 
 
 def test_anomaly_mode_is_seen_although_only_the_step_switches_it_on() -> None:
@@ -234,6 +239,17 @@ def test_small_batches_are_compared_with_larger_ones() -> None:
     assert found.factor == 32
     assert found.step_seconds > 0 and found.larger_seconds > 0
     assert measure_scaling(start(batch_size=16), 0.1) is None
+
+
+def test_a_step_on_a_batch_that_is_there_waits_for_none_and_steps_as_a_whole() -> None:
+    in_two_parts = Applied({"threads.intra_op": 1, "optimizer.accumulation": 2})
+    loop = Loop(start(train_data=Slow(sleeps=True)).training, in_two_parts, seed=0)
+    step = loop.step()
+    steps, samples = loop.steps_done, loop.samples_done
+    found = measure_alone(loop, 0.1)
+    assert loop.samples_done - samples == 16 * (loop.steps_done - steps) > 0  # both parts of each
+    assert 0 < found.least_seconds <= found.step_seconds
+    assert found.least_seconds < step.seconds - 16 * 0.002 / 2  # it slept for each of its samples
 
 
 def test_rates_are_measured_within_seconds() -> None:

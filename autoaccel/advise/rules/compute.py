@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.evidence import Evidence, Rule, make_finding
-from autoaccel.advise.rules.python import gradient_functions, reading_functions
+from autoaccel.advise.rules.python import gradient_functions, line_share, reading_functions
 from autoaccel.records.profile import Finding
 
 _MANY_CALLS = 200  # operators per step: fewer cost less than a millisecond to launch
@@ -128,7 +128,7 @@ def small_operators(evidence: Evidence) -> Finding | None:
         return None
     step_seconds = min(profile.step_seconds, profile.traced_step_seconds or profile.step_seconds)
     # What is known to be something else's doing is no other cause's as well.
-    others = sum(function.line_share for function in (*reading_functions(evidence), *gradient_functions(evidence)))
+    others = line_share([*reading_functions(evidence), *gradient_functions(evidence)])
     share = 1 - evidence.data_wait - evidence.phases("host to device") - large / step_seconds - others
     if share < _OVERHEAD:
         return None

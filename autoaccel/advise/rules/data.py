@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.evidence import Evidence, Rule, make_finding
 from autoaccel.records.circumstances import Samples
 from autoaccel.records.profile import Finding
@@ -14,6 +15,18 @@ _SHORTEST_SAMPLE = 100e-6  # seconds: a sample that is read from memory takes le
 _SLOW_PART = 0.2  # of the time for a sample
 _CACHE_SHARE = 0.25  # of the memory that is free; the rest is for the training and its loader workers
 _WORKER_COSTS = 0.05  # of the step
+
+
+def _bound_of_wait(evidence: Evidence) -> float:
+    """Return the speed-up if batches were there when the step needs them.
+
+    More than the share of the wait says: who has waited finds cold caches, sleeping threads and a slow clock.
+    """
+    bound = bound_of_share(evidence.data_wait)
+    alone = evidence.circumstances.alone if evidence.circumstances else None
+    if alone is None or evidence.data_wait < _WAITS:
+        return bound
+    return max(bound, evidence.mean_step_seconds / alone.least_seconds)
 
 
 def data_wait(evidence: Evidence) -> Finding | None:
@@ -33,6 +46,7 @@ def data_wait(evidence: Evidence) -> Finding | None:
             "threads.loader_cores",
         ),
         removable=0.8,
+        bound_speedup=_bound_of_wait(evidence),
     )
 
 
@@ -60,6 +74,7 @@ def waiting_sample(evidence: Evidence) -> Finding | None:
         knobs=("loader.workers", "loader.prefetch", "loader.cache"),
         evidence={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds, "asleep_share": asleep},
         removable=asleep,
+        bound_speedup=_bound_of_wait(evidence),
         claims_half=asleep >= _ASLEEP_MOSTLY,
     )
 
@@ -85,6 +100,7 @@ def slow_sample(evidence: Evidence) -> Finding | None:
             **{f"share of {part.name}": part.share for part in samples.parts},
         },
         removable=slowest.share,
+        bound_speedup=_bound_of_wait(evidence),
     )
 
 
@@ -104,19 +120,21 @@ def few_workers(evidence: Evidence) -> Finding | None:
         knobs=("loader.workers",),
         evidence={"workers": workers, "cores": cores},
         removable=0.6,
+        bound_speedup=_bound_of_wait(evidence),
     )
 
 
 def many_workers(evidence: Evidence) -> Finding | None:
     """Loader workers take the cores from the training."""
     circumstances = evidence.circumstances
-    if circumstances is None or circumstances.loader is None or circumstances.alone_seconds is None:
+    if circumstances is None or circumstances.loader is None or circumstances.alone is None:
         return None
     workers, cores = circumstances.loader.workers, evidence.machine.usable_cores
     # One worker beside as many threads as cores is PyTorch's usual advice; twice the cores busy is no longer that.
     if workers <= 1 or workers + circumstances.threads <= 1.5 * cores:
         return None
-    share = 1 - circumstances.alone_seconds / evidence.mean_step_seconds
+    alone_seconds = circumstances.alone.step_seconds
+    share = 1 - alone_seconds / evidence.mean_step_seconds
     if share < _WORKER_COSTS:
         return None
     return make_finding(
@@ -130,7 +148,7 @@ def many_workers(evidence: Evidence) -> Finding | None:
             "workers": workers,
             "threads": circumstances.threads,
             "cores": cores,
-            "alone_seconds": circumstances.alone_seconds,
+            "alone_seconds": alone_seconds,
             "step_seconds": evidence.mean_step_seconds,
         },
         removable=0.9,
@@ -196,6 +214,7 @@ def uncached(evidence: Evidence) -> Finding | None:
         knobs=("loader.cache",),
         evidence={"dataset_bytes": training.dataset_bytes, "sample_seconds": samples.seconds},
         removable=0.75,
+        bound_speedup=_bound_of_wait(evidence),
     )
 
 

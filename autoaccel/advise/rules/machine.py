@@ -75,7 +75,7 @@ def many_threads(evidence: Evidence) -> Finding | None:
             "step_seconds": measured.step_seconds,
             "with_one_each_seconds": measured.without_seconds,
         },
-        bound_speedup=measured.step_seconds / measured.least_without_seconds,
+        bound_speedup=measured.bound_speedup,
     )
 
 
