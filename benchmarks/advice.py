@@ -38,6 +38,7 @@ def advise(name: str) -> dict[str, Any]:
         "step_seconds": profile["step_seconds"],
         "phases_over_step": phases / profile["step_seconds"],
         "tracing_overhead": profile["traced_step_seconds"] / profile["step_seconds"] - 1,
+        "CPU": f"{said['machine']['cpu']['model']} {said['machine']['cpu']['revision']}",
         "findings": [[found["code"], found["bound_speedup"]] for found in said["findings"]],
     }
 

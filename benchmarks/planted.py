@@ -52,13 +52,13 @@ TURNS = 8  # of each process
 FIRST = 2  # place up to which a problem counts as named
 
 
-def advise(name: str) -> tuple[list[dict[str, Any]], float]:
-    """Return the findings on the planted problem, the most valuable first, and the seconds that took."""
+def advise(name: str) -> tuple[dict[str, Any], float]:
+    """Return the advice on the planted problem, and the seconds that took."""
     start = time.perf_counter()
     command = [sys.executable, "-m", "autoaccel", "advise", str(FOLDER / f"{name}.py"), "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
-    return findings, time.perf_counter() - start
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said, time.perf_counter() - start
 
 
 class Trainer:
@@ -140,7 +140,8 @@ def gain_of_pair(name: str, entries: Sequence[str], turn_seconds: float, with_ev
 
 def look_at(name: str, code: str) -> dict[str, Any]:
     """Return what the advice says of one planted problem."""
-    findings, seconds = advise(name)
+    said, seconds = advise(name)
+    findings, cpu = said["findings"], said["machine"]["cpu"]
     codes = [finding["code"] for finding in findings]
     place = codes.index(code) + 1 if code in codes else None
     found = findings[place - 1] if place else {}
@@ -154,6 +155,7 @@ def look_at(name: str, code: str) -> dict[str, Any]:
         "bound_speedup": found.get("bound_speedup"),
         "claims_half": found.get("claims_half", False),
         "advise_seconds": seconds,
+        "CPU": f"{cpu['model']} {cpu['revision']}",
     }
 
 
