@@ -152,6 +152,7 @@ def many_workers(evidence: Evidence) -> Finding | None:
             "step_seconds": evidence.mean_step_seconds,
         },
         removable=0.9,
+        bound_speedup=evidence.mean_step_seconds / circumstances.alone.least_seconds,
     )
 
 
