@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+import time
 
+import psutil
 import pytest
-from planted import FIRST, FOLDER, PLANTED, is_kept, look_at
+from planted import FIRST, FOLDER, PLANTED, Trainer, gain_of_pair, is_kept, look_at
 
 from autoaccel.advise.rules import RULES
 
@@ -27,13 +25,21 @@ def test_a_planted_problem_is_named(name: str) -> None:
     assert row["bound_speedup"] > 1.2
 
 
-@pytest.mark.parametrize("entry", ["build", "fixed"])
-def test_an_epoch_is_timed_with_the_problem_and_without(entry: str) -> None:
-    script = Path(FOLDER).with_suffix(".py")
-    command = [sys.executable, str(script), "--epoch", entry, "--seconds", "0.2", "tiny_operators"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    steps, evaluation = json.loads(done.stdout.splitlines()[-1])
-    assert steps > 0 and evaluation > 0
+def test_a_repair_is_measured_in_turns() -> None:
+    assert gain_of_pair("tiny_operators", ("build", "fixed"), turn_seconds=0.05, with_evaluation=True) > 1.5
+
+
+def test_a_process_stands_still_between_its_turns() -> None:
+    trainer = Trainer("tiny_operators", "build")
+    try:
+        assert trainer.turn(0.05, with_evaluation=False) > 0
+        process = psutil.Process(trainer.process.pid)
+        spent = process.cpu_times()
+        time.sleep(0.3)
+        assert process.cpu_times() == spent
+    finally:
+        trainer.close()
+    assert trainer.process.poll() is not None
 
 
 def test_advice_that_promised_too_little_or_came_too_late_is_not_kept() -> None:

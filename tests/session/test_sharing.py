@@ -173,8 +173,10 @@ def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage:
     done = [claim for claim in claims if "trial" in claim.user_attrs]
     times = Counter((settings_key(claim.user_attrs["settings"]), claim.user_attrs["reading"]) for claim in done)
     assert set(times.values()) == {1}
-    (lost,) = [claim for claim in claims if claim.user_attrs.get("given up") == "silent"]
-    assert times[settings_key(lost.user_attrs["settings"]), lost.user_attrs["reading"]] == 1
+    # On a busy machine a survivor may be silent for a while, too: what it measured still counts once.
+    lost = [claim.user_attrs for claim in claims if claim.user_attrs.get("given up") == "silent"]
+    assert any(" host-0 " in claim["worker"] for claim in lost)
+    assert all(times[settings_key(claim["settings"]), claim["reading"]] == 1 for claim in lost)
     # All survivors end with the same knowledge, which is that of one worker.
     assert {best for _, best, _ in found.values()} == {settings_key({**OWN, "precision.autocast": "bfloat16",
                                                                      "layout.channels_last": True})}  # fmt: skip

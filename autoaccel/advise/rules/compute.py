@@ -158,7 +158,7 @@ def tiny_batch(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "tiny-batch",
-        f"a batch has {circumstances.batch_samples:.0f} samples: {share:.0%} of the step is the same for any number",
+        f"batches of {circumstances.batch_samples:.0f}: {share:.0%} of a step is the same for any number of samples",
         share,
         "Use larger batches (samples per second grow; the learning rate has to follow).",
         knobs=("optimizer.batch_factor",),

@@ -139,7 +139,7 @@ def many_workers(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "many-workers",
-        f"{workers} loader workers and {circumstances.threads} threads share {cores} cores: "
+        f"{workers} loader workers share {cores} cores with the training (threads: {circumstances.threads}): "
         f"with the workers stopped, a step takes {share:.0%} less",
         share,
         "Give the loader fewer workers, or none where samples are cheap.",
