@@ -310,6 +310,13 @@ def test_lines_that_empty_the_caches_cost_more_than_their_own_time(make_evidence
     assert found.evidence["line_share"] == pytest.approx(0.59)
 
 
+@pytest.mark.parametrize(("own", "share"), [(0.1, 0.2), (0.4, 0.5), (0.7, 0.7)])
+def test_fresh_memory_costs_other_operators_too(own: float, share: float, make_evidence: MakeEvidence) -> None:
+    found = RULES["memory"](make_evidence(profile=profile(groups={"memory": own})))
+    assert found is not None
+    assert found.share == pytest.approx(share)
+
+
 def test_reading_a_number_makes_a_gpu_idle(make_evidence: MakeEvidence) -> None:
     reading = msgspec.structs.replace(gpu(busy_share=0.5), python=(function(0.01, Tensor__item=1),))
     found = RULES["synchronising"](make_evidence(profile=reading, circumstances=ON_GPU))

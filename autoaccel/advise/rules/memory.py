@@ -17,7 +17,7 @@ def memory(evidence: Evidence) -> Finding | None:
     """Copying, filling and handing out memory."""
     own = evidence.groups("memory") * (1 - evidence.data_wait)
     # Page faults and cache misses of fresh memory are spent inside the operators that write it first.
-    share = min(0.5, 2 * own)
+    share = max(own, min(0.5, 2 * own))
     return make_finding(
         "memory",
         f"copying, filling and handing out memory takes {own:.1%} of the step, with what fresh memory costs other "
