@@ -5,8 +5,8 @@
 Makes build/check-report with Playwright, and drives the Chromium that this machine has (apt install chromium). Opened
 are the tests' sample reports, one of them written by people who mean harm, and the report.html of each run that is
 named. A report fails if it raises a script error, asks for anything outside of itself, scrolls sideways at 390 pixels,
-draws a plot of no size, or does not sort by the heading that is clicked. Pictures go to build/check-report/pictures,
-results to benchmarks/results/report_page.json.
+has text that leaves its paragraph, draws a plot of no size, or does not sort by the heading that is clicked. Pictures
+go to build/check-report/pictures, results to benchmarks/results/report_page.json.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ PAGES, PICTURES = HOME / "pages", HOME / "pictures"
 RESULTS = ROOT / "benchmarks" / "results" / "report_page.json"
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 PAPER = {"width": 794, "height": 1123}  # A4 at 96 pixels per inch
+OVERHANGING = """
+[...document.querySelectorAll("p, li, dd, dt, h1, h2, h3")]
+    .filter(one => one.clientWidth && one.scrollWidth > one.clientWidth + 1).map(one => one.textContent.trim())
+"""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -100,6 +104,7 @@ def inside(files: list[str], browser_path: str) -> None:
                     page.screenshot(path=str(PICTURES / f"{file.stem}-{size}-{scheme}.png"), full_page=True)
                     wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
                     seen["sideways_pixels"][f"{size} {scheme}"] = max(0, wide)
+                    seen.setdefault("overhanging", []).extend(page.evaluate(OVERHANGING))
                     if (size, scheme) == ("desk", "light"):
                         seen |= on_the_desk(page)
                         page.pdf(path=str(PICTURES / f"{file.stem}.pdf"))
@@ -163,6 +168,7 @@ def problems(found: dict[str, Any]) -> list[str]:
         wrong += [f"{name}: script error: {error}" for error in seen["errors"]]
         wrong += [f"{name}: asks for {url}" for url in seen["requests"]]
         wrong += [f"{name}: scrolls sideways, {where}, by {n} px" for where, n in seen["sideways_pixels"].items() if n]
+        wrong += [f"{name}: leaves its paragraph: {text}" for text in seen["overhanging"]]
         wrong += [f"{name}: a plot has no size" for plot in seen["plots"] if not (plot["width"] and plot["height"])]
         wrong += [f"{name}: a plot has no marks" for plot in seen["plots"] if not plot["marks"]]
         wrong += [f"{name}: {column} does not sort" for column, right in seen["sorted"].items() if not right]

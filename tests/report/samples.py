@@ -224,8 +224,8 @@ PROFILE = Profile(
 FINDINGS: tuple[Finding, ...] = (
     Finding(
         code="dense-compute",
-        title="convolutions, matrix products and attention take 67.5% of the step, and what they are computed in "
-        "changes all of forward and backward (92.4%)",
+        title="convolutions, matrix products and attention take 67.5% of the step; another type or layout reaches all "
+        "of forward and backward (92.4%)",
         share=0.924,
         bound_speedup=13.2,
         knobs=("precision.autocast", "layout.channels_last"),

@@ -25,8 +25,8 @@ def dense_compute(evidence: Evidence) -> Finding | None:
     share = evidence.compute
     return make_finding(
         "dense-compute",
-        f"convolutions, matrix products and attention take {evidence.dense:.1%} of the step, and what they are "
-        f"computed in changes all of forward and backward ({share:.1%})",
+        f"convolutions, matrix products and attention take {evidence.dense:.1%} of the step; another type or layout "
+        f"reaches all of forward and backward ({share:.1%})",
         share,
         "A shorter floating-point type, channels last for images, and fewer channels are what speeds these up.",
         knobs=(

@@ -81,7 +81,7 @@ def reduced_precision(evidence: Evidence) -> Finding | None:
     return make_finding(
         "reduced-precision",
         f"bfloat16 is {ratio:.1f} times as fast here as float32 in products and convolutions, {evidence.dense:.0%} of "
-        f"the step; it changes all of forward and backward ({share:.0%})",
+        f"the step; it reaches all of forward and backward ({share:.0%})",
         share,
         "Call the model under torch.autocast(device, torch.bfloat16); parameters stay float32.",
         knobs=("precision.autocast",),
