@@ -62,7 +62,10 @@ def advise(name: str) -> tuple[dict[str, Any], float]:
 
 
 class Trainer:
-    """A process that trains one entry of a planted file, and stands still between its turns, loader workers too."""
+    """A process that trains one entry of a planted file, and stands still between its turns, loader workers too.
+
+    It is none of autoaccel's workers: what those add to a step, advice must not take for the user's.
+    """
 
     def __init__(self, name: str, entry: str) -> None:
         """Start it, and wait until it has warmed up."""

@@ -106,7 +106,7 @@ class Finding(Record, frozen=True):
     code: str
     title: str
     share: float  # of the step, that its remedies could touch
-    bound_speedup: float  # if that share vanished
+    bound_speedup: float  # if that share vanished; more where it was measured that what is left runs faster then
     knobs: tuple[str, ...] = ()
     advice: str = ""
     evidence: dict[str, float] = {}  # the numbers it rests on

@@ -104,9 +104,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         run.tell(BaselineMeasured(own, yardstick.step_seconds, yardstick.total_seconds))
         if bound_of_run(yardstick.overhead_seconds, yardstick.total_seconds) < LEAST_RUN_SPEEDUP:
             ending = keep_own(yardstick, nothing_to_win(yardstick))
-            recipe = make_recipe(run, machine, yardstick, ending, trials, space, NOTHING_TO_WIN)
-            folder.save(recipe, render_report(recipe, None, trials, space.closed, request))
-            return recipe
+            return _conclude(run, machine, yardstick, ending, trials, space, NOTHING_TO_WIN)
 
         run.tell(StageStarted("profile", "where the time of a step goes"))
         known = (study.head() if study else None) or earlier
@@ -128,10 +126,24 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         if found is None:
             return None
         ending, ended = found
-        recipe = make_recipe(run, machine, yardstick, ending, search.trials, space, ended)
         run.tell(StageStarted("report", "recipe.json and report.html"))
-        folder.save(recipe, render_report(recipe, diagnosis, search.trials, space.closed, request))
-        return recipe
+        return _conclude(run, machine, yardstick, ending, search.trials, space, ended, diagnosis)
+
+
+def _conclude(
+    run: Run,
+    machine: Machine,
+    yardstick: Yardstick,
+    ending: Ending,
+    trials: Sequence[Trial],
+    space: SearchSpace,
+    ended: str,
+    diagnosis: Diagnosis | None = None,
+) -> Recipe:
+    """Write what the run comes to; return the recipe."""
+    recipe = make_recipe(run, machine, yardstick, ending, trials, space, ended)
+    run.folder.save(recipe, render_report(recipe, diagnosis, trials, space.closed, run.request))
+    return recipe
 
 
 def _look_around(run: Run, earlier: RunState | None, load: Load) -> tuple[Machine, TrainingFacts]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import ClassVar
 
+import planted
 import psutil
 import pytest
 from planted import FIRST, FOLDER, PLANTED, Trainer, gain_of_pair, is_kept, look_at
@@ -25,18 +27,42 @@ def test_a_planted_problem_is_named(name: str) -> None:
     assert row["bound_speedup"] > 1.2
 
 
-def test_a_repair_is_measured_in_turns() -> None:
-    assert gain_of_pair("tiny_operators", ("build", "fixed"), turn_seconds=0.05, with_evaluation=True) > 1.5
+class FakeTrainer:
+    """Takes three seconds for an epoch with the problem and one without, whoever slows both down."""
+
+    order: ClassVar[list[str]] = []
+
+    def __init__(self, name: str, entry: str) -> None:
+        self.entry = entry
+
+    def turn(self, seconds: float, with_evaluation: bool) -> float:
+        slower = 1.0 + len(self.order) // 2
+        self.order.append(self.entry)
+        return slower * (3.0 if self.entry == "build" else 1.0)
+
+    def close(self) -> None:
+        self.order.append(f"{self.entry} closed")
 
 
-def test_a_process_stands_still_between_its_turns() -> None:
-    trainer = Trainer("tiny_operators", "build")
+def test_a_repair_is_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planted, "Trainer", FakeTrainer)
+    gain = gain_of_pair("tiny_operators", ("build", "fixed"), turn_seconds=0.5, with_evaluation=False)
+    assert gain == 3.0
+    assert FakeTrainer.order[:4] == ["build", "fixed", "fixed", "build"]
+    assert FakeTrainer.order[2 * planted.TURNS :] == ["fixed closed", "build closed"]
+
+
+@pytest.mark.parametrize("entry", ["build", "fixed"])
+def test_a_process_stands_still_between_its_turns(entry: str) -> None:
+    trainer = Trainer("tiny_operators", entry)
     try:
-        assert trainer.turn(0.05, with_evaluation=False) > 0
-        process = psutil.Process(trainer.process.pid)
-        spent = process.cpu_times()
-        time.sleep(0.3)
-        assert process.cpu_times() == spent
+        for with_evaluation in (False, True):
+            assert trainer.turn(0.05, with_evaluation) > 0
+            until = time.monotonic() + 10
+            process = psutil.Process(trainer.process.pid)
+            while process.status() != psutil.STATUS_STOPPED:
+                assert time.monotonic() < until
+                time.sleep(0.01)
     finally:
         trainer.close()
     assert trainer.process.poll() is not None
