@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -77,7 +78,10 @@ def test_phases_add_up_to_the_untraced_step_and_each_has_its_own_time(make_loop:
     found, steps = take_profile(loop, 0.5)
     assert sum(found.phases.values()) == pytest.approx(1.0)
     assert found.phases.keys() == set(PHASES) - {"all-reduce"}
-    assert found.phase_seconds == pytest.approx(found.step_seconds, rel=0.03)
+    # The same steps as a whole, their middle half; that this is near the median is a matter of how quiet a machine is.
+    quarter = len(steps) // 4
+    middle = sorted(step.seconds for step in steps)[quarter : len(steps) - quarter]
+    assert found.phase_seconds == pytest.approx(statistics.fmean(middle), rel=0.03)
     seconds = {phase: share * found.phase_seconds for phase, share in found.phases.items()}
     assert seconds["data wait"] >= 16 * 0.002
     assert seconds["forward"] >= 0.02
