@@ -142,6 +142,23 @@ class Machine(Record, frozen=True):
 
 
 def fingerprint_difference(recorded: Machine, present: Machine) -> str | None:
-    """Return what sets two machines apart as `torch 2.11.0, here 2.13.0; ...`, or None if nothing does."""
+    """Return what sets two machines apart as `torch 2.11.0, here 2.13.0; ...`, or None if nothing does.
+
+    A version of torch that does not tell its build is taken for any build of that version.
+    """
     there, here = recorded.fingerprint, present.fingerprint
-    return "; ".join(f"{name} {there[name]}, here {here[name]}" for name in there if there[name] != here[name]) or None
+    found = {name: f"{name} {there[name]}, here {here[name]}" for name in there if there[name] != here[name]}
+    release, build = _release_and_build(there["torch"])
+    release_here, build_here = _release_and_build(here["torch"])
+    if release == release_here and build != build_here:
+        if build and build_here:
+            found["torch"] += ", another build of the same version"
+        else:
+            del found["torch"]
+    return "; ".join(found.values()) or None
+
+
+def _release_and_build(version: str) -> tuple[str, str]:
+    """Return `2.15.0` and `cu132` of `2.15.0+cu132`; the build is empty where it is not told."""
+    release, _, build = version.partition("+")
+    return release, build

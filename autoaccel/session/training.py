@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
 import tempfile
@@ -17,6 +16,7 @@ from autoaccel.launch.runner import Runner
 from autoaccel.launch.shares import cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
 from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.ranks import rank_of
+from autoaccel.machine.torch_version import read_torch_version
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.ranks import Rank, RankShare
 from autoaccel.records.recipe import Recipe
@@ -114,7 +114,7 @@ def present_machine(recipe: Recipe, where: Path, accept_other: bool, probes: boo
             machine = probe_machine(runner)
     else:
         torch = recipe.machine.torch
-        here = torch and msgspec.structs.replace(torch, version=importlib.metadata.version("torch"))
+        here = torch and msgspec.structs.replace(torch, version=read_torch_version())
         machine = msgspec.structs.replace(detect_machine(), torch=here)
     difference = fingerprint_difference(recipe.machine, machine)
     if difference and not accept_other:

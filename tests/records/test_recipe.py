@@ -158,6 +158,24 @@ def test_a_recipe_tells_machines_apart(machine: Machine) -> None:
     assert fingerprint_difference(machine, newer) == "CPU Test CPU, here Test CPU 26.2.1"
 
 
+def test_a_torch_whose_build_is_not_told_may_be_the_recorded_one(machine: Machine) -> None:
+    """Ranks refused the recipe of their own machine: a distribution's metadata leaves out which build it is."""
+
+    def difference(recorded: str, present: str) -> str | None:
+        there, here = (
+            msgspec.structs.replace(machine, torch=msgspec.structs.replace(machine.torch, version=version))
+            for version in (recorded, present)
+        )
+        return fingerprint_difference(there, here)
+
+    assert difference("2.15.0+cu132", "2.15.0+cu132") is None
+    assert difference("2.15.0+cu132", "2.15.0") is None
+    assert difference("2.15.0", "2.15.0+cpu") is None
+    assert difference("2.15.0+cu132", "2.15.1") == "torch 2.15.0+cu132, here 2.15.1"
+    said = "torch 2.15.0+cu132, here 2.15.0+cpu, another build of the same version"
+    assert difference("2.15.0+cu132", "2.15.0+cpu") == said
+
+
 def test_settings_are_told_by_what_differs() -> None:
     own = {"layout.channels_last": False, "loader.workers": 0, "precision.autocast": "off"}
     other = {**own, "layout.channels_last": True, "loader.workers": 2}

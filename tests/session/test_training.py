@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -17,9 +18,10 @@ import torch
 from autoaccel.launch.runner import Runner
 from autoaccel.records.base import encode
 from autoaccel.records.machine import Machine
-from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
+from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary, read_recipe
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
+from autoaccel.session.training import present_machine
 from autoaccel.session.workers import probe_machine
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, default_settings
@@ -96,6 +98,17 @@ def test_alone_with_own_ranks_and_under_torchrun_it_is_the_same(
         assert weights[name][0] == weights["alone"][0]
         for key, tensor in weights["alone"][1].items():
             torch.testing.assert_close(weights[name][1][key], tensor, rtol=1e-4, atol=1e-5)
+
+
+def test_a_rank_accepts_the_recipe_of_its_own_machine_whatever_the_build(
+    this_machine: Machine, write_model: WriteModel, write_recipe: WriteRecipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a launcher every rank refused it: the metadata, unlike torch, leaves out the build of a CUDA torch."""
+    path = write_recipe(write_model(), {})
+    release = str(torch.__version__).partition("+")[0]
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: release)
+    machine = present_machine(read_recipe(path), path, accept_other=False, probes=False)
+    assert machine.torch == this_machine.torch
 
 
 DIES = """
