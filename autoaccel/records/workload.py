@@ -40,6 +40,7 @@ class TrainingFacts(Record, frozen=True):
     loader_adjustable: bool  # batches come from a DataLoader that can be rebuilt with other workers
     loader_workers: int
     loader_pins_memory: bool
+    loader_fixed: str = ""  # why a DataLoader cannot be rebuilt; empty if it can, or there is none
     has_convolutions: bool = False  # of any number of dimensions
     loader_prefetch: int = 2
     loader_persistent: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from autoaccel.errors import BadRequestError
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.loaders import why_not_rebuildable, with_arguments, with_batches
 from autoaccel.runtime.sharding import ShardedBatches
 from autoaccel.runtime.training import Training, is_dataset
 
@@ -49,8 +50,9 @@ def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[An
 
 def divides_batches(loader: Iterable[Any]) -> bool:
     """Whether every batch is a list of samples of a dataset, which ranks can share out."""
-    is_loader = isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)
-    return is_loader and loader.batch_sampler is not None  # type: ignore[attr-defined]  # it is a DataLoader
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return False
+    return loader.batch_sampler is not None and not why_not_rebuildable(loader)
 
 
 def _share_of_rank(loader: DataLoader[Any]) -> DataLoader[Any]:
@@ -62,7 +64,7 @@ def _share_of_rank(loader: DataLoader[Any]) -> DataLoader[Any]:
     if ranks.world_size() == 1:
         return loader
     batches = loader.batch_sampler
-    if batches is None or not divides_batches(loader):
+    if batches is None or isinstance(loader.dataset, IterableDataset):
         raise BadRequestError(
             "Training: under parallel.world_size above 1, train_data must be a dataset or give loaders with batches of "
             "a dataset's samples; an iterable dataset cannot be divided."
@@ -91,18 +93,6 @@ def without_done(loader: Iterable[Any], each_epoch: int, done: int) -> Iterable[
     return loader if left is batches else with_batches(loader, left)
 
 
-def with_batches(loader: DataLoader[Any], batches: Any) -> DataLoader[Any]:
-    """Return a loader like this one that draws these batches of samples."""
-    same = {name: getattr(loader, name) for name in _ARGUMENTS}
-    if loader.num_workers > 0:
-        same |= {name: getattr(loader, name) for name in ("prefetch_factor", "multiprocessing_context")}
-        same["persistent_workers"] = loader.persistent_workers
-    return DataLoader(loader.dataset, batch_sampler=batches, **same)
-
-
-_ARGUMENTS = ("num_workers", "collate_fn", "timeout", "generator", "pin_memory", "worker_init_fn")
-
-
 def eval_loader(training: Training) -> Iterable[Any]:
     """Return the loader of evaluation batches, in order; the settings do not touch it."""
     data = training.eval_data
@@ -110,37 +100,6 @@ def eval_loader(training: Training) -> Iterable[Any]:
         dataset: Any = data
         return DataLoader(dataset, batch_size=training.batch_size, collate_fn=training.collate_fn)
     return data()  # type: ignore[operator]  # no dataset, so a function
-
-
-def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any], dataset: Any) -> DataLoader[Any]:
-    """Return the loader itself if it has these arguments and this dataset already, else one like it that has them."""
-    if dataset is loader.dataset and all(_has(loader, name, value) for name, value in arguments.items()):
-        return loader
-    same = {name: getattr(loader, name) for name in ("collate_fn", "timeout", "generator", "pin_memory")}
-    same["dataset"] = dataset
-    if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None:
-        same |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
-        if not isinstance(loader.dataset, IterableDataset):
-            same["sampler"] = loader.sampler
-    else:
-        same["batch_sampler"] = loader.batch_sampler
-    if arguments.get("num_workers", loader.num_workers) > 0:
-        same |= {"prefetch_factor": loader.prefetch_factor, "multiprocessing_context": loader.multiprocessing_context}
-    return DataLoader(**{**same, **arguments})
-
-
-def _has(loader: DataLoader[Any], name: str, value: Any) -> bool:
-    """Whether a loader has been told this; how its workers start, it may have been left to Python."""
-    if name == "multiprocessing_context":
-        return bool(context_name(loader) == value)
-    return bool(getattr(loader, name) == value)
-
-
-def context_name(loader: DataLoader[Any]) -> str:
-    """Return how the loader's workers are started."""
-    context = loader.multiprocessing_context
-    name = context if isinstance(context, str) else context.get_start_method() if context is not None else None
-    return name or torch.multiprocessing.get_start_method()
 
 
 def count_steps(training: Training, loader: Iterable[Any]) -> int:

@@ -20,9 +20,10 @@ from torch.nn.modules.conv import _ConvNd
 from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.data import context_name, count_steps, divides_batches, train_loader
+from autoaccel.runtime.data import count_steps, divides_batches, train_loader
 from autoaccel.runtime.datasets import bytes_if_cached
 from autoaccel.runtime.knobs.optimizers import has_form
+from autoaccel.runtime.loaders import context_name, why_not_rebuildable
 from autoaccel.runtime.loop import device_of
 from autoaccel.runtime.modules import (
     before_norm,
@@ -88,7 +89,8 @@ def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> T
 def describe(training: Training) -> TrainingFacts:
     """Return what a Training is, as data."""
     loader = train_loader(training, Applied({}), seed=0)
-    adjustable = loader if isinstance(loader, torch.utils.data.DataLoader) else None
+    torch_loader = loader if isinstance(loader, torch.utils.data.DataLoader) else None
+    fixed = why_not_rebuildable(torch_loader) if torch_loader is not None else ""
     model = training.model.train()
     blocks = repeated_blocks(model)
     optimizer = training.optimizer(training.model.parameters())
@@ -101,7 +103,7 @@ def describe(training: Training) -> TrainingFacts:
         direction=training.metric.direction,
         epochs=training.epochs,
         steps_per_epoch=count_steps(training, loader),
-        batch_size=training.batch_size or (adjustable.batch_size if adjustable is not None else None),
+        batch_size=training.batch_size or (torch_loader.batch_size if torch_loader is not None else None),
         parameters=count_parameters(model),
         device=str(device_of(training)),
         settings=dict(training.settings),
@@ -112,15 +114,16 @@ def describe(training: Training) -> TrainingFacts:
             isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in model.modules()
         ),
         has_convolutions=any(isinstance(module, _ConvNd) for module in model.modules()),
-        loader_adjustable=adjustable is not None,
-        loader_workers=adjustable.num_workers if adjustable is not None else 0,
-        loader_pins_memory=adjustable.pin_memory if adjustable is not None else False,
-        loader_prefetch=(adjustable.prefetch_factor or 2) if adjustable is not None else 2,
-        loader_persistent=adjustable.persistent_workers if adjustable is not None else False,
-        loader_context=context_name(adjustable) if adjustable is not None else "",
+        loader_adjustable=torch_loader is not None and not fixed,
+        loader_fixed=fixed,
+        loader_workers=torch_loader.num_workers if torch_loader is not None else 0,
+        loader_pins_memory=torch_loader.pin_memory if torch_loader is not None else False,
+        loader_prefetch=(torch_loader.prefetch_factor or 2) if torch_loader is not None else 2,
+        loader_persistent=torch_loader.persistent_workers if torch_loader is not None else False,
+        loader_context=context_name(torch_loader) if torch_loader is not None else "",
         batches_divisible=divides_batches(loader),
         batch_adjustable=_has_batches_of_any_size(training),
-        dataset_bytes=bytes_if_cached(adjustable.dataset) if adjustable is not None else None,
+        dataset_bytes=bytes_if_cached(torch_loader.dataset) if torch_loader is not None else None,
         repeated_blocks=len(blocks),
         blocks_normalise_batches=any(normalises_batches(getattr(parent, name)) for parent, name in blocks),
         biases=len(with_bias(model)),

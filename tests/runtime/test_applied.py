@@ -12,9 +12,10 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied, map_tensors
-from autoaccel.runtime.data import last_batch, train_loader, with_arguments
+from autoaccel.runtime.data import last_batch, train_loader
 from autoaccel.runtime.datasets import bytes_if_cached
 from autoaccel.runtime.knobs.optimizers import has_form
+from autoaccel.runtime.loaders import with_arguments
 from autoaccel.runtime.loading import describe
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.modules import before_norm

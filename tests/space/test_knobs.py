@@ -52,6 +52,8 @@ def test_thread_values_respect_what_this_process_may_use(place: Place, vary: Var
         ("layout.channels_last", {"has_image_convolutions": False}, "no convolution over images"),
         ("optimizer.fused", {"optimizer_has_fused": False, "optimizer": "Rprop"}, "Rprop has no fused form"),
         ("loader.workers", {"loader_adjustable": False}, "do not come from a torch DataLoader"),
+        ("loader.workers", {"loader_adjustable": False, "loader_fixed": "Endless is what it is"}, "Endless is"),
+        ("parallel.world_size", {"batches_divisible": False, "loader_fixed": "Endless is what it is"}, "Endless is"),
         ("loader.pin_memory", {}, "no accelerator"),
     ],
 )

@@ -19,9 +19,9 @@ def _worker_default(place: Place) -> int:
 
 
 def why_no_loader(place: Place) -> str:
-    """Return why arguments of a loader are unavailable; empty if batches come from a torch DataLoader."""
+    """Return why arguments of a loader are unavailable; empty if batches come from a DataLoader that can be rebuilt."""
     if place.training is not None and not place.training.loader_adjustable:
-        return "batches do not come from a torch DataLoader"
+        return place.training.loader_fixed or "batches do not come from a torch DataLoader"
     return ""
 
 

@@ -42,7 +42,8 @@ def _why_one_rank(place: Place) -> str:
     if place.machine.system not in ("Linux", "Darwin"):
         return f"autoaccel starts no ranks on {place.machine.system}"
     if place.training is not None and not place.training.batches_divisible:
-        return "ranks cannot divide the batches: train_data must be a dataset, or loaders with batches of its samples"
+        rule = "train_data must be a dataset, or loaders with batches of its samples"
+        return place.training.loader_fixed or f"ranks cannot divide the batches: {rule}"
     if _most_ranks(place) < 2:
         return "there is one GPU" if place.device == "cuda" else "this process may use one core only"
     return ""

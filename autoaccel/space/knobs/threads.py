@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Value
+from autoaccel.space.knobs.data import why_no_loader
 from autoaccel.space.knobs.knob import (
     Clash,
     Knob,
@@ -158,8 +159,8 @@ def _loader_cores_values(place: Place) -> tuple[Value, ...]:
 def _why_no_loader_cores(place: Place) -> str:
     if place.machine.system != "Linux":
         return f"{place.machine.system} does not bind processes to cores"
-    if place.training is not None and not place.training.loader_adjustable:
-        return "batches do not come from a torch DataLoader"
+    if reason := why_no_loader(place):
+        return reason
     return "" if len(_loader_cores_values(place)) > 1 else "this process may use one core only"
 
 
