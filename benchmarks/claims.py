@@ -102,7 +102,7 @@ def verify() -> None:
         if age < LEAST_AGE:
             print(f"{name} is only {age} old")
             continue
-        done = autoaccel("verify", str(path), arguments[0], "--rounds", ROUNDS, "--json")
+        done = autoaccel("verify", str(path), arguments[0], "--rounds", ROUNDS, "--budget", "1h", "--json")
         claimed, measured = recipe["comparison"], json.loads(done.stdout)["measured"]
         results[name] = {
             "command": ["autoaccel", "tune", *arguments],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 EXIT_FASTER = 0  # tune: a recipe was proven; verify: the claim holds; else: done
-EXIT_NOT_FASTER = 1  # tune: nothing faster was found; verify: the claim does not hold
+EXIT_NOT_FASTER = 1  # tune: nothing faster was found; verify: the claim does not hold, or it is not clear
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ from autoaccel.cli.common import (
     workload_of,
 )
 from autoaccel.errors import BadRequestError
+from autoaccel.units import parse_duration
 
 
 def add_verify(commands: Commands) -> None:
@@ -24,7 +25,14 @@ def add_verify(commands: Commands) -> None:
     verify = commands.add_parser("verify", help="measure a recipe's claim again")
     add_recipe(verify)
     add_model(verify)
-    verify.add_argument("--rounds", type=int, default=5, help="fresh pairs of processes, at least 3 (default: 5)")
+    verify.add_argument(
+        "--budget",
+        default="10m",
+        help="the most time this may take, such as 90s, 10m, 1h; pairs of processes are added until it is clear "
+        "whether the claim holds (default: 10m)",
+    )
+    verify.add_argument("--rounds", type=int, default=5, metavar="N", help="measure at least so many pairs, 3 or more, "
+                        "however clear it is before (default: 5)")  # fmt: skip
     verify.add_argument("--json", action="store_true", help="print the result as JSON")
     verify.set_defaults(handler=_verify)
 
@@ -45,18 +53,21 @@ def _verify(parsed: argparse.Namespace) -> int:
     recipe = read_recipe(path)
     if parsed.rounds < 3:
         raise BadRequestError(f"--rounds must be at least 3: fewer prove nothing, got {parsed.rounds}.")
+    budget_seconds = parse_duration(parsed.budget)
     warn_if_changed(recipe.workload.sha256, workload)
     if recipe.is_baseline:
         print("The recipe is your own settings: it claims nothing, so there is nothing to verify.")
         return EXIT_FASTER
     console = make_console()
     with watch(make_console(to_stderr=True)) as listener:
-        result = verify_recipe(recipe, path, workload, parsed.rounds, parsed.accept_other_machine, listener)
+        result = verify_recipe(
+            recipe, path, workload, parsed.rounds, budget_seconds, parsed.accept_other_machine, listener
+        )
     if parsed.json:
-        print_json({**result._asdict(), "holds": result.holds})
+        print_json(result)
     else:
-        print_verification(console, result.claimed, result.measured, result.holds)
-    return EXIT_FASTER if result.holds else EXIT_NOT_FASTER
+        print_verification(console, result)
+    return EXIT_FASTER if result.verdict == "holds" else EXIT_NOT_FASTER
 
 
 def _show(parsed: argparse.Namespace) -> int:

@@ -53,7 +53,7 @@ class RoundFinished(Record, frozen=True):
     """One more fresh pair of processes of the proof; what all pairs so far say, if they are enough."""
 
     number: int
-    of: int  # at most
+    of: int | None  # at most; None: as many as it takes
     settings: Settings
     comparison: Comparison | None
     accuracy: Accuracy | None = None  # None also where no number changes

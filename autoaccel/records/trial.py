@@ -208,6 +208,9 @@ class Measurement(Record, frozen=True, tag="measurement"):
 
 Verdict = Literal["faster", "slower", "within noise"]
 
+ClaimVerdict = Literal["holds", "does not hold", "inconclusive"]
+"""Of a recipe's claim that was measured again."""
+
 
 class Comparison(Record, frozen=True):
     """Speed-up over the baseline: new / baseline throughput, above 1 is better; its interval; the verdict."""
@@ -220,6 +223,14 @@ class Comparison(Record, frozen=True):
     process_pairs: int
     turns: int
     drift: float = 0.0  # standard deviation of its logarithm from hour to hour, for which the interval has room
+
+
+class Verification(Record, frozen=True):
+    """A claim, what was measured again, and whether the claim holds."""
+
+    claimed: Comparison
+    measured: Comparison
+    verdict: ClaimVerdict
 
 
 class Accuracy(Record, frozen=True):

@@ -20,7 +20,14 @@ from autoaccel.records.progress import (
 from autoaccel.records.settings import describe_change
 from autoaccel.records.trial import Failure
 from autoaccel.report.run_state import RunState, after
-from autoaccel.report.wording import comparison_words, metric_change_words, one_line, outcome_words, step_words
+from autoaccel.report.wording import (
+    comparison_words,
+    metric_change_words,
+    one_line,
+    outcome_words,
+    round_words,
+    step_words,
+)
 from autoaccel.units import format_duration, two_digits
 
 
@@ -72,7 +79,7 @@ def _parts_of(event: Event, state: RunState) -> list[str]:
         said = [comparison_words(comparison), comparison.verdict] if comparison else ["too few pairs to compare yet"]
         if event.accuracy:
             said += [metric_change_words(event.accuracy), f"drop at most {two_digits(event.accuracy.drop_high)}"]
-        return [f"round {event.number} of at most {event.of}", _change(event, state), *said]
+        return [round_words(event), _change(event, state), *said]
     return ["note", event.text]
 
 

@@ -23,6 +23,7 @@ from autoaccel.report.wording import (
     metric_change_words,
     one_line,
     outcome_words,
+    round_words,
     short_change,
     speedup_words,
     step_words,
@@ -192,7 +193,7 @@ def _standing(state: RunState) -> dict[str, Text]:
     if state.round:
         if state.round.accuracy:
             facts["Accuracy"] = Text(metric_change_words(state.round.accuracy))
-        done = f"round {state.round.number} of at most {state.round.of}"
+        done = round_words(state.round)
         said = f"{comparison_words(state.round.comparison)} after {done}" if state.round.comparison else f"{done} done"
         facts["Proof"] = Text.assemble(said, (_of_others(state.round.settings, state), "dim"))
     return facts

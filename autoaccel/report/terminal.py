@@ -14,7 +14,7 @@ from rich.text import Text
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import NOTHING_TO_WIN, Projection, Recipe
 from autoaccel.records.settings import changed, format_value
-from autoaccel.records.trial import Comparison, TrainResult
+from autoaccel.records.trial import ClaimVerdict, TrainResult, Verification
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.live import LiveView
 from autoaccel.report.wording import (
@@ -167,19 +167,33 @@ def _fact_grid() -> Table:
     return grid
 
 
-def print_verification(console: Console, claimed: Comparison, measured: Comparison, holds: bool) -> None:
-    """Print a recipe's claim beside what was measured now, and whether it holds."""
-    if holds:
-        console.print(Text("The recipe holds on this machine.", style="bold green"))
-    else:
-        console.print(Text("The recipe does not hold on this machine.", style="bold red"))
+def print_verification(console: Console, result: Verification) -> None:
+    """Print whether a recipe's claim holds, the claim beside what was measured now, and what to do next."""
+    sentence, style, advice = _CLAIM_WORDS[result.verdict]
+    console.print(Text(sentence, style=style))
     grid = _fact_grid()
-    for name, comparison in (("Claimed", claimed), ("Measured", measured)):
+    for name, comparison in (("Claimed", result.claimed), ("Measured", result.measured)):
         grid.add_row(name, Text(f"{comparison_words(comparison)}, {comparison.verdict}"))
         grid.add_row("", Text(proof_words(comparison), style="dim"))
     console.print(grid)
-    if not holds:
-        console.print(Text("Tune again on this machine to find settings that do."))
+    if advice:
+        console.print(Text(advice))
+
+
+_CLAIM_WORDS: dict[ClaimVerdict, tuple[str, str, str]] = {
+    "holds": ("The recipe holds on this machine.", "bold green", ""),
+    "does not hold": (
+        "The recipe does not hold on this machine.",
+        "bold red",
+        "Tune again on this machine to find settings that do.",
+    ),
+    "inconclusive": (
+        "It is not clear whether the recipe holds on this machine.",
+        "bold yellow",
+        "Measure longer with --budget, such as --budget 30m, when nothing else runs here.",
+    ),
+}
+"""What is said of a claim: the sentence, its style, and what to do next."""
 
 
 def print_training(result: TrainResult, recipe: Recipe) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autoaccel.records.machine import GpuSet
 from autoaccel.records.profile import Finding, ModuleTime, Profile
+from autoaccel.records.progress import RoundFinished
 from autoaccel.records.rates import Rates, Roofline
 from autoaccel.records.recipe import (
     Baseline,
@@ -72,6 +73,11 @@ def proof_words(comparison: Comparison) -> str:
     pairs = "1 pair" if comparison.process_pairs == 1 else f"{comparison.process_pairs} pairs"
     drift = ", with room for the drift of a shared machine" if comparison.drift else ""
     return f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
+
+
+def round_words(event: RoundFinished) -> str:
+    """Return how many pairs a proof has, and how many it may have: `round 3 of at most 16`, `round 3`."""
+    return f"round {event.number}" + (f" of at most {event.of}" if event.of is not None else "")
 
 
 def outcome_words(trial: Trial, best: Trial | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from autoaccel.records.progress import RoundFinished
@@ -168,17 +168,29 @@ class Prover:
         outcome: Literal["proven", "not faster"] = "proven" if _is_faster(comparison, least_speedup) else "not faster"
         return Proof(outcome, pairs, comparison, accuracy, proven_after_seconds=proven_after)
 
-    def measure(self, settings: Settings, rounds: int) -> Comparison | Failure:
-        """Return what this many pairs say, at least three, without a verdict to reach."""
+    def measure(
+        self, settings: Settings, least_pairs: int, clear: Callable[[Comparison], bool] | None = None
+    ) -> Comparison | Failure:
+        """Return what pairs say of the settings' speed: at least so many, at least three.
+
+        Args:
+            settings: What to measure.
+            least_pairs: How many pairs there are before anybody is asked.
+            clear: Asked after each further pair whether they are enough; None: they are. If the budget is spent
+                before, what the pairs until then say is returned.
+        """
         pairs: list[list[Pair]] = []
-        for number in range(1, rounds + 1):
-            reading = self._pairs.measure(settings, number - 1, None)
+        comparison: Comparison | None = None
+        most_pairs = least_pairs if clear is None else None
+        while True:
+            reading = self._pairs.measure(settings, len(pairs), None)
             if isinstance(reading, Failure):
-                return reading
+                return comparison if comparison is not None and reading.kind == "hung" else reading
             pairs.append(reading.turns)
-            comparison = compare(pairs) if number >= LEAST_PAIRS else None
-            self._run.tell(RoundFinished(number, rounds, settings, comparison))
-        return compare(pairs)
+            comparison = compare(pairs) if len(pairs) >= LEAST_PAIRS else None
+            self._run.tell(RoundFinished(len(pairs), most_pairs, settings, comparison))
+            if comparison is not None and len(pairs) >= least_pairs and (clear is None or clear(comparison)):
+                return comparison
 
     def _compare_metrics(self, metrics: list[tuple[float, float]], steps: int | None, error: float) -> Accuracy | None:
         """Return what the metrics so far say; None as long as they are fewer than were asked for."""

@@ -1,11 +1,9 @@
-"""Measure again: a recipe's claim, or where the time of a step goes."""
+"""Measure a recipe's claim again."""
 
 from __future__ import annotations
 
-import math
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
@@ -13,10 +11,7 @@ from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
 from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import Request
-from autoaccel.records.trial import (
-    Comparison,
-    Failure,
-)
+from autoaccel.records.trial import Failure, Verification
 from autoaccel.records.workload import Workload
 from autoaccel.session.clock import Clock
 from autoaccel.session.pairs import FreshPairs
@@ -25,6 +20,7 @@ from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for, workload_error
 from autoaccel.space.knobs import Place
+from autoaccel.statistics.claims import judge_claim
 
 START_SECONDS = 600.0  # for a build() outside any budget
 
@@ -44,40 +40,54 @@ def check_machine(recipe: Recipe, runner: Runner, where: Path, accept_other: boo
     return machine
 
 
-class Verification(NamedTuple):
-    """A claim measured again."""
-
-    claimed: Comparison
-    measured: Comparison
-
-    @property
-    def holds(self) -> bool:
-        """Whether the measured interval does not lie wholly below the claimed one."""
-        return self.measured.high >= self.claimed.low
-
-
 def verify_recipe(
-    recipe: Recipe, where: Path, workload: Workload, rounds: int, accept_other: bool, listener: Listener = ignore
+    recipe: Recipe,
+    where: Path,
+    workload: Workload,
+    rounds: int,
+    budget_seconds: float,
+    accept_other: bool,
+    listener: Listener = ignore,
 ) -> Verification:
-    """Measure baseline and recipe again, in this many fresh pairs of processes.
+    """Measure baseline and recipe again, in fresh pairs of processes, until it is clear whether the claim holds.
+
+    Args:
+        recipe: Whose claim it is.
+        where: Its file.
+        workload: The training.
+        rounds: Pairs that are measured at least, three or more.
+        budget_seconds: When to end if it is not clear by then.
+        accept_other: Whether the recipe may come from another machine.
+        listener: Hears of each pair.
 
     Raises:
         BadRequestError: If the recipe was made on another machine, or there is nothing to verify.
-        WorkloadFailedError: If the training fails.
+        WorkloadFailedError: If the training fails, or three pairs take longer than the budget.
     """
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
         probed = check_machine(recipe, runner, where, accept_other)
         facts = describe_workload(runner, workload, START_SECONDS)
-        request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
-        run = Run(request, RunFolder(Path(folder)), runner, Clock(math.inf), listener)
+        request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
+        run = Run(request, RunFolder(Path(folder)), runner, Clock(budget_seconds), listener)
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
-        run.tell(StageStarted("confirm", f"{rounds} fresh pairs of processes"))
+        run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
         runner.enter(Place(probed, facts))
         step_seconds = recipe.baseline.step_seconds
         turn_seconds = turn_seconds_for(step_seconds)
         pairs = FreshPairs(run, own.settings, facts.steps_per_epoch, turn_seconds, step_seconds, fresh=True)
-        measured = Prover(run, facts, pairs).measure(recipe.settings, rounds)
+        measured = verify_claim(recipe, Prover(run, facts, pairs), rounds)
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")
-    return Verification(recipe.comparison, measured)
+    return measured
+
+
+def verify_claim(recipe: Recipe, prover: Prover, rounds: int) -> Verification | Failure:
+    """Return what pairs of processes, at least so many, say of a recipe's claim."""
+    claimed = recipe.comparison
+    measured = prover.measure(
+        recipe.settings, rounds, lambda comparison: judge_claim(claimed, comparison) != "inconclusive"
+    )
+    if isinstance(measured, Failure):
+        return measured
+    return Verification(claimed, measured, judge_claim(claimed, measured))

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
 from autoaccel.records.recipe import Interaction
+from autoaccel.records.trial import Verification
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
 from autoaccel.report.terminal import print_recipe, print_verification
@@ -121,12 +122,19 @@ def test_nothing_faster_is_plain_and_positive():
 
 def test_verification_sets_the_claim_beside_what_was_measured():
     measured = samples.comparison(1.02, 0.97, 1.06, "within noise", pairs=4, turns=80)
-    text = printed(print_verification, samples.PROOF, measured, False)
+    text = printed(print_verification, Verification(samples.PROOF, measured, "does not hold"))
     rows = rows_of(text)
     assert "does not hold" in text
     assert "Claimed 1.50x (1.45 to 1.56), faster" in rows and "Measured 1.02x (0.97 to 1.06), within noise" in rows
-    holds = printed(print_verification, samples.PROOF, samples.PROOF, True)
+    holds = printed(print_verification, Verification(samples.PROOF, samples.PROOF, "holds"))
     assert "The recipe holds" in holds and "not hold" not in holds and "Tune again" not in holds
+
+
+def test_an_inconclusive_verification_neither_holds_nor_fails_and_says_what_to_type():
+    measured = samples.comparison(1.3, 0.97, 1.7, "within noise", pairs=4, turns=80)
+    text = printed(print_verification, Verification(samples.PROOF, measured, "inconclusive"), width=200)
+    assert "not clear whether the recipe holds" in text and "Measure longer with --budget" in text
+    assert "The recipe holds" not in text and "does not hold" not in text
 
 
 def test_machine_says_what_this_process_may_use():
