@@ -12,6 +12,7 @@ from unittest import mock
 import torch
 
 from autoaccel.records.circumstances import Evaluation
+from autoaccel.runtime.accelerator import same_random_numbers_after
 from autoaccel.runtime.data import eval_loader
 from autoaccel.runtime.loop import Loop, OnDevice
 
@@ -83,7 +84,7 @@ def _seconds_on(loop: Loop, loader: Iterable[Any]) -> float:
     device = loop.device
     loop.plain_model.eval()
     start = time.perf_counter()
-    with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with torch.no_grad(), same_random_numbers_after(device):
         float(loop.training.metric.compute(loop.plain_model, OnDevice(loader, device)))
     return time.perf_counter() - start
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,17 +14,32 @@ from torch import nn
 from autoaccel.errors import BadRequestError
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
+from autoaccel.runtime.accelerator import Mark, default_device, mark, same_random_numbers_after, seconds_between
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader, without_done
 from autoaccel.runtime.sharding import ShardedBatches
 from autoaccel.runtime.training import Training
 
+_MOST_AHEAD = 4
+"""Steps that the program may be ahead of an accelerator: enough for it never to wait for the program between steps. A
+program that nothing holds back queues a thousand operators, and a turn would last as long as these take."""
 
-class Step(NamedTuple):
+
+class Step:
     """One optimizer step: how long it took, loader wait included, and whether it began an epoch."""
 
-    seconds: float
-    begins_epoch: bool
+    def __init__(self, begin: Mark, end: Mark, begins_epoch: bool) -> None:
+        self.begins_epoch = begins_epoch
+        self._marks: tuple[Mark, Mark] | None = (begin, end)
+        self._seconds = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long it took; on an accelerator the program waits for its end, so ask after as many steps as possible."""
+        if self._marks is not None:
+            self._seconds = seconds_between(*self._marks)
+            self._marks = None
+        return self._seconds
 
 
 class Progress(NamedTuple):
@@ -48,7 +61,7 @@ def _ignore_phase(phase: str) -> None:
 
 def device_of(training: Training) -> torch.device:
     """Return where the training runs: where it says, else on the accelerator if there is one, else on the CPU."""
-    return torch.device(training.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return torch.device(training.device) if training.device else default_device()
 
 
 class Loop:
@@ -84,7 +97,8 @@ class Loop:
         self.planned_steps = training.epochs * self.steps_per_epoch
         self.steps_done = resumed.steps_done if resumed else 0
         self.samples_done = resumed.samples_done if resumed else 0
-        self.last_loss = resumed.last_loss if resumed else math.nan
+        self._last_loss: float | torch.Tensor = resumed.last_loss if resumed else math.nan
+        self._ahead: deque[Step] = deque()  # that the accelerator may not have ended
         self.phase_ended: Callable[[str], None] = _ignore_phase
         self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, each_epoch, done % each_epoch))
         if not ranks.leads():
@@ -110,6 +124,11 @@ class Loop:
         if ranks.leads():
             torch.set_rng_state(resumed.random_state)
 
+    @property
+    def last_loss(self) -> float:
+        """The loss of the last batch; the program waits for it."""
+        return float(self._last_loss)
+
     def progress(self) -> Progress:
         """Return how far the training has come."""
         return Progress(
@@ -128,8 +147,11 @@ class Loop:
         return next(self._batches)[1]
 
     def step(self) -> Step:
-        """Make one optimizer step on the next batch, or on as many as make one."""
-        start = time.perf_counter()
+        """Make one optimizer step on the next batch, or on as many as make one.
+
+        An accelerator may not have ended it yet: the program runs ahead, as it does in a loop of the user's own.
+        """
+        begin = mark(self.device)
         begins_epoch, batch = next(self._batches)
         self.phase_ended("data wait")
         if begins_epoch and self.steps_done:
@@ -139,9 +161,11 @@ class Loop:
         while not self.step_on(batch, self._next_weight()):
             _, batch = next(self._batches)
             self.phase_ended("data wait")
-        if self.device.type != "cpu":
-            torch.cuda.synchronize(self.device)
-        return Step(time.perf_counter() - start, begins_epoch)
+        step = Step(begin, mark(self.device), begins_epoch)
+        self._ahead.append(step)
+        if len(self._ahead) > _MOST_AHEAD:
+            _ = self._ahead.popleft().seconds
+        return step
 
     def shrink(self, batch: Any) -> None:
         """Make the model smaller as the settings say, and begin with a new optimizer where the schedule stands."""
@@ -186,7 +210,8 @@ class Loop:
         if stepped:
             self.applied.clear(self.optimizer)
         self.phase_ended("zero grad")
-        self.last_loss = float(loss.detach())
+        # Not its number, for which the program would wait; a copy, because a CUDA graph writes over its outputs.
+        self._last_loss = loss.detach().clone()
         if stepped:
             self.steps_done += 1
             self._advance_schedule("step")
@@ -263,18 +288,7 @@ def evaluate(training: Training, model: nn.Module, device: torch.device) -> floa
     """
     model.eval()
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with torch.no_grad(), same_random_numbers_after(device):
             return float(training.metric.compute(model, OnDevice(eval_loader(training), device)))
     finally:
         model.train()
-
-
-def peak_bytes(device: torch.device) -> int:
-    """Return the most memory held so far: on the accelerator, or by this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Linux reports ru_maxrss in KiB, macOS in bytes.
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,53 +11,45 @@ from typing import Any
 import torch
 
 from autoaccel.records.profile import PHASES
+from autoaccel.runtime.accelerator import Mark, mark, seconds_between
 from autoaccel.runtime.loop import Loop
 
 _LOADED_BY_WORKERS = "data wait"
 
 
 class PhaseClock:
-    """Adds up the seconds between the ends of phases; on a GPU those that the GPU takes, in the order of its work."""
+    """Marks the ends of phases in the work of the device: an accelerator's seconds, not the program's."""
 
-    def __init__(self, on_gpu: bool = False, loss_is_apart: bool = True) -> None:
+    def __init__(self, device: torch.device, loss_is_apart: bool = True) -> None:
         """Wait for the first step.
 
         Args:
-            on_gpu: Whether what ends a phase is the GPU, which falls behind the program; it must be idle between steps.
+            device: Whose seconds they are.
             loss_is_apart: Whether anybody tells when the model's forward pass ends and the loss begins.
         """
-        self.step_phases: list[dict[str, float]] = []
-        self._on_gpu = on_gpu
+        self._device = device
         self._loss_is_apart = loss_is_apart
-        self._last = 0.0
-        self._marks: list[tuple[str, torch.cuda.Event]] = []
+        self._steps: list[list[tuple[str, Mark]]] = []  # of each the phase that has ended, and where; first its start
 
     def start_step(self) -> None:
         """Begin a step."""
-        self.step_phases.append(dict.fromkeys(PHASES, 0.0))
-        self._last = time.perf_counter()
-        self._marks = [("", self._mark())] if self._on_gpu else []
+        self._steps.append([("", mark(self._device))])
 
     def phase_ended(self, phase: str) -> None:
         """Note that what happened since the last call belongs to this phase."""
         phase = "forward" if phase == "loss" and not self._loss_is_apart else phase
-        if self._on_gpu:
-            self._marks.append((phase, self._mark()))
-            return
-        now = time.perf_counter()
-        self.step_phases[-1][phase] += now - self._last
-        self._last = now
+        self._steps[-1].append((phase, mark(self._device)))
 
-    def end_step(self) -> None:
-        """End a step, once the GPU is idle."""
-        for (_, before), (phase, after) in zip(self._marks, self._marks[1:], strict=False):
-            self.step_phases[-1][phase] += before.elapsed_time(after) / 1000
-
-    @staticmethod
-    def _mark() -> torch.cuda.Event:
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        event.record()
-        return event
+    @property
+    def step_phases(self) -> list[dict[str, float]]:
+        """The seconds of each phase of each step; the program waits until the last one is over."""
+        found = []
+        for marks in self._steps:
+            seconds = dict.fromkeys(PHASES, 0.0)
+            for (_, before), (phase, after) in itertools.pairwise(marks):
+                seconds[phase] += seconds_between(before, after)
+            found.append(seconds)
+        return found
 
 
 @contextmanager
@@ -65,7 +57,7 @@ def timed_phases(loop: Loop) -> Iterator[PhaseClock]:
     """Let a clock be told of every phase of the loop's steps."""
     # With step=, only the model's own calls tell where the loss begins; hooks on a compiled one would compile it anew.
     hooked = loop.training.step is not None and not loop.applied.compiles
-    clock = PhaseClock(loop.device.type == "cuda", loss_is_apart=hooked or loop.training.loss is not None)
+    clock = PhaseClock(loop.device, loss_is_apart=hooked or loop.training.loss is not None)
     entered = False
 
     def before(module: Any, inputs: Any) -> None:

@@ -14,8 +14,9 @@ import torch
 
 from autoaccel.records.profile import Profile, PythonFunction
 from autoaccel.runtime import ranks
+from autoaccel.runtime.accelerator import peak_bytes
 from autoaccel.runtime.calls import functions_of, record_calls
-from autoaccel.runtime.loop import Loop, Step, peak_bytes
+from autoaccel.runtime.loop import Loop, Step
 from autoaccel.runtime.phases import timed_phases, typical_phases
 from autoaccel.runtime.tracing import trace_steps
 from autoaccel.runtime.work import count_work, least_bytes, time_modules
@@ -66,7 +67,6 @@ def take_profile(
         while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < _LEAST_STEPS):
             clock.start_step()
             steps.append(loop.step())
-            clock.end_step()
     after = _usage()
     samples = (loop.samples_done - samples_before) / len(steps)
     step_seconds = statistics.median(step.seconds for step in steps)
@@ -126,7 +126,7 @@ def _epoch_start_seconds(steps: list[Step]) -> float | None:
 
 def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, ...]:
     steps = min(_MOST_CALL_STEPS, max(1, int(_MOST_CALL_SECONDS / step_seconds)))
-    spent: list[float] = []
+    steps_made: list[Step] = []
 
     def make_steps(recorder: cProfile.Profile) -> None:
         def ended(phase: str) -> None:
@@ -136,14 +136,14 @@ def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, .
         previous, loop.phase_ended = loop.phase_ended, ended
         try:
             for _ in range(steps):
-                spent.append(loop.step().seconds)
+                steps_made.append(loop.step())
                 recorder.disable()
         finally:
             loop.phase_ended = previous
 
     stats = record_calls(make_steps)
     # Not the sum of these steps: one stall would make everything else look cheap.
-    return functions_of(stats, steps, steps * statistics.median(spent)) if stats else ()
+    return functions_of(stats, steps, steps * statistics.median(step.seconds for step in steps_made)) if stats else ()
 
 
 def _with_work(profile: Profile, loop: Loop) -> Profile:

@@ -16,6 +16,7 @@ import psutil
 import torch
 
 from autoaccel.records.circumstances import Alone, Scaling, Switched
+from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.applied import map_tensors
 from autoaccel.runtime.loop import Loop, count_samples
 
@@ -35,14 +36,19 @@ def measure_without(loop: Loop, switch: Callable[[], AbstractContextManager[Any]
         if number >= _LEAST_ROUNDS and time.perf_counter() > until:
             break
         turn = max(1, min(_TURN_STEPS, int(seconds / _ROUNDS / 2 / (as_is[0] if as_is else seconds))))
-        as_is.extend(loop.step().seconds for _ in range(turn))
+        as_is.extend(_seconds_of_steps(loop, turn))
         with switch():
             loop.step()  # on what the other half left in the caches
-            without.extend(loop.step().seconds for _ in range(turn))
+            without.extend(_seconds_of_steps(loop, turn))
         loop.step()
     as_is.sort()
     without.sort()
     return Switched(_quantile(as_is, 0.5), _quantile(as_is, 0.25), _quantile(without, 0.5), _quantile(without, 0.25))
+
+
+def _seconds_of_steps(loop: Loop, count: int) -> list[float]:
+    steps = [loop.step() for _ in range(count)]
+    return [step.seconds for step in steps]  # only now: asking for them makes the program wait for an accelerator
 
 
 def measure_without_anomaly_mode(loop: Loop, seconds: float) -> Switched:
@@ -177,8 +183,7 @@ def _step_on(loop: Loop, batch: Any) -> None:
     """Make an optimizer step on as many copies of the batch as make one."""
     while not loop.step_on(batch):
         pass
-    if loop.device.type != "cpu":
-        torch.cuda.synchronize(loop.device)
+    synchronize(loop.device)
 
 
 def _quantile(ordered: list[float], share: float) -> float:

@@ -34,6 +34,7 @@ from autoaccel.records.trial import (
 )
 from autoaccel.records.workload import Workload
 from autoaccel.runtime import ranks
+from autoaccel.runtime.accelerator import peak_bytes, synchronize
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.checkpoints import Checkpoints
@@ -41,7 +42,7 @@ from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
-from autoaccel.runtime.loop import Loop, Progress, Step, device_of, peak_bytes
+from autoaccel.runtime.loop import Loop, Progress, Step, device_of
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.warmup import warm_up
@@ -150,6 +151,8 @@ def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn:
         time.perf_counter() - start < turn.seconds or len(steps) < turn.least_steps
     ):
         steps.append(loop.step())
+    # Once, not after each step: the program runs ahead of an accelerator, as it does in the user's own loop.
+    synchronize(loop.device)
     return Turn(
         step_seconds=tuple(step.seconds for step in steps),
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
@@ -208,23 +211,26 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
 def _run_steps(loop: Loop, steps: int, checkpoints: Checkpoints | None, announce: bool) -> list[float]:
     """Train until this many steps are done, with a line per epoch if announced; return how long each took."""
     seconds: list[float] = []
-    of_epoch: list[float] = []
+    made: list[Step] = []
     samples_before = loop.samples_done
     for number in range(loop.steps_done + 1, steps + 1):
-        seconds.append(loop.step().seconds)
-        of_epoch.append(seconds[-1])
+        made.append(loop.step())
         if checkpoints is not None:
             checkpoints.keep(loop)
         epoch, into_epoch = divmod(number, loop.steps_per_epoch)
-        if announce and ranks.leads() and (into_epoch == 0 or number == steps):
+        if into_epoch and number < steps:
+            continue
+        of_epoch = [step.seconds for step in made]
+        seconds.extend(of_epoch)
+        made.clear()
+        if announce and ranks.leads():
             metric = loop.evaluate()
+            samples = (loop.samples_done - samples_before) * ranks.world_size()
             print(
                 f"epoch {epoch}/{loop.training.epochs}  loss {loop.last_loss:.4g}  "
-                f"{loop.training.metric.name} {metric:.4g}  "
-                f"{(loop.samples_done - samples_before) * ranks.world_size() / math.fsum(of_epoch):,.0f} samples/s  "
+                f"{loop.training.metric.name} {metric:.4g}  {samples / math.fsum(of_epoch):,.0f} samples/s  "
                 f"{format_duration(math.fsum(of_epoch))}",
                 flush=True,
             )
-            samples_before = loop.samples_done
-            of_epoch.clear()
+        samples_before = loop.samples_done
     return seconds

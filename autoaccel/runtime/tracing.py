@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,7 +12,8 @@ from torch import profiler
 from torch._C._autograd import DeviceType
 
 from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.accelerator import synchronize
+from autoaccel.runtime.loop import Loop, Step
 
 MOST_STEPS = 3
 _MOST_SECONDS = 2.0
@@ -79,7 +79,7 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
     steps = min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
     on_gpu = loop.device.type == "cuda"
     activities = [profiler.ProfilerActivity.CPU, *([profiler.ProfilerActivity.CUDA] if on_gpu else [])]
-    seconds: list[float] = []
+    made: list[Step] = []
 
     def mark(phase: str) -> None:
         with profiler.record_function(_PHASE_END + phase):
@@ -94,15 +94,15 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
             profile_memory=True,
         ) as recorded:
             for _ in range(1 + steps):
-                start = time.perf_counter()
-                loop.step()
-                seconds.append(time.perf_counter() - start)
+                made.append(loop.step())
+                if len(made) == 1:
+                    synchronize(loop.device)  # what it still did would be recorded as the next step's
                 recorded.step()
     finally:
         loop.phase_ended = previous
     if path is not None:
         recorded.export_chrome_trace(path)
-    return read_trace(recorded, statistics.median(seconds[1:]), steps, on_gpu)
+    return read_trace(recorded, statistics.median(step.seconds for step in made[1:]), steps, on_gpu)
 
 
 def _is_operator(name: str) -> bool:

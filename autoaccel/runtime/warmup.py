@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autoaccel.runtime import ranks
+from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.loop import Loop
 
 _WINDOW = 3  # steps compared with as many before them; a stall of one step does not move their median
@@ -45,6 +46,7 @@ def warm_up(loop: Loop, most_seconds: float, training_steps: int | None = None) 
     if training_steps is None and loop.applied.compiles and (rest := loop.last_batch()) is not None:
         start = time.perf_counter()
         loop.step_on(rest)
+        synchronize(loop.device)
         seconds.append(time.perf_counter() - start)
     settled_from = len(seconds)
     # What loader workers prepared during the first step says nothing about how fast they are.

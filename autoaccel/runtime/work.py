@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from autoaccel.records.profile import ModuleTime
+from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.tracing import group_of
@@ -93,7 +94,6 @@ def time_modules(loop: Loop, step_seconds: float) -> tuple[ModuleTime, ...]:
     """Return how long each module's forward pass takes; none of a compiled model, whose modules are no longer apart."""
     if loop.applied.compiles:
         return ()
-    on_gpu = loop.device.type == "cuda"
     modules = dict(loop.plain_model.named_modules())
     spent: defaultdict[str, float] = defaultdict(float)
     calls: defaultdict[str, int] = defaultdict(int)
@@ -101,8 +101,7 @@ def time_modules(loop: Loop, step_seconds: float) -> tuple[ModuleTime, ...]:
     inside: defaultdict[str, float] = defaultdict(float)
 
     def now() -> float:
-        if on_gpu:
-            torch.cuda.synchronize(loop.device)
+        synchronize(loop.device)
         return time.perf_counter()
 
     def enter(name: str) -> Any:

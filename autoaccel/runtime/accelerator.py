@@ -1,0 +1,68 @@
+"""The device that a training runs on, where that is not the CPU. What only CUDA has is asked for here alone.
+
+Such a device works behind the program, which queues operators and goes on. `torch.accelerator` speaks for all of them
+(CUDA, Apple's mps, Intel's xpu); it has been there since torch 2.6, its numbers on memory only since 2.9.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+Mark = float | torch.Event
+"""A point in the work of a device: of a CPU the clock's seconds."""
+
+
+def default_device() -> torch.device:
+    """Return the accelerator if there is one, else the CPU."""
+    # In torch 2.6 current_accelerator() raises an error where there is none.
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return found or torch.device("cpu")
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def mark(device: torch.device) -> Mark:
+    """Return the point that the device will have reached when it has done what it was given so far. Nobody waits."""
+    if device.type == "cpu":
+        return time.perf_counter()
+    event = torch.Event(device, enable_timing=True)
+    event.record(torch.accelerator.current_stream(device))
+    return event
+
+
+def seconds_between(before: Mark, after: Mark) -> float:
+    """Return how long the device took from one mark to a later one; it waits until the device is there."""
+    if isinstance(before, float) or isinstance(after, float):
+        assert isinstance(before, float) and isinstance(after, float)  # marks of one device
+        return after - before
+    after.synchronize()
+    return before.elapsed_time(after) / 1000
+
+
+def same_random_numbers_after(device: torch.device) -> AbstractContextManager[Any]:
+    """Return a context after which the generators of the CPU and of the device are as they were."""
+    if device.type == "cpu":
+        return torch.random.fork_rng(devices=[])
+    return torch.random.fork_rng(devices=[device], device_type=device.type)
+
+
+def peak_bytes(device: torch.device) -> int:
+    """Return the most memory held so far: on the accelerator, where torch tells, or else by this process."""
+    if device.type != "cpu":
+        memory = getattr(torch, device.type)  # torch.mps keeps no record of its peak
+        if hasattr(memory, "max_memory_allocated"):
+            return int(memory.max_memory_allocated(device))
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux reports ru_maxrss in KiB, macOS in bytes.
+    return peak if sys.platform == "darwin" else peak * 1024
