@@ -12,22 +12,10 @@ from torch import nn
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
+from autoaccel.runtime.batches import map_tensors
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.modules import take_shapes
-
-
-def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """Return the batch with the function applied to each tensor in its tuples, lists and dicts."""
-    if isinstance(batch, torch.Tensor):
-        return function(batch)
-    if isinstance(batch, Mapping):
-        return {key: map_tensors(function, value) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(map_tensors(function, value) for value in batch))
-    if isinstance(batch, (tuple, list)):
-        return type(batch)(map_tensors(function, value) for value in batch)
-    return batch
 
 
 class Applied:
@@ -50,7 +38,7 @@ class Applied:
     def __init__(self, settings: Mapping[str, Value], device: str | torch.device = "cpu") -> None:
         self.settings = dict(settings)
         self.device = torch.device(device)
-        self._effects = effects_of(settings, self.device.type)
+        self._effects = effects_of(settings, self.device)
         for effect in self._effects.values():
             effect.process()
 
@@ -142,7 +130,11 @@ class Applied:
         return found
 
     def batch(self, batch: Any) -> Any:
-        """Return the batch on the device and in the layout that the model should get."""
+        """Return the batch on the device and in the layout that the model should get; it keeps its class.
+
+        Its tensors lie in tuples, lists, mappings and dataclasses; any other object is moved by its own `.to()`, if it
+        has one.
+        """
         non_blocking = bool(self.settings.get("loader.non_blocking", False))
 
         def place(tensor: torch.Tensor) -> torch.Tensor:
@@ -151,7 +143,10 @@ class Applied:
                 tensor = effect.batch(tensor)
             return tensor
 
-        return map_tensors(place, batch)
+        def move(thing: Any) -> Any:
+            return thing.to(self.device, non_blocking=True) if non_blocking else thing.to(self.device)
+
+        return map_tensors(place, batch, move)
 
     def forward(self) -> AbstractContextManager[Any]:
         """Return the context for the forward pass and the loss."""

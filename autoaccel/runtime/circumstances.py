@@ -14,10 +14,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from autoaccel.records.circumstances import Circumstances, Loader, Model, Optimizer, Switched
-from autoaccel.runtime.applied import map_tensors
+from autoaccel.runtime.batches import count_samples, tensors_of
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.evaluating import measure_evaluation
-from autoaccel.runtime.loop import Loop, count_samples
+from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.modules import layers
 from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.switching import (
@@ -102,8 +102,7 @@ def gather_circumstances(loop: Loop, usable_cores: int, seconds: float) -> Circu
     profilers = _profilers()
     seen = _Seen(loop)
     batch = loop.next_batch()
-    dtypes: Counter[str] = Counter()
-    map_tensors(lambda tensor: (dtypes.update([_short(tensor.dtype)]), tensor)[1], batch)
+    dtypes = {_short(tensor.dtype) for tensor in tensors_of(batch)}
     switched: dict[str, Switched] = {}
     if seen.anomaly_mode:
         switched["anomaly"] = measure_without_anomaly_mode(loop, seconds)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
+from autoaccel.runtime.batches import parts_of
+
 _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
 
 
@@ -68,8 +70,6 @@ def bytes_of(sample: Any) -> int:
     """Return the bytes that the numbers in a sample, or in a batch, take."""
     if isinstance(sample, torch.Tensor):
         return sample.element_size() * sample.numel()
-    if isinstance(sample, Mapping):
-        return sum(map(bytes_of, sample.values()))
-    if isinstance(sample, (tuple, list)):
-        return sum(map(bytes_of, sample))
+    if parts := parts_of(sample):
+        return sum(map(bytes_of, parts))
     return int(getattr(sample, "nbytes", sys.getsizeof(sample)))

@@ -16,6 +16,7 @@ from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import Mark, default_device, mark, same_random_numbers_after, seconds_between
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.batches import count_samples
 from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader, without_done
 from autoaccel.runtime.sharding import ShardedBatches
 from autoaccel.runtime.training import Training
@@ -60,8 +61,12 @@ def _ignore_phase(phase: str) -> None:
 
 
 def device_of(training: Training) -> torch.device:
-    """Return where the training runs: where it says, else on the accelerator if there is one, else on the CPU."""
-    return torch.device(training.device) if training.device else default_device()
+    """Return where the training runs: where it says, else on the accelerator if there is one, else on the CPU.
+
+    Of several ranks each runs on the GPU that it was given, whichever of them the training names.
+    """
+    device = torch.device(training.device) if training.device else default_device()
+    return torch.device(device.type) if ranks.is_joined() else device
 
 
 class Loop:
@@ -256,14 +261,6 @@ class Loop:
         # Measuring may go on past the planned run, where schedules such as OneCycleLR refuse to go.
         if self.scheduler and self.training.scheduler_interval == interval and self.steps_done < self.planned_steps:
             self.scheduler.step()
-
-
-def count_samples(batch: Any) -> int:
-    """Return the length of the first tensor in the batch, 1 if there is none."""
-    if isinstance(batch, torch.Tensor):
-        return len(batch) if batch.dim() else 1
-    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else ()
-    return next((count_samples(part) for part in parts), 1)
 
 
 class OnDevice:

@@ -17,8 +17,8 @@ import torch
 
 from autoaccel.records.circumstances import Alone, Scaling, Switched
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.applied import map_tensors
-from autoaccel.runtime.loop import Loop, count_samples
+from autoaccel.runtime.batches import count_samples, map_tensors, tensors_of
+from autoaccel.runtime.loop import Loop
 
 _ROUNDS = 5
 _LEAST_ROUNDS = 2
@@ -158,11 +158,7 @@ def measure_scaling(loop: Loop, seconds: float) -> Scaling | None:
 
 def _joined(batches: list[Any]) -> Any:
     """Return one batch of all samples of these batches."""
-    tensors: list[list[torch.Tensor]] = []
-    for batch in batches:
-        found: list[torch.Tensor] = []
-        map_tensors(lambda tensor, found=found: found.append(tensor) or tensor, batch)  # type: ignore[misc]
-        tensors.append(found)
+    tensors = [list(tensors_of(batch)) for batch in batches]
     joined = iter([torch.cat(same) for same in zip(*tensors, strict=True)])
     return map_tensors(lambda tensor: next(joined), batches[0])
 

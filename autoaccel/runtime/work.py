@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from autoaccel.records.profile import ModuleTime
 from autoaccel.runtime.accelerator import synchronize
+from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.tracing import group_of
@@ -34,7 +35,7 @@ class _Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
     ) -> Any:
         outputs = function(*arguments, **(keywords or {}))
         if not _makes_a_view(function):
-            for tensor in _tensors([arguments, keywords, outputs]):
+            for tensor in tensors_of([arguments, keywords, outputs]):
                 self.bytes += tensor.element_size() * tensor.numel()
         return outputs
 
@@ -42,16 +43,6 @@ class _Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 def _makes_a_view(function: Any) -> bool:
     aliases = [returned.alias_info for returned in function._schema.returns]
     return any(alias is not None and not alias.is_write for alias in aliases)
-
-
-def _tensors(found: Any) -> list[torch.Tensor]:
-    if isinstance(found, torch.Tensor):
-        return [found]
-    if isinstance(found, Mapping):
-        found = found.values()
-    elif not isinstance(found, (tuple, list)):
-        return []
-    return [tensor for part in found for tensor in _tensors(part)]
 
 
 def count_work(loop: Loop, batch: Any) -> tuple[dict[str, int], int]:

@@ -11,13 +11,14 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
-from autoaccel.runtime.applied import Applied, map_tensors
+from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import last_batch, train_loader
 from autoaccel.runtime.datasets import bytes_if_cached
+from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import with_arguments
 from autoaccel.runtime.loading import describe
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.modules import before_norm
 from autoaccel.runtime.training import Training
 from autoaccel.space.knobs import Place, default_settings
@@ -275,15 +276,6 @@ def test_evaluation_changes_nothing() -> None:
     assert watched.model.training
 
 
-def test_map_tensors_keeps_the_shape_of_a_batch() -> None:
-    batch = {"a": [torch.zeros(1), "text"], "b": (torch.zeros(2), None)}
-    found = map_tensors(lambda tensor: tensor + 1, batch)
-    assert found["a"][0].item() == 1
-    assert found["a"][1] == "text"
-    assert isinstance(found["b"], tuple)
-    assert found["b"][1] is None
-
-
 def test_a_loader_without_a_length_is_described() -> None:
     made = training(train_data=Stream(), loss=None, step=plain_step, steps_per_epoch=3)
     facts = describe(made)
@@ -408,3 +400,10 @@ def test_kept_gradients_are_zeros() -> None:
     loop.step()
     gradients = [parameter.grad for parameter in loop.plain_model.parameters()]
     assert all(gradient is not None and not gradient.any() for gradient in gradients)
+
+
+def test_effects_know_which_of_several_devices_it_is() -> None:
+    """They were told "cuda" alone, which is the first: a side stream of `cuda:1` was one of `cuda:0`."""
+    effects = effects_of({"memory.keep_gradients": True}, torch.device("cuda:1"))
+    assert effects["memory.keep_gradients"].device == torch.device("cuda", 1)
+    assert device_of(training(device="cuda:1")) == torch.device("cuda", 1)

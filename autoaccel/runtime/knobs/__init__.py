@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Mapping
 from typing import get_args
 
+import torch
+
 from autoaccel.errors import BadRequestError
 from autoaccel.records.knob import Stage
 from autoaccel.records.settings import Value
@@ -15,7 +17,7 @@ from autoaccel.space.knobs import KNOBS
 _STAGES = get_args(Stage)
 
 
-def effects_of(settings: Mapping[str, Value], device_type: str) -> dict[str, Effect]:
+def effects_of(settings: Mapping[str, Value], device: torch.device) -> dict[str, Effect]:
     """Return the effect of each setting, in the order in which they are applied: by stage, then as declared.
 
     Raises:
@@ -26,7 +28,7 @@ def effects_of(settings: Mapping[str, Value], device_type: str) -> dict[str, Eff
             f"settings: there is no knob {unknown[0]!r} here. Install the package that brings it, or tune again."
         )
     knobs = sorted((KNOBS[name] for name in KNOBS if name in settings), key=lambda knob: _STAGES.index(knob.stage))
-    return {knob.name: _load(knob.effect)(knob.name, settings, device_type) for knob in knobs}
+    return {knob.name: _load(knob.effect)(knob.name, settings, device) for knob in knobs}
 
 
 def _load(path: str) -> type[Effect]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import torch
 from torch import profiler
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -23,8 +24,8 @@ _BACKENDS = {
 class Attention(Effect):
     """Only one kernel may be used. What the first forward pass called is traced, to see that it was."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.called: set[str] | None = None
 
     def forward(self) -> AbstractContextManager[Any]:

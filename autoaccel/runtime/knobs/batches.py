@@ -18,8 +18,8 @@ class BatchFactor(Effect):
 class LearningRateRule(Effect):
     """The learning rate follows the batch size."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.scaled = False
 
     @property
@@ -46,8 +46,8 @@ class LearningRateRule(Effect):
 class Accumulation(Effect):
     """The gradients of several parts of a batch add up before the optimizer's step."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.parts = int(self.value)
         self.passes = 0
 

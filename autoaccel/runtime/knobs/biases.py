@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import nn
 
 from autoaccel.records.settings import Value
@@ -14,8 +15,8 @@ from autoaccel.runtime.modules import before_norm, with_bias
 class _Drop(Effect):
     """Drop the biases of some layers."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.dropped = 0
 
     def layers(self, model: nn.Module) -> list[nn.Module]:

@@ -24,8 +24,8 @@ def _graphs() -> int:
 class Compile(Effect):
     """Compile the model; the module given stays as it is, so evaluation needs no compilation of its own."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.compiled_blocks = 0
 
     @property
@@ -74,8 +74,8 @@ class Compile(Effect):
 class CompileOptimizer(Effect):
     """Compile the optimizer's step."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.compiled: Callable[[], Any] | None = None
         self.graphs = 0
 

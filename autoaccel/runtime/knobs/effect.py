@@ -22,12 +22,12 @@ class IneffectiveError(Exception):
 class Effect:
     """The effect of one knob at one value. Every method is called at most once per process, except in a step."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        """Make the effect of the knob of this name under some settings of a training on such a device."""
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        """Make the effect of the knob of this name under some settings of a training on this device."""
         self.name = name
         self.value = settings[name]
         self.settings = settings
-        self.device_type = device_type
+        self.device = device
 
     def process(self) -> None:
         """Change the process; called before anything is built."""

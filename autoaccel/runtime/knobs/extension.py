@@ -14,8 +14,8 @@ from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 class IpexOptimize(Effect):
     """`ipex.optimize`, in place, of model and optimizer together."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.plain: nn.Module | None = None
         self.rearranged = 0
 

@@ -14,8 +14,8 @@ from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 class ChannelsLast(Effect):
     """Store 4-d tensors with channels last."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.converted = 0
 
     def model(self, model: nn.Module) -> nn.Module:

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import Dataset
 
 from autoaccel.records.settings import Value
+from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError, Item
 
 
@@ -61,8 +62,8 @@ class Context(_OfWorkers):
 class PinMemory(Effect):
     """Batches in page-locked memory."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.pinned = False
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +72,7 @@ class PinMemory(Effect):
     def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
         for batch in batches:
             if self.value and not self.pinned:
-                self.pinned = any(tensor.is_pinned() for tensor in _tensors(batch))
+                self.pinned = any(tensor.is_pinned() for tensor in tensors_of(batch))
             yield batch
 
     def check(self) -> str:
@@ -89,15 +90,15 @@ class NonBlocking(Effect):
 class SideStream(Effect):
     """The next batch is copied on a stream of its own while this one computes."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.copied = 0
 
     def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
         if not self.value:
             yield from batches
             return
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
         def copied() -> Item | None:
             with torch.cuda.stream(side):
@@ -106,9 +107,9 @@ class SideStream(Effect):
 
         following = copied()
         while following is not None:
-            current = torch.cuda.current_stream()
+            current = torch.cuda.current_stream(self.device)
             current.wait_stream(side)
-            for tensor in _tensors(following):
+            for tensor in tensors_of(following):
                 # Its memory belongs to the side stream; it must not be handed out again while this one reads it.
                 tensor.record_stream(current)
             batch, following = following, copied()
@@ -126,8 +127,8 @@ class SideStream(Effect):
 class Cache(Effect):
     """Each sample is kept in memory once it was loaded."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.cached = False
 
     def dataset(self, dataset: Any) -> Any:
@@ -158,14 +159,3 @@ class CachedDataset(Dataset[Any]):
         if index not in self._samples:
             self._samples[index] = self._dataset[index]
         return self._samples[index]
-
-
-def _tensors(batch: Any) -> Iterator[torch.Tensor]:
-    if isinstance(batch, torch.Tensor):
-        yield batch
-    elif isinstance(batch, Mapping):
-        for value in batch.values():
-            yield from _tensors(value)
-    elif isinstance(batch, (tuple, list)):
-        for value in batch:
-            yield from _tensors(value)

@@ -61,8 +61,8 @@ class ExpandableSegments(Effect):
 class KeepGradients(Effect):
     """Gradients become zero instead of nothing."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.kept = 0
 
     def clear(self, optimizer: torch.optim.Optimizer) -> bool:
@@ -85,8 +85,8 @@ class KeepGradients(Effect):
 class Checkpointing(Effect):
     """Activations inside repeated blocks are computed again in the backward pass."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.blocks = 0
 
     def model(self, model: nn.Module) -> nn.Module:

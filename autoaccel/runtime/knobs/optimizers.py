@@ -31,8 +31,8 @@ def _rebuilt(optimizer: torch.optim.Optimizer, forms: Mapping[str, bool]) -> tor
 class Fused(Effect):
     """One fused kernel for all parameters."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.rebuilt: torch.optim.Optimizer | None = None
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -52,8 +52,8 @@ class Fused(Effect):
 class Foreach(Effect):
     """One operator after another over all parameters, or one parameter after another."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.rebuilt: torch.optim.Optimizer | None = None
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

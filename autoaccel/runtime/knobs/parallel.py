@@ -24,8 +24,8 @@ _STARTED_OTHERWISE = "its ranks must be there when training starts: start it wit
 class WorldSize(Effect):
     """Wrap the model, so that its gradients are the mean over all ranks."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.wrapped = False
 
     def model(self, model: nn.Module) -> nn.Module:
@@ -80,8 +80,8 @@ class Backend(Effect):
 class Compression(Effect):
     """Gradients are sent in a shorter type."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.sent = 0
 
     def model(self, model: nn.Module) -> nn.Module:
@@ -106,8 +106,8 @@ class Compression(Effect):
 class Sync(Effect):
     """Of several backward passes of a step only the last makes ranks agree."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.parts = int(settings.get("optimizer.accumulation", 1))
         self.passes = 0
         self.wrapped: DistributedDataParallel | None = None

@@ -17,15 +17,15 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 class Autocast(Effect):
     """Autocast to a shorter type; float16, whose small gradients vanish, with a gradient scaler."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.dtype = DTYPES.get(str(self.value))
-        self.scaler = torch.amp.GradScaler(device_type) if self.dtype is torch.float16 else None
+        self.scaler = torch.amp.GradScaler(device.type) if self.dtype is torch.float16 else None
 
     def forward(self) -> AbstractContextManager[Any]:
         if self.dtype is None:
             return super().forward()
-        return torch.autocast(self.device_type, dtype=self.dtype)
+        return torch.autocast(self.device.type, dtype=self.dtype)
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
         return self.scaler.scale(loss) if self.scaler else loss
@@ -40,7 +40,7 @@ class Autocast(Effect):
     def check(self) -> str:
         if self.dtype is None:
             return ""
-        square = torch.ones(8, 8, device=self.device_type)
+        square = torch.ones(8, 8, device=self.device)
         with self.forward():
             found = (square @ square).dtype
         if found != self.dtype:
@@ -59,7 +59,7 @@ class Float32Matmul(Effect):
         if self.value == "highest":
             return ""
         # Large enough for every back end to use its short units; the values need more bits than those have.
-        factor = torch.full((256, 256), 1 + 2**-11, device=self.device_type)
+        factor = torch.full((256, 256), 1 + 2**-11, device=self.device)
         exact = (1 + 2**-11) ** 2 * 256
         if abs(float((factor @ factor)[0, 0]) - exact) < 1e-3:
             raise IneffectiveError("float32 matrices are multiplied as exactly as before")
@@ -73,11 +73,11 @@ class _Flag(Effect):
     flag: str
 
     def process(self) -> None:
-        if self.device_type == "cuda":
+        if self.device.type == "cuda":
             setattr(self.holder, self.flag, bool(self.value))
 
     def check(self) -> str:
-        if self.device_type != "cuda":
+        if self.device.type != "cuda":
             return ""
         if getattr(self.holder, self.flag) is not bool(self.value):
             raise IneffectiveError(f"something has set {self.flag} anew")

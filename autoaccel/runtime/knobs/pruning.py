@@ -23,8 +23,8 @@ Run = Callable[[nn.Module], torch.Tensor]
 class Pruning(Effect):
     """Remove a share of the channels after a warm-up."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device_type: str) -> None:
-        super().__init__(name, settings, device_type)
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
         self.size: ModelSize | None = None
 
     def shrinks_after(self) -> int | None:
@@ -93,8 +93,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     """Leave random numbers and running statistics as they were: a look at the model must not change its training."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
-    on_gpu = any(parameter.is_cuda for parameter in model.parameters())
-    devices = [torch.cuda.current_device()] if on_gpu else []
+    devices = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
     with torch.random.fork_rng(devices=devices):
         yield
     for module, training in modes.items():
