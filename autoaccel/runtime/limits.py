@@ -44,6 +44,7 @@ def measure_rates(device: torch.device, cpu_cache_bytes: int) -> Rates:
         pageable_bytes_per_second=_copy_rate(device, pinned=False) if on_gpu else None,
         pinned_bytes_per_second=_copy_rate(device, pinned=True) if on_gpu else None,
         all_reduce_bytes_per_second=_all_reduce_rate(device) if _is_distributed() else None,
+        channels_first=_convolution_rate(device, torch.float32, torch.contiguous_format),
         measured_seconds=time.perf_counter() - start,
     )
 
@@ -95,14 +96,16 @@ def _matmul_rate(device: torch.device, dtype: torch.dtype) -> float | None:
         return _growing_rate(work_of, device)
 
 
-def _convolution_rate(device: torch.device, dtype: torch.dtype) -> float | None:
-    """Return the rate of 3 x 3 convolutions of 64 to 64 channels, channels last, as in the middle of a ResNet."""
+def _convolution_rate(
+    device: torch.device, dtype: torch.dtype, layout: torch.memory_format = torch.channels_last
+) -> float | None:
+    """Return the rate of 3 x 3 convolutions of 64 to 64 channels, as in the middle of a ResNet."""
 
     def work_of(side: int) -> tuple[Callable[[], object], float]:
         batch, pixels = max(1, side // 64), 28
         images = torch.ones(batch, 64, pixels, pixels, device=device, dtype=dtype)
-        images = images.contiguous(memory_format=torch.channels_last)
-        weight = torch.ones(64, 64, 3, 3, device=device, dtype=dtype).contiguous(memory_format=torch.channels_last)
+        images = images.contiguous(memory_format=layout)
+        weight = torch.ones(64, 64, 3, 3, device=device, dtype=dtype).contiguous(memory_format=layout)
         flops = 2.0 * batch * 64 * 64 * 9 * pixels**2
         return lambda: functional.conv2d(images, weight, padding=1), flops
 
