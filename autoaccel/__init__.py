@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Training", "apply", "autotune"]
+__all__ = ["Clip", "Recipe", "Training", "apply", "autotune"]
 
 if TYPE_CHECKING:
     from autoaccel.api import apply, autotune
     from autoaccel.records.recipe import Recipe
+    from autoaccel.runtime.clipping import Clip
     from autoaccel.runtime.training import Training
 
 # Imported at first use: `import autoaccel` must stay instant, and torch takes seconds.
 _HOMES = {
+    "Clip": "autoaccel.runtime.clipping",
     "Recipe": "autoaccel.records.recipe",
     "Training": "autoaccel.runtime.training",
     "apply": "autoaccel.api",

@@ -2,8 +2,7 @@
 
     python benchmarks/advice.py [--times 3] [NAME ...]
 
-Results go to benchmarks/results/advice.jsonl; minutes. What is there of today's code is not
-measured again unless it is named.
+Results go to benchmarks/results/advice.json; minutes.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rows import add_row, to_measure
-
 ROOT = Path(__file__).parents[1]
-CODE = ("autoaccel", "benchmarks/advice.py", "examples")
+RESULTS = ROOT / "benchmarks" / "results" / "advice.json"
 EXAMPLES = ("digits_cnn", "char_gpt", "image_pipeline", "tabular_mlp")
 MOST_SECONDS = 30.0
 MOST_DEPARTURE = 0.03  # of the phases together from the untraced step time
@@ -52,12 +49,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--times", type=int, default=3)
     parsed = parser.parse_args(arguments)
-    kept = True
-    for name in parsed.names or to_measure("advice", EXAMPLES):
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in parsed.names or EXAMPLES:
         calls = [advise(name) for _ in range(parsed.times)]
         departure = statistics.median(abs(call["phases_over_step"] - 1) for call in calls)
         longest = max(call["seconds"] for call in calls)
-        row = {
+        results[name] = {
             "calls": calls,
             "longest_seconds": longest,
             "median_departure": departure,
@@ -65,9 +62,8 @@ def main(arguments: Sequence[str]) -> int:
         }
         first = ", ".join(f"{code} {bound:.2f}x" for code, bound in calls[0]["findings"][:3])
         print(f"{name:15} {longest:5.1f} s at most, phases off by {departure:.1%}; {first}", flush=True)
-        kept = kept and row["kept"]
-        add_row("advice", name, row, code=CODE)
-    return 0 if kept else 1
+        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    return 0 if all(row["kept"] for row in results.values()) else 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -14,6 +15,7 @@ from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
 from autoaccel.runtime.batches import map_tensors
 from autoaccel.runtime.knobs import effects_of
+from autoaccel.runtime.knobs.batches import scale_rates
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.modules import take_shapes
 
@@ -30,6 +32,8 @@ class Applied:
             with applied.forward():
                 loss = loss_function(model(inputs), target)
             applied.backward(loss)
+            if applied.unscale(optimizer):  # only if you clip gradients, or look at them
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             applied.step(optimizer)
 
     Making one changes the process (its thread count).
@@ -85,9 +89,15 @@ class Applied:
         return model
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Return the optimizer to use; make schedulers from this one."""
+        """Return the optimizer to use, the same object where its settings can be changed in place.
+
+        Make schedulers from the one returned.
+        """
         for effect in self._effects.values():
             optimizer = effect.optimizer(optimizer)
+        factor = math.prod(effect.rate_factor() for effect in self._effects.values())
+        if factor != 1.0:
+            scale_rates(optimizer, factor)
         return optimizer
 
     @property
@@ -168,9 +178,20 @@ class Applied:
             self.clear(optimizer)
         return updated
 
+    def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Make the gradients those of the loss itself; return False if more backward passes make up this step.
+
+        Call it before you look at gradients or change them. After False leave them alone: they are only a part.
+        """
+        if any(effect.holds_back() for effect in self._effects.values()):
+            return False
+        for effect in self._effects.values():
+            effect.unscale(optimizer)
+        return True
+
     def update(self, optimizer: torch.optim.Optimizer) -> bool:
         """Update the parameters; return False if more backward passes make up this step."""
-        if any(effect.holds_back() for effect in self._effects.values()):
+        if not self.unscale(optimizer):
             return False
         if not any(effect.step(optimizer) for effect in self._effects.values()):
             optimizer.step()

@@ -93,7 +93,7 @@ def describe(training: Training) -> TrainingFacts:
     fixed = why_not_rebuildable(torch_loader) if torch_loader is not None else ""
     model = training.model.train()
     blocks = repeated_blocks(model)
-    optimizer = training.optimizer(training.model.parameters())
+    optimizer = training.make_optimizer(training.model)
     if isinstance(optimizer, torch.optim.LBFGS):
         raise BadRequestError(
             "Training: optimizer must make a step from one gradient, got LBFGS. Choose another, such as Adam."

@@ -115,7 +115,7 @@ class Loop:
     def _equip(self) -> None:
         """Make what belongs to the plain model: the module to call, its optimizer, its schedule."""
         self.model = self.applied.model(self.plain_model)
-        self.optimizer = self.applied.optimizer(self.training.optimizer(self.plain_model.parameters()))
+        self.optimizer = self.applied.optimizer(self.training.make_optimizer(self.plain_model))
         self.scheduler = self.training.scheduler(self.optimizer) if self.training.scheduler else None
 
     def _resume(self, resumed: Progress) -> None:
@@ -210,6 +210,8 @@ class Loop:
         self.phase_ended("loss")
         self.applied.backward(loss)
         self.phase_ended("backward")
+        if self.training.clip is not None and self.applied.unscale(self.optimizer):
+            self.training.clip.apply(self.plain_model.parameters())
         stepped = self.applied.update(self.optimizer)
         self.phase_ended("optimizer")
         if stepped:

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value
+from autoaccel.runtime.clipping import Clip
 from autoaccel.runtime.metrics import METRICS, Metric
 
 LoaderFactory = Callable[[], Iterable[Any]]
@@ -27,7 +28,8 @@ class Training:
         model: The module to train.
         train_data: A dataset, an iterable dataset, or a function without arguments that returns a ready loader.
         eval_data: The same, for the metric.
-        optimizer: Given the model's parameters, returns a torch optimizer.
+        optimizer: Given the model's parameters, returns a torch optimizer. If its argument is called
+            `named_parameters`, it is given pairs of name and parameter instead; if it is called `model`, the model.
         evaluate: `callable(model, loader) -> float`, called in evaluation mode without gradients; or the name of
             a standard metric: "accuracy", "cross_entropy", "mse", "mae".
         epochs: Passes over the training data in the planned run, at least 1.
@@ -35,6 +37,7 @@ class Training:
         loss: `callable(output, target) -> scalar tensor`, for batches that are (inputs, target) pairs, or
             (several inputs, target) tuples.
         step: Instead of `loss`: `callable(model, batch) -> scalar loss tensor`, for any other batch or objective.
+        clip: The limit of the gradients of each step, such as `Clip(norm=1.0)`.
         scheduler: Given the optimizer, returns a learning-rate scheduler.
         scheduler_interval: Whether the scheduler advances after each "epoch" or each "step".
         direction: Whether `evaluate`'s number is better when larger ("maximize") or smaller ("minimize");
@@ -56,6 +59,7 @@ class Training:
     batch_size: int | None = None
     loss: Callable[[Any, Any], torch.Tensor] | None = None
     step: Callable[[nn.Module, Any], torch.Tensor] | None = None
+    clip: Clip | None = None
     scheduler: Callable[[torch.optim.Optimizer], LRScheduler] | None = None
     scheduler_interval: Literal["epoch", "step"] = "epoch"
     direction: Literal["maximize", "minimize"] | None = None
@@ -75,6 +79,9 @@ class Training:
         _require(isinstance(self.model, nn.Module), "model must be a torch.nn.Module", self.model)
         _require(callable(self.optimizer), "optimizer must be a function of the parameters, such as "
                  "lambda params: torch.optim.Adam(params, lr=1e-3)", self.optimizer)  # fmt: skip
+        _optimizer_input(self.optimizer)
+        _require(self.clip is None or isinstance(self.clip, Clip), "clip must be an autoaccel.Clip, such as "
+                 "Clip(norm=1.0)", self.clip)  # fmt: skip
         whole = isinstance(self.epochs, int) and not isinstance(self.epochs, bool)
         _require(whole and self.epochs >= 1, "epochs must be a whole number, at least 1", self.epochs)
         if (self.loss is None) == (self.step is None):
@@ -115,6 +122,33 @@ class Training:
             return METRICS[self.evaluate]
         name = getattr(self.evaluate, "__name__", type(self.evaluate).__name__)
         return Metric("metric" if name == "<lambda>" else name, self.direction or "maximize", self.evaluate)
+
+    def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimizer of a model, which is this training's own or one made from it."""
+        # Lists: who makes two groups of them goes through them twice.
+        inputs = {"model": model, "named_parameters": list(model.named_parameters())}
+        return self.optimizer(inputs.get(_optimizer_input(self.optimizer), list(model.parameters())))
+
+
+def _optimizer_input(optimizer: Callable[[Any], torch.optim.Optimizer]) -> str:
+    """Return what the function calls its argument; empty if that is not known.
+
+    Raises:
+        BadRequestError: If it needs several.
+    """
+    try:
+        known = inspect.signature(optimizer).parameters.values()
+    except (TypeError, ValueError):  # not written in Python
+        return ""
+    needed = [
+        one.name for one in known if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    if len(needed) > 1:
+        raise BadRequestError(
+            "Training: optimizer must be a function of one argument: the parameters, `named_parameters` or `model`; "
+            f"got one of {', '.join(needed)}. Give the others in a lambda: lambda params: make(params, ...)."
+        )
+    return needed[0] if needed else next((one.name for one in known), "")
 
 
 def is_dataset(data: object) -> bool:

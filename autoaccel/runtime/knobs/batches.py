@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -18,29 +19,50 @@ class BatchFactor(Effect):
 class LearningRateRule(Effect):
     """The learning rate follows the batch size."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.scaled = False
-
     @property
     def factor(self) -> float:
         """Samples of a step, over those of a step of the training's own."""
         return float(self.settings.get("optimizer.batch_factor", 1.0))
 
-    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        scale = {"none": 1.0, "linear": self.factor, "sqrt": math.sqrt(self.factor)}[str(self.value)]
-        if scale != 1.0:
-            for group in optimizer.param_groups:
-                group["lr"] *= scale
-            self.scaled = True
-        return optimizer
+    def rate_factor(self) -> float:
+        return {"none": 1.0, "linear": self.factor, "sqrt": math.sqrt(self.factor)}[str(self.value)]
 
     def check(self) -> str:
         if self.value == "none":
             return ""
-        if not self.scaled:
+        if self.rate_factor() == 1.0:
             raise IneffectiveError("the batch size is the training's own")
-        return "the learning rate follows the batch size"
+        return f"steps are made with {self.rate_factor():.3g} times the learning rate"
+
+
+def scale_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Have every step of the optimizer made with so many times the learning rates of its groups.
+
+    Only while a step is made: a schedule such as OneCycleLR sets learning rates of its own, and would undo what was
+    set once. What it reads and sets stays the training's.
+
+    Raises:
+        IneffectiveError: If it is no torch optimizer, so that nobody can tell when it makes a step.
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise IneffectiveError(
+            f"{type(optimizer).__name__} is no torch.optim.Optimizer; its learning rates are its own"
+        )
+    own: list[list[Any]] = []  # for each call of step() that has begun: that of a subclass may call that of its base
+
+    def scale(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        rates = [group["lr"] for group in optimizer.param_groups]
+        if not own:
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * factor
+        own.append(rates)
+
+    def restore(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for group, rate in zip(optimizer.param_groups, own.pop(), strict=True):
+            group["lr"] = rate
+
+    optimizer.register_step_pre_hook(scale)
+    optimizer.register_step_post_hook(restore)
 
 
 class Accumulation(Effect):
@@ -52,10 +74,10 @@ class Accumulation(Effect):
         self.passes = 0
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
         return loss / self.parts if self.parts > 1 else loss
 
     def holds_back(self) -> bool:
-        self.passes += 1
         return self.passes % self.parts != 0
 
     def check(self) -> str:

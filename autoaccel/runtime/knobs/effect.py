@@ -61,6 +61,10 @@ class Effect:
         """Return the optimizer to use; it updates the same parameters."""
         return optimizer
 
+    def rate_factor(self) -> float:
+        """Return by what the learning rate of each step is multiplied."""
+        return 1.0
+
     def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
         """Return the batches, perhaps placed on the device ahead of time; `place` does that."""
         return batches
@@ -78,8 +82,14 @@ class Effect:
         return loss
 
     def holds_back(self) -> bool:
-        """Whether the gradients so far are only a part of the step's; asked once after each backward pass."""
+        """Whether the gradients so far are only a part of the step's; asked after each backward pass."""
         return False
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """Make the gradients those of the loss itself, if `scale` has multiplied it; asked before each step.
+
+        It may be asked several times before the same step.
+        """
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         """Make the optimizer's step and return True, or leave it to others and return False."""

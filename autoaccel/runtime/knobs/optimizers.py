@@ -4,68 +4,132 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
 
 def has_form(optimizer: torch.optim.Optimizer, form: str) -> bool:
-    """Whether the optimizer's class can update in this form: "fused" or "foreach"."""
-    return form in inspect.signature(type(optimizer)).parameters
+    """Whether the optimizer can update in this form: "fused" or "foreach"."""
+    kind = _torch_class(optimizer)
+    if kind is None or form not in inspect.signature(kind).parameters:
+        return False
+    # One that is differentiable has one form only.
+    return all(form in group and not group.get("differentiable") for group in optimizer.param_groups)
 
 
-def _rebuilt(optimizer: torch.optim.Optimizer, forms: Mapping[str, bool]) -> torch.optim.Optimizer:
-    """Return an optimizer like this one in other forms.
+def _torch_class(optimizer: torch.optim.Optimizer) -> type[torch.optim.Optimizer] | None:
+    """Return which of torch's optimizers this is or derives from; None if it is one of its own kind.
 
-    Rebuilt, not switched over: some classes decide on the form in their constructor.
+    Of those it is not known where they decide on the form, nor what else they decide with it.
     """
-    accepted = inspect.signature(type(optimizer)).parameters
-    wanted = {name: value for name, value in forms.items() if name in accepted}
-    arguments = {name: value for name, value in optimizer.defaults.items() if name in accepted}
-    groups = [{**group, **wanted} for group in optimizer.param_groups]
-    return type(optimizer)(groups, **{**arguments, **wanted})
+    kinds = (kind for kind in type(optimizer).__mro__ if kind.__module__.startswith("torch.optim."))
+    kind = next(kinds, None)
+    return None if kind in (None, torch.optim.Optimizer) else kind
 
 
-class Fused(Effect):
+def _switch(optimizer: torch.optim.Optimizer, kind: type[torch.optim.Optimizer], forms: Mapping[str, bool]) -> None:
+    """Make the optimizer, one of this class of torch's, update in other forms.
+
+    In place: schedulers, hooks and the user's own code may know it already. Its groups name the form that its step
+    takes; what the constructor decides besides is read off two small optimizers of the class.
+    """
+    known = inspect.signature(kind).parameters
+    wanted: dict[str, Any] = {name: value for name, value in forms.items() if name in known}
+    # Of a class of its own: torch wraps the step of each class that has objects, so that the hooks of a subclass that
+    # calls it would run twice.
+    probe = type(kind.__name__, (kind,), {})
+    before, after = (
+        vars(probe([torch.zeros(1)], **each))
+        for each in ({name: optimizer.defaults.get(name) for name in wanted}, wanted)
+    )
+    for name in (before.keys() | after.keys()) - {"defaults", "param_groups", "state"}:
+        if name not in after:
+            vars(optimizer).pop(name, None)
+        elif name not in before or before[name] != after[name]:
+            setattr(optimizer, name, after[name])
+    optimizer.defaults.update(wanted)
+    for group in optimizer.param_groups:
+        group.update(wanted)
+    if wanted.get("fused"):
+        _move_step_counts(optimizer)
+
+
+def _move_step_counts(optimizer: torch.optim.Optimizer) -> None:
+    """Put the count of steps of each parameter where fused kernels look for it: beside the parameter."""
+    for parameter, state in optimizer.state.items():
+        if isinstance(state, dict) and isinstance(count := state.get("step"), torch.Tensor):
+            state["step"] = count.to(parameter.device, torch.float32)
+
+
+class _Form(Effect):
+    """The groups of an optimizer in other forms."""
+
+    switched: torch.optim.Optimizer | None = None
+
+    def forms(self) -> dict[str, bool]:
+        """Return what the groups are to say of each form; empty to leave them as they are."""
+        raise NotImplementedError
+
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        forms = self.forms()
+        kind = _torch_class(optimizer)
+        if kind is None or not forms or not has_form(optimizer, next(iter(forms))):
+            return optimizer
+        _switch(optimizer, kind, forms)
+        if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(kind.step):
+            optimizer.param_groups[:] = [_WatchedGroup(group) for group in optimizer.param_groups]
+        self.switched = optimizer
+        return optimizer
+
+    def check(self) -> str:
+        forms = self.forms()
+        if not forms:
+            return ""
+        form, value = next(iter(forms.items()))
+        if self.switched is None:
+            raise IneffectiveError(f"the optimizer has no {form} form")
+        groups = self.switched.param_groups
+        if any(group.get(form) is not value for group in groups):
+            raise IneffectiveError(f"something has set {form} anew in the optimizer's groups")
+        if all(isinstance(group, _WatchedGroup) and form not in group.asked for group in groups):
+            raise IneffectiveError(f"{type(self.switched).__name__} has a step of its own, which asks for no form")
+        return f"{type(self.switched).__name__} {self.words()}"
+
+    def words(self) -> str:
+        """Return how it updates, for people."""
+        raise NotImplementedError
+
+
+class _WatchedGroup(dict[str, Any]):
+    """A group that notes which of its options are asked for, by a step that is not torch's own."""
+
+    def __init__(self, group: dict[str, Any]) -> None:
+        super().__init__(group)
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+
+class Fused(_Form):
     """One fused kernel for all parameters."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.rebuilt: torch.optim.Optimizer | None = None
+    def forms(self) -> dict[str, bool]:
+        return {"fused": True, "foreach": False} if self.value else {}
 
-    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        if not self.value or not has_form(optimizer, "fused"):
-            return optimizer
-        self.rebuilt = _rebuilt(optimizer, {"fused": True, "foreach": False})
-        return self.rebuilt
-
-    def check(self) -> str:
-        if not self.value:
-            return ""
-        if self.rebuilt is None or not all(group.get("fused") for group in self.rebuilt.param_groups):
-            raise IneffectiveError("the optimizer has no fused form")
-        return f"fused {type(self.rebuilt).__name__}"
+    def words(self) -> str:
+        return "fused"
 
 
-class Foreach(Effect):
+class Foreach(_Form):
     """One operator after another over all parameters, or one parameter after another."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.rebuilt: torch.optim.Optimizer | None = None
+    def forms(self) -> dict[str, bool]:
+        return {} if self.value == "auto" else {"foreach": self.value == "on", "fused": False}
 
-    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        if self.value == "auto" or not has_form(optimizer, "foreach"):
-            return optimizer
-        self.rebuilt = _rebuilt(optimizer, {"foreach": self.value == "on", "fused": False})
-        return self.rebuilt
-
-    def check(self) -> str:
-        if self.value == "auto":
-            return ""
-        wanted = self.value == "on"
-        if self.rebuilt is None or any(group.get("foreach") is not wanted for group in self.rebuilt.param_groups):
-            raise IneffectiveError("the optimizer has no such form")
-        return f"{type(self.rebuilt).__name__} {'by operator' if wanted else 'by parameter'}"
+    def words(self) -> str:
+        return "by operator" if self.value == "on" else "by parameter"

@@ -21,6 +21,7 @@ class Autocast(Effect):
         super().__init__(name, settings, device)
         self.dtype = DTYPES.get(str(self.value))
         self.scaler = torch.amp.GradScaler(device.type) if self.dtype is torch.float16 else None
+        self.unscaled: set[int] = set()  # ids of optimizers whose gradients are, before their step
 
     def forward(self) -> AbstractContextManager[Any]:
         if self.dtype is None:
@@ -30,11 +31,21 @@ class Autocast(Effect):
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
         return self.scaler.scale(loss) if self.scaler else loss
 
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        # Always, not only if somebody asks: the scaler leaves it to a fused step to unscale, and then the optimizer's
+        # own hooks, which may clip, would see gradients many thousand times too long. It costs nothing: the pass over
+        # the gradients that looks for infinite ones is the same.
+        if self.scaler is not None and id(optimizer) not in self.unscaled:
+            self.scaler.unscale_(optimizer)
+            self.unscaled.add(id(optimizer))
+
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         if self.scaler is None:
             return False
         self.scaler.step(optimizer)
-        self.scaler.update()
+        self.unscaled.discard(id(optimizer))
+        if not self.unscaled:  # else another optimizer's step belongs to the same backward pass
+            self.scaler.update()
         return True
 
     def check(self) -> str:
