@@ -2,7 +2,8 @@
 
     python benchmarks/advice.py [--times 3] [NAME ...]
 
-Results go to benchmarks/results/advice.json; minutes.
+Results go to benchmarks/results/advice.jsonl; minutes. What is there of today's code is not
+measured again unless it is named.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rows import add_row, to_measure
+
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "advice.json"
+CODE = ("autoaccel", "benchmarks/advice.py", "examples")
 EXAMPLES = ("digits_cnn", "char_gpt", "image_pipeline", "tabular_mlp")
 MOST_SECONDS = 30.0
 MOST_DEPARTURE = 0.03  # of the phases together from the untraced step time
@@ -49,12 +52,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--times", type=int, default=3)
     parsed = parser.parse_args(arguments)
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in parsed.names or EXAMPLES:
+    kept = True
+    for name in parsed.names or to_measure("advice", EXAMPLES):
         calls = [advise(name) for _ in range(parsed.times)]
         departure = statistics.median(abs(call["phases_over_step"] - 1) for call in calls)
         longest = max(call["seconds"] for call in calls)
-        results[name] = {
+        row = {
             "calls": calls,
             "longest_seconds": longest,
             "median_departure": departure,
@@ -62,8 +65,9 @@ def main(arguments: Sequence[str]) -> int:
         }
         first = ", ".join(f"{code} {bound:.2f}x" for code, bound in calls[0]["findings"][:3])
         print(f"{name:15} {longest:5.1f} s at most, phases off by {departure:.1%}; {first}", flush=True)
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
-    return 0 if all(row["kept"] for row in results.values()) else 1
+        kept = kept and row["kept"]
+        add_row("advice", name, row, code=CODE)
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python benchmarks/break_even.py [NAME ...]
 
 Tunes two models both ways: small_resnet, of which the table says that compiling gains next to nothing even in 50,000
-steps, and wide_mlp, whose steps it makes a fifth faster. Results go to benchmarks/results/break_even.json.
+steps, and wide_mlp, whose steps it makes a fifth faster. Results go to benchmarks/results/break_even.jsonl.
+What is there of today's code is not measured again unless it is named.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 
 from measure import WORKLOADS  # noqa: E402
 from replay import Facts  # noqa: E402
+from rows import add_row, to_measure  # noqa: E402
 from table import TABLES, read_table  # noqa: E402
 
 from autoaccel.records.settings import describe_change  # noqa: E402
 
 NAMES = ("small_resnet", "wide_mlp")
-RESULTS = ROOT / "benchmarks" / "results" / "break_even.json"
+CODE = ("autoaccel", "benchmarks/break_even.py", "benchmarks/workloads")
 ENTRIES = {"build_short": 50, "build_long": 50_000}
 MAX_DROP = "100%"  # after 50 steps the metric is still luck; every point of the table is allowed
 
@@ -68,12 +70,11 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Measure these models, or both; keep the results of the others."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in names or NAMES:
-        results[name] = measure(name)
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
-        print(json.dumps(results[name], indent=2))
+    """Measure these models, or both."""
+    for name in names or to_measure("break_even", NAMES):
+        found = measure(name)
+        add_row("break_even", name, found, code=CODE)
+        print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/check_ipex.py
 
 Makes build/check-ipex with torch 2.8 and intel-extension-for-pytorch 2.8 (7 GB), and runs `autoaccel tune` there.
-Results go to benchmarks/results/ipex.json.
+Results go to benchmarks/results/ipex.jsonl.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rows import add_row, provenance
+
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "build" / "check-ipex"
 RUN = ROOT / "autoaccel-runs" / "check-ipex"
-RESULTS = ROOT / "benchmarks" / "results" / "ipex.json"
+CODE = ("autoaccel", "benchmarks/check_ipex.py", "examples/digits_cnn.py")
 PACKAGES = ("torch==2.8.0", "intel-extension-for-pytorch==2.8.*", "setuptools")
 
 
@@ -46,7 +48,8 @@ def main() -> None:
         for trial in tried
     ]
     found = {key: recipe[key] for key in ("summary", "settings", "comparison", "versions")}
-    RESULTS.write_text(json.dumps({"knob": knob, **found, "trials": shown}, indent=2, sort_keys=True) + "\n")
+    made = provenance(CODE, torch=recipe["versions"]["torch"])
+    add_row("ipex", "all", {"knob": knob, **found, "trials": shown}, made=made)
     print(f"{knob['name']} available: {knob['available']}; {len(tried)} trials with it; {recipe['summary']}")
     if not any(row["learned"] for row in shown):
         sys.exit("no trial trained with the extension")

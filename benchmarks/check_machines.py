@@ -4,7 +4,7 @@
 
 The machines are network namespaces of this one, joined by a virtual cable (as root; iproute2). On each,
 `autoaccel launch --with torchrun` is typed as on real ones. Ten seconds after the first checkpoint, the second
-machine's rank is killed by SIGKILL. Results go to benchmarks/results/machines.json.
+machine's rank is killed by SIGKILL. Results go to benchmarks/results/machines.jsonl.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from typing import Any
 
 import psutil
 from own_settings import recipe_of_own_settings, write_with_ranks
+from rows import add_row
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "build" / "check-machines"
-RESULTS = ROOT / "benchmarks" / "results" / "machines.json"
+CODE = ("autoaccel/cli", "autoaccel/launch", "autoaccel/runtime", "benchmarks/check_machines.py")
 EXAMPLE = ROOT / "examples" / "digits_cnn.py"
 HOSTS = {"autoaccel-a": "10.77.0.1", "autoaccel-b": "10.77.0.2"}
 MOST_SECONDS = 600.0
@@ -119,7 +120,7 @@ def main() -> None:
     recipe = write_with_ranks(recipe_of_own_settings(EXAMPLE, HOME), 1, HOME / "recipe.json")
     with machines():
         results = {"undisturbed": train(recipe, kills=False), "a rank killed": train(recipe, kills=True)}
-    RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    add_row("machines", "all", results, code=CODE)
     print(json.dumps(results, indent=2))
     if not (results["a rank killed"]["resumed"] and results["undisturbed"]["accuracy"]):
         sys.exit("the training did not go on")

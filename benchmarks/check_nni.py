@@ -3,7 +3,7 @@
     python benchmarks/check_nni.py
 
 Makes build/check-nni with autoaccel[nni] and torchvision, removes channels there, trains on, and compares a checkpoint
-that was built again. Results go to benchmarks/results/nni.json.
+that was built again. Results go to benchmarks/results/nni.jsonl.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "build" / "check-nni"
-RESULTS = ROOT / "benchmarks" / "results" / "nni.json"
+CODE = ("autoaccel/runtime", "benchmarks/check_nni.py")
 
 
 def prepare() -> str:
@@ -85,7 +85,9 @@ def main() -> None:
     python = prepare()
     done = subprocess.run([python, __file__, "inside"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    RESULTS.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+    from rows import add_row, provenance  # not above: the environment of its own has no need of it
+
+    add_row("nni", "all", found, made=provenance(CODE, torch=found["versions"]["torch"]))
     for name, row in found["models"].items():
         before, after = row["parameters"]
         print(f"{name}: {before:,} -> {after:,} parameters, trains on: {row['trains_on']}, "

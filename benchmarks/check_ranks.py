@@ -6,7 +6,7 @@ leftovers: 100 distributed trials, a third of them killed at some moment; no pro
 segment or file may be left. endings: 200 runs of two ranks, half of them with an error in the last step; every good one
 must be a result and every bad one a failure, whatever gloo does when a process ends. speed: one process with a thread
 for each core against a process for each core with one thread, in fresh pairs of processes, on the examples, and what
-`autoaccel tune` picks. Results go to benchmarks/results/ranks.json.
+`autoaccel tune` picks. Results go to benchmarks/results/ranks.jsonl.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from contenders import contest, machine_of
+from contenders import contest
+from rows import add_row, latest, read_rows, runs_folder, to_measure
 
 from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
@@ -38,8 +39,7 @@ from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, default_settings
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "ranks.json"
-RUNS = ROOT / "autoaccel-runs" / "ranks"
+CODE = ("autoaccel", "benchmarks/check_ranks.py", "benchmarks/workloads", "examples")
 WORKLOAD = ROOT / "benchmarks" / "workloads" / "two_endings.py"
 EXAMPLES = ("digits_cnn", "tabular_mlp", "char_gpt", "image_pipeline")
 TRIALS, ENDINGS, PAIRS = 100, 200, 5
@@ -125,18 +125,15 @@ def endings() -> dict[str, Any]:
     return {"runs": ENDINGS, "outcomes": dict(sorted(outcomes.items()))}
 
 
-def speed() -> dict[str, Any]:
+def speed() -> None:
     """Compare ranks with threads on each example, and let the tuner choose with the CPU's whole space."""
-    found: dict[str, Any] = saved().get("speed", {})
-    for example in EXAMPLES:
-        if example in found:
-            continue  # a check that was interrupted goes on
+    # A check that was interrupted goes on.
+    for example in (one for one in EXAMPLES if to_measure("ranks", [f"speed of {one}"])):
         with contest(str(ROOT / "examples" / f"{example}.py")) as held:
-            found["machine"] = machine_of(held.place)
             ranks = held.place.machine.usable_cores
             row = {"ranks": ranks, "against one process": held.compare({"parallel.world_size": ranks}, PAIRS)}
             row["of two equal processes"] = held.compare({}, PAIRS)
-        folder = RUNS / example
+        folder = runs_folder("ranks") / example
         command = [sys.executable, "-m", "autoaccel", "tune", f"examples/{example}.py", "--output", str(folder)]
         if not (folder / "recipe.json").exists():
             subprocess.run([*command, "--budget", BUDGET, "--runs", "1000"], cwd=ROOT, check=False)
@@ -144,7 +141,7 @@ def speed() -> dict[str, Any]:
         lines = (folder / "trials.jsonl").read_text().splitlines() if (folder / "trials.jsonl").exists() else []
         tried = [trial for trial in map(json.loads, lines) if trial["settings"].get("parallel.world_size", 1) > 1]
         speedups = [trial["comparison"]["speedup"] for trial in tried if trial.get("comparison")]
-        found[example] = {
+        row = {
             **row,
             "budget": BUDGET,
             "tuned": {key: recipe[key] for key in ("summary", "settings", "comparison", "accuracy")},
@@ -152,30 +149,20 @@ def speed() -> dict[str, Any]:
             "their speed-ups": [round(value, 3) for value in speedups],
             "median of them": statistics.median(speedups) if speedups else None,
         }
-        print(example, found[example]["against one process"], recipe["summary"], flush=True)
-        save("speed", found)
-    return found
-
-
-def saved() -> dict[str, Any]:
-    """Return the results that are there."""
-    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    return found
-
-
-def save(part: str, found: dict[str, Any]) -> None:
-    """Write the results of one part, and keep those of the others."""
-    RESULTS.write_text(json.dumps(saved() | {part: found}, indent=2, sort_keys=True) + "\n")
+        print(example, row["against one process"], recipe["summary"], flush=True)
+        add_row("ranks", f"speed of {example}", row, code=CODE)
 
 
 def main(parts: list[str]) -> None:
-    """Do these parts, or all; keep the results of the others."""
-    for part in (leftovers, endings, speed):
-        if not parts or part.__name__ in parts:
+    """Do these parts, or all that were not done with today's code."""
+    for part in (leftovers, endings):
+        if part.__name__ in (parts or to_measure("ranks", ["leftovers", "endings"])):
             found = part()
             print(part.__name__, json.dumps(found, indent=1)[:2000], flush=True)
-            save(part.__name__, found)
-    results = saved()
+            add_row("ranks", part.__name__, found, code=CODE)
+    if not parts or "speed" in parts:
+        speed()
+    results = {name: row.found for name, row in latest(read_rows("ranks")).items()}
     wrong = [found for found in results.get("leftovers", {}).get("left", {}).values() if found]
     outcomes = results.get("endings", {}).get("outcomes", {})
     if wrong or {"good: failure", "bad: result"} & outcomes.keys():

@@ -5,7 +5,7 @@
 Once in PostgreSQL (a server of its own, from Debian's package), once in a journal file, and there once more with nobody
 killed. The workers are processes that search as `autoaccel tune` does, each with a machine of its own that is replayed
 from a table of readings: so that four do not disturb each other here, and the truth is known. Time passes 10 times as
-fast. Results go to benchmarks/results/sharing.json.
+fast. Results go to benchmarks/results/sharing.jsonl.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 
 from postgres import find_postgres, running_postgres  # noqa: E402
 from replay import Facts, Replay  # noqa: E402
+from rows import add_row  # noqa: E402
 from table import TABLES, read_table  # noqa: E402
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP  # noqa: E402
@@ -49,7 +50,7 @@ from autoaccel.session.yardstick import Reading  # noqa: E402
 from autoaccel.space.narrow import narrow  # noqa: E402
 from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "sharing.json"
+CODE = ("autoaccel/search", "autoaccel/session", "benchmarks/check_sharing.py", "benchmarks/tables")
 TABLE = "digits_cnn"
 PLANNED_STEPS = 50_000
 RUNS = 1000  # that a saved second counts for, as in the other replayed searches
@@ -272,7 +273,7 @@ def main() -> None:
         for kind, row in summary.items()
     )
     found = {"table": TABLE, "workers": WORKERS, "one_worker": one_worker, **summary, "holds": holds, "runs": shared}
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    add_row("sharing", "all", found, code=CODE)
     print(json.dumps({"one_worker": one_worker, **summary, "holds": holds}, indent=2))
     sys.exit(0 if holds else 1)
 

@@ -4,8 +4,8 @@
     python benchmarks/claims.py verify    # at least an hour later
     python benchmarks/claims.py table     # what came of it
 
-Runs lie in autoaccel-runs/claims; results go to benchmarks/results/claims.json. In claims-first.json beside it
-is an earlier series, whose intervals had no room for drift.
+Runs lie in autoaccel-runs/claims; results go to benchmarks/results/claims.jsonl. A recipe that comes to nothing is a
+row, too. The rows of the first series are in it as well; their intervals had no room for drift.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from rows import add_row, latest, read_rows, runs_folder, to_measure
+
 ROOT = Path(__file__).parents[1]
-RUNS = ROOT / "autoaccel-runs" / "claims"
-RESULTS = ROOT / "benchmarks" / "results" / "claims.json"
-FIRST = RESULTS.with_name("claims-first.json")
+CODE = ("autoaccel", "benchmarks/claims.py", "benchmarks/workloads", "examples")
 LEAST_AGE = datetime.timedelta(hours=1)
 ROUNDS = "8"
 
@@ -58,12 +58,6 @@ def autoaccel(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
 
 
-def load(path: Path) -> dict[str, Any]:
-    """Return a series, as far as it is measured."""
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return found
-
-
 def standard_error(comparison: dict[str, Any]) -> float:
     """Return that of the log speed-up, drift left out; an anytime interval is about twice as wide as Student's."""
     z = NormalDist().inv_cdf((1 + comparison["confidence"]) / 2)
@@ -81,19 +75,31 @@ def drift_of(series: dict[str, Any]) -> float:
 
 
 def tune() -> None:
-    """Make the recipes that are neither there nor measured again already."""
-    results = load(RESULTS)
-    for name, arguments in CLAIMS.items():
-        if name not in results and not (RUNS / name / "recipe.json").exists():
-            autoaccel("tune", *arguments, "--budget", "6m", "--output", str(RUNS / name))
+    """Make the recipes that are neither there nor measured again already, by today's code."""
+    for name in to_measure("claims", CLAIMS):
+        folder = runs_folder("claims") / name
+        if not (folder / "recipe.json").exists():
+            done = autoaccel("tune", *CLAIMS[name], "--budget", "6m", "--output", str(folder))
+            if done.returncode:
+                keep_what_failed(name, folder, done.returncode)
+
+
+def keep_what_failed(name: str, folder: Path, exit_code: int) -> None:
+    """Add a row for a recipe that claims nothing: there is nothing to measure again."""
+    path = folder / "recipe.json"
+    if not path.exists():
+        add_row("claims", name, {}, code=CODE, outcome="failed", reason=f"tune ended with exit code {exit_code}")
+        return
+    recipe = json.loads(path.read_text())
+    found = {"command": ["autoaccel", "tune", *CLAIMS[name]], "search": recipe["search"]}
+    add_row("claims", name, found, code=CODE, outcome="incomplete", reason=recipe["summary"])
 
 
 def verify() -> None:
     """Measure each claim again that is old enough and was not yet."""
-    results = load(RESULTS)
-    for name, arguments in CLAIMS.items():
-        path = RUNS / name / "recipe.json"
-        if name in results or not path.exists():
+    for name in to_measure("claims", CLAIMS):
+        arguments, path = CLAIMS[name], runs_folder("claims") / name / "recipe.json"
+        if not path.exists():
             continue
         recipe = json.loads(path.read_text())
         if recipe["settings"] == recipe["baseline"]["settings"]:
@@ -104,7 +110,7 @@ def verify() -> None:
             continue
         done = autoaccel("verify", str(path), arguments[0], "--rounds", ROUNDS, "--budget", "1h", "--json")
         claimed, measured = recipe["comparison"], json.loads(done.stdout)["measured"]
-        results[name] = {
+        row = {
             "command": ["autoaccel", "tune", *arguments],
             "settings": {
                 key: value for key, value in recipe["settings"].items() if recipe["baseline"]["settings"][key] != value
@@ -115,14 +121,16 @@ def verify() -> None:
             "error": measured["speedup"] / claimed["speedup"] - 1,
             "covered": claimed["low"] <= measured["speedup"] <= claimed["high"],
         }
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+        add_row("claims", name, row, code=CODE)
 
 
 def table() -> None:
-    """Print claims and what was measured again, of both series."""
-    for path in (FIRST, RESULTS):
-        print(path.name)
-        show(load(path))
+    """Print claims and what was measured again: the latest of each, and each that came before."""
+    rows = [row for row in read_rows("claims") if row.outcome == "measured"]
+    last = latest(rows)
+    show({name: row.found for name, row in last.items()})
+    print("before")
+    show({f"{row.name} {row.made.date[:10]}": row.found for row in rows if row is not last[row.name]})
 
 
 def show(results: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
     python benchmarks/examples.py [NAME ...]
 
-Runs go to autoaccel-runs/examples/NAME; one that is complete is not repeated. Takes about half an hour for all.
-Results go to benchmarks/results/examples.json, and the table in benchmarks/results/README.md is written anew.
+Runs go to autoaccel-runs/examples; one that is complete is not repeated while the code is the same. Takes
+about half an hour for all. Results go to benchmarks/results/examples.jsonl, and the page of results is written anew.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from report import main as write_page
+from rows import add_row, runs_folder, to_measure
 
 ROOT = Path(__file__).parents[1]
-RUNS = ROOT / "autoaccel-runs" / "examples"
-RESULTS = ROOT / "benchmarks" / "results"
+CODE = ("autoaccel", "benchmarks/examples.py", "examples")
 BUDGETS = {"digits_cnn": "5m", "image_pipeline": "6m", "char_gpt": "10m", "tabular_mlp": "10m"}
 
 
@@ -31,7 +31,7 @@ def autoaccel(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def measure(name: str) -> dict[str, Any]:
     """Return what tune, verify and run say of one example."""
-    model, folder = f"examples/{name}.py", RUNS / name
+    model, folder = f"examples/{name}.py", runs_folder("examples") / name
     if not (folder / "recipe.json").exists():
         autoaccel("tune", model, "--budget", BUDGETS[name], "--output", folder)
     recipe = json.loads((folder / "recipe.json").read_text())
@@ -53,12 +53,9 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main(names: list[str]) -> None:
-    """Measure these examples, or all; keep the results of the others."""
-    data = RESULTS / "examples.json"
-    results = json.loads(data.read_text()) if data.exists() else {}
-    for name in names or list(BUDGETS):
-        results[name] = measure(name)
-        data.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    """Measure these examples, or all that were not measured with today's code."""
+    for name in names or to_measure("examples", BUDGETS):
+        add_row("examples", name, measure(name), code=CODE)
     write_page()
 
 

@@ -6,7 +6,7 @@
 Replayed: pairs of processes out of the tables' visits, with the effect of their settings taken away and their noise
 left in, and with disturbances put on top: bursts that slow some neighbouring turns two- to tenfold, the two sides not
 alike. Live: fresh pairs of processes of the digits network, both under its own settings. Both go through the proof
-that decides on every recipe. Results go to benchmarks/results/false_wins.json.
+that decides on every recipe. Results go to benchmarks/results/false_wins.jsonl.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 
 from replay import Facts, Side, SimulatedClock  # noqa: E402
+from rows import add_row  # noqa: E402
 from table import TABLES, Visit, read_table  # noqa: E402
 
 from autoaccel.launch.runner import Runner  # noqa: E402
@@ -47,7 +48,10 @@ from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "false_wins.json"
+CODE = {
+    "live": ("autoaccel", "benchmarks/false_wins.py"),
+    "replayed": ("autoaccel/session", "autoaccel/statistics", "benchmarks/false_wins.py", "benchmarks/tables"),
+}
 DRAWN_TURNS = 24
 BURST_SHARE = 0.3  # of the pairs meet a burst
 MOST_LIVE_PAIRS = 6
@@ -180,8 +184,7 @@ def main(arguments: Sequence[str]) -> None:
     compare, usual = kinds[parsed.kind]
     found = compare(parsed.comparisons or usual)
     print(json.dumps(found, indent=2))
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**results, parsed.kind: found}, indent=2, sort_keys=True) + "\n")
+    add_row("false_wins", parsed.kind, found, code=CODE[parsed.kind])
 
 
 if __name__ == "__main__":

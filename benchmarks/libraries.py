@@ -4,7 +4,7 @@
     python benchmarks/libraries.py [NAME ...]
 
 For each workload: every setting below against the baseline in fresh pairs of processes, programs of their own; and
-`autoaccel tune` with a space of nothing else. Results go to benchmarks/results/libraries.json; forty minutes for each.
+`autoaccel tune` with a space of nothing else. Results go to benchmarks/results/libraries.jsonl; forty minutes for each.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from contenders import contest, machine_of
+from rows import add_row, runs_folder, to_measure
 
 from autoaccel.records.settings import Settings, settings_key
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "libraries.json"
-RUNS = ROOT / "autoaccel-runs" / "libraries"
+CODE = ("autoaccel", "benchmarks/libraries.py")
 SPACE = "benchmarks/libraries.toml"
 WORKLOADS = {
     "digits_cnn": "examples/digits_cnn.py",
@@ -52,7 +52,7 @@ CHANGES: tuple[Settings, ...] = (
 
 def measure(name: str) -> dict[str, Any]:
     """Return what each change does to one workload, and what a search over them comes to."""
-    model, folder = WORKLOADS[name], RUNS / name
+    model, folder = WORKLOADS[name], runs_folder("libraries") / name
     found: dict[str, Any] = {}
     with contest(str(ROOT / model)) as held:
         found["machine"] = machine_of(held.place)
@@ -70,11 +70,9 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main(names: list[str]) -> None:
-    """Measure these workloads, or all; keep the results of the others."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in names or list(WORKLOADS):
-        results[name] = measure(name)
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    """Measure these workloads, or all that were not measured with today's code."""
+    for name in names or to_measure("libraries", WORKLOADS):
+        add_row("libraries", name, measure(name), code=(*CODE, WORKLOADS[name]))
 
 
 if __name__ == "__main__":

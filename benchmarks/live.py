@@ -5,7 +5,7 @@
 For each workload with a table: `autoaccel tune` as a user types it; Optuna's TPE with single readings for the same
 wall-clock time; the fixed advice "everything on"; PyTorch's defaults; the launcher torch.backends.xeon.run_cpu in the
 best of its modes; and the table's best point. In the end every pick is measured in fresh processes, all in turns, and
-compared by the projected time of the planned run. Results go to benchmarks/results/live.json. Takes about ten minutes
+compared by the projected time of the planned run. Results go to benchmarks/results/live.jsonl. Takes about ten minutes
 for a workload, in which nothing else should run.
 """
 
@@ -33,6 +33,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 
 from measure import WORKLOADS  # noqa: E402
 from replay import Facts  # noqa: E402
+from rows import add_row, runs_folder, to_measure  # noqa: E402
 from table import TABLES, read_table  # noqa: E402
 
 from autoaccel.launch.measuring import Measuring  # noqa: E402
@@ -45,8 +46,7 @@ from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 from autoaccel.statistics.comparison import middle  # noqa: E402
 from autoaccel.statistics.steps import step_seconds_of_turns  # noqa: E402
 
-RUNS = ROOT / "autoaccel-runs" / "live"
-RESULTS = ROOT / "benchmarks" / "results" / "live.json"
+CODE = ("autoaccel", "benchmarks/live.py", "benchmarks/workloads", "examples")
 SHARE = 0.098  # of the time that the table took is the budget: what runs when it ends may take a second more
 MAX_DROP = "100%"  # every point of the tables is allowed; the metric is measured all the same
 HOW_OFTEN = "1000"  # the training is run: a search for the best, not one that a single short run must repay
@@ -84,7 +84,7 @@ def launched_like(pick: Pick) -> Iterator[None]:
 def pick_of_autoaccel(name: str, budget_seconds: float, own: Settings) -> Pick:
     """Tune as a user does; a run that is there already is not repeated."""
     model, space = WORKLOADS[name]
-    folder = RUNS / name
+    folder = runs_folder("live") / name
     if not (folder / "recipe.json").exists():
         command = [sys.executable, "-m", "autoaccel", "tune", model, "--runs", HOW_OFTEN]
         command += ["--budget", f"{budget_seconds:.0f}s", "--max-drop", MAX_DROP]
@@ -253,14 +253,15 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Measure these workloads, or all that have a table; keep the results of the others."""
+    """Measure these workloads, or all that have a table and were not measured with today's code."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in names or [path.name.partition(".")[0] for path in sorted(TABLES.glob("*.jsonl.gz"))]:
-        results[name] = measure(name)
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
-        print(name, f"{results[name]['autoaccel_over_best']:.3f} of the table's best")
-        for who, row in results[name]["picks"].items():
+    for name in names or to_measure(
+        "live", [path.name.partition(".")[0] for path in sorted(TABLES.glob("*.jsonl.gz"))]
+    ):
+        found = measure(name)
+        add_row("live", name, found, code=CODE)
+        print(name, f"{found['autoaccel_over_best']:.3f} of the table's best")
+        for who, row in found["picks"].items():
             print(f"  {who:24} run {row['run_speedup']:.3f}x  step {row['step_speedup']:.3f}x  {row['settings']}")
 
 

@@ -3,7 +3,7 @@
     python benchmarks/neighbour.py [--busy 4] [--calm 6] [--runs 3]
 
 Tunes the digits network undisturbed and with a neighbour, then measures both picks in fresh processes, in turns, with
-nothing beside them. Results go to benchmarks/results/neighbour.json. Takes about a quarter of an hour.
+nothing beside them. Results go to benchmarks/results/neighbour.jsonl. Takes about a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rows import add_row
+
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "digits_cnn.py"
-RESULTS = ROOT / "benchmarks" / "results" / "neighbour.json"
+CODE = ("autoaccel", "benchmarks/neighbour.py", "examples/digits_cnn.py")
 ROUNDS, TURNS = 5, 10
 
 HOG = """
@@ -109,7 +111,7 @@ def main() -> None:
         }
         for name, recipe in recipes.items()
     }
-    RESULTS.write_text(json.dumps({"busy": parsed.busy, "calm": parsed.calm, "runs": found}, indent=2) + "\n")
+    add_row("neighbour", "all", {"busy": parsed.busy, "calm": parsed.calm, "runs": found}, code=CODE)
     for name, row in found.items():
         print(f"{name}: {row['speed_relative_to_undisturbed_pick']:.3f}  {row['summary']}")
 

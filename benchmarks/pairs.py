@@ -4,17 +4,18 @@
 
 Each knob that is available on this machine has the first of its values that is not the default, and whatever it needs.
 A pair works if a worker trains under both, and both show that they took effect. Results go to
-benchmarks/results/pairs.json; what is there already is not measured again. About an hour.
+benchmarks/results/pairs.jsonl, a row for each knob with those after it; what is there of today's code is not measured
+again. About an hour.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+
+from rows import add_row, to_measure
 
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
@@ -28,7 +29,7 @@ from autoaccel.space.search_space import load_space
 ROOT = Path(__file__).parents[1]
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 WORKLOAD = WORKLOADS / "every_knob.py"
-RESULTS = ROOT / "benchmarks" / "results" / "pairs.json"
+CODE = ("autoaccel/runtime", "autoaccel/space", "benchmarks/pairs.py", "benchmarks/workloads")
 TIMEOUT_SECONDS = 240.0
 
 
@@ -85,41 +86,46 @@ def main() -> None:
     """Try each pair that was not tried."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", default=str(WORKLOAD))
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"pairs": {}}
-    try_pairs(Path(parser.parse_args().workload), set(KNOBS) - OTHERS.keys(), results)
+    rest = set(KNOBS) - OTHERS.keys()
+    try_pairs(Path(parser.parse_args().workload), lambda first, second: {first, second} <= rest, "knobs")
     for name, path in OTHERS.items():
-        try_pairs(path, set(KNOBS), results, only=name)
+        try_pairs(path, lambda first, second, name=name: name in (first, second), f"knobs with {name}")
 
 
-def try_pairs(path: Path, names: set[str], results: dict[str, Any], only: str = "") -> None:
-    """Try the pairs of these knobs on a workload, or those of one with all others."""
+def try_pairs(path: Path, wanted: Callable[[str, str], bool], row: str) -> None:
+    """Try the wanted pairs of knobs on a workload; `row` says what can be had here."""
     workload = find_workload(str(path))
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         place = Place(*probe_and_describe(runner, workload, TIMEOUT_SECONDS))
         runner.enter(place)
-        knobs = [knob for knob in KNOBS.values() if knob.name in names]
-        wishes = {knob.name: found for knob in knobs if (found := wish(knob, place)) is not None}
+        wishes = {name: found for name, knob in KNOBS.items() if (found := wish(knob, place)) is not None}
         unavailable = {
-            knob.name: knob.why_unavailable(place) or "what it needs is not to be had here"
-            for knob in knobs
-            if knob.name not in wishes and knob.name not in results.get("values", {})  # as it was on another machine
+            name: knob.why_unavailable(place) or "what it needs is not to be had here"
+            for name, knob in KNOBS.items()
+            if name not in wishes
         }
-        results.setdefault("unavailable", {}).update({} if only and only in wishes else unavailable)
-        values = {name: describe_change(found, {}) for name, found in wishes.items() if only in ("", name)}
-        results.setdefault("values", {}).update(values)
-        for first, second in itertools.combinations(wishes, 2):
-            key = f"{first} + {second}"
-            if key in results["pairs"] or only not in ("", first, second):
-                continue
-            one, other = wishes[first], wishes[second]
-            clashing = [name for name in one.keys() & other.keys() if one[name] != other[name]]
-            if clashing:
-                found = {"outcome": "forbidden", "reason": f"they need different values of {clashing[0]}"}
-            else:
-                found = try_together(runner, one | other, place, "pair")
-            results["pairs"][key] = found
-            print(f"{key:64} {found['outcome']} {found.get('reason', '')}"[:180], flush=True)
-            RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+        for first in wishes:
+            seconds = list(wishes)[list(wishes).index(first) + 1 :]
+            tried = [second for second in seconds if wanted(first, second)]
+            name = first if row == "knobs" else f"{first}, {row}"
+            if tried and to_measure("pairs", [name]):
+                found = {f"{first} + {second}": try_pair(runner, wishes, (first, second), place) for second in tried}
+                add_row("pairs", name, {"pairs": found}, code=CODE)
+        if to_measure("pairs", [row]):
+            values = {name: describe_change(found, {}) for name, found in wishes.items()}
+            add_row("pairs", row, {"values": values, "unavailable": unavailable}, code=CODE)
+
+
+def try_pair(runner: Runner, wishes: Mapping[str, Settings], pair: tuple[str, str], place: Place) -> dict[str, str]:
+    """Return what came of two knobs together."""
+    one, other = (wishes[name] for name in pair)
+    clashing = [name for name in one.keys() & other.keys() if one[name] != other[name]]
+    if clashing:
+        found = {"outcome": "forbidden", "reason": f"they need different values of {clashing[0]}"}
+    else:
+        found = try_together(runner, one | other, place, "pair")
+    print(f"{' + '.join(pair):64} {found['outcome']} {found.get('reason', '')}"[:180], flush=True)
+    return found
 
 
 if __name__ == "__main__":

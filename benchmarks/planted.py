@@ -5,7 +5,7 @@
 Each file in benchmarks/planted defines build(), which has a problem, and fixed(), which has not. The advice must name
 it first or second. Then both are measured in fresh pairs of processes that take turns, so that both meet the same
 neighbours. What the repair wins, as a median over pairs of medians over turns, may be at most 1.05 times the bound, and
-where the finding claims it, at least half of what the bound says. Results go to benchmarks/results/planted.json.
+where the finding claims it, at least half of what the bound says. Results go to benchmarks/results/planted.jsonl.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rows import add_row, to_measure
+
 HERE = Path(__file__).parent
 FOLDER = HERE / "planted"
-RESULTS = HERE / "results" / "planted.json"
+CODE = ("autoaccel", "benchmarks/planted", "benchmarks/planted.py")
 PLANTED = {
     "sleeping_dataset": "waiting-sample",
     "item_per_sample": "synchronising",
@@ -203,12 +205,11 @@ def main(arguments: Sequence[str]) -> int:
         take_turns(parsed.names[0], parsed.turns_of)
         return 0
     rows: dict[str, dict[str, Any]] = {}
-    for name in parsed.names or PLANTED:
+    for name in parsed.names or (PLANTED if parsed.advise_only else to_measure("planted", PLANTED)):
         rows[name] = look_at(name, PLANTED[name])
         if not parsed.advise_only:
             measure(name, rows[name], parsed.rounds, parsed.seconds)
-            others = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-            RESULTS.write_text(json.dumps({**others, **rows}, indent=2, sort_keys=True) + "\n")
+            add_row("planted", name, rows[name], code=CODE)
     broken = [name for name, row in rows.items() if not is_kept(row)]
     print(f"{len(rows) - len(broken)} of {len(rows)} as advised" + (f"; not: {', '.join(broken)}" if broken else ""))
     return 1 if broken else 0

@@ -5,7 +5,7 @@
 
 The digits network is trained as planned, from three seeds, at each sparsity from 0 to 80 %, channels removed after one
 epoch; and its steps are measured against the whole network's in fresh pairs of processes. Then `autoaccel tune` with
-pruning open says whether it pays. Results go to benchmarks/results/pruning.json. About three quarters of an hour.
+pruning open says whether it pays. Results go to benchmarks/results/pruning.jsonl. About three quarters of an hour.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from contenders import Contest, contest, machine_of
+from rows import add_row, to_measure
 
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.space.knobs.model import PRUNING_LIBRARIES, SPARSITIES
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "pruning.json"
+CODE = ("autoaccel", "benchmarks/pruning.py", "examples/digits_cnn.py")
 MODEL = "examples/digits_cnn.py"
 SEEDS, PAIRS = (0, 1, 2), 8
 
@@ -45,23 +46,25 @@ def measure(held: Contest, change: Settings) -> dict[str, Any]:
 
 def main() -> None:
     """Measure what is not there yet, and let the tuner decide."""
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"table": {}}
     with contest(str(ROOT / MODEL)) as held:
         installed = [name for name in PRUNING_LIBRARIES if name in held.place.machine.packages]
-        results["machine"] = machine_of(held.place)
-        results["libraries"] = {name: held.place.machine.packages[name] for name in installed}
+        versions = {name: held.place.machine.packages[name] for name in installed}
         rows: dict[str, Settings] = {"whole": {}}
         for library in installed:
             for sparsity in SPARSITIES[1:]:
                 rows[f"{library} {sparsity:.0%}"] = {"model.sparsity": sparsity, "model.pruning_library": library}
-        for name, change in rows.items():
-            if "accuracy" not in results["table"].get(name, {}):
-                results["table"][name] = measure(held, change)
-                print(name, results["table"][name], flush=True)
-                RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
-    if "tuned" not in results:
-        results["tuned"] = tune()
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+        for name in to_measure("pruning", rows):
+            found = measure(held, rows[name])
+            print(name, found, flush=True)
+            if "failure" in found:
+                reason = f"{found['failure']}: {found['message']}"
+                add_row("pruning", name, found, code=CODE, outcome="failed", reason=reason)
+            else:
+                add_row("pruning", name, found, code=CODE)
+        if to_measure("pruning", ["libraries"]):
+            add_row("pruning", "libraries", {"libraries": versions, "machine": machine_of(held.place)}, code=CODE)
+    if to_measure("pruning", ["tuned"]):
+        add_row("pruning", "tuned", tune(), code=CODE)
 
 
 def tune() -> dict[str, Any]:

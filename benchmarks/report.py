@@ -1,21 +1,26 @@
-"""Write benchmarks/results/README.md: one page of tables from the results that are there.
+"""Write benchmarks/results/README.md: one page of tables from the rows that are there.
 
-python benchmarks/report.py
+    python benchmarks/report.py
+
+The page marks each row that is older than the code it speaks of. What that code was when the page was written is kept
+in benchmarks/results/code.json, so that the same rows and the same file give the same page, whatever has changed since.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import report_advice as advice
 import report_levers as levers
 import report_ranks as several
+from rows import RESULTS, UNKNOWN, Provenance, Row, digest, is_stale, latest, provenance, read_rows
 
-RESULTS = Path(__file__).parent / "results"
+from autoaccel.records.base import Record, write_json, write_text
+
+Found = dict[str, Any]
+"""Name of a row -> what was found."""
 
 
 def simulation(found: dict[str, Any]) -> list[str]:
@@ -39,13 +44,15 @@ def simulation(found: dict[str, Any]) -> list[str]:
 
 def live(found: dict[str, Any]) -> list[str]:
     """Return the live comparison."""
-    picks = list(next(iter(found.values()))["picks"])
+    picks = list(dict.fromkeys(pick for row in found.values() for pick in row["picks"]))
     lines = [
         f"| Workload | {' | '.join(picks)} | autoaccel over the best | Its search, of the table's time |",
         f"|{'---|' * (len(picks) + 3)}",
     ]
     for name, row in found.items():
-        speeds = " | ".join(f"{row['picks'][pick]['run_speedup']:.2f}x" for pick in picks)
+        speeds = " | ".join(
+            f"{row['picks'][pick]['run_speedup']:.2f}x" if pick in row["picks"] else "" for pick in picks
+        )
         lines.append(f"| {name} | {speeds} | {row['autoaccel_over_best']:.3f} | {row['search_share_of_table']:.1%} |")
     ratios = [row["autoaccel_over_best"] for row in found.values()]
     return [*lines, "", f"Geometric mean of autoaccel over the table's best: {statistics.geometric_mean(ratios):.3f}."]
@@ -76,25 +83,23 @@ def claims(found: dict[str, Any]) -> list[str]:
 
 def search_cost(found: dict[str, Any]) -> list[str]:
     """Return what runs spent their time on."""
-    names = list(next(iter(found.values()))[0]["spent_on"])
-    for rows in found.values():
-        names += [name for row in rows for name in row["spent_on"] if name not in names]
+    names = list(dict.fromkeys(name for row in found.values() for name in row["spent_on"]))
     after = "Speed proven after | The tuner itself while it measures | all in all"
     lines = [
         f"| Version | Seconds | Trials | {' | '.join(names)} | {after} |",
         f"|{'---|' * (len(names) + 6)}",
     ]
-    for label, rows in found.items():
-        for row in rows:
-            total = sum(row["spent_on"].values())
-            shares = " | ".join(f"{row['spent_on'].get(name, 0.0) / total:.0%}" for name in names)
-            proven, measuring = row["proven_after_seconds"], row["tuner_share_while_measuring"]
-            waiting = "not told" if measuring is None else f"{measuring:.1%} of a core"
-            lines.append(
-                f"| {label} | {row['seconds']:.0f} | {row['trials']} | {shares} "
-                f"| {f'{proven:.0f} s' if proven else 'not told'} "
-                f"| {waiting} | {row['tuner_share_of_search_and_proof']:.1%} |"
-            )
+    for label, row in found.items():
+        total = sum(row["spent_on"].values())
+        shares = " | ".join(f"{row['spent_on'].get(name, 0.0) / total:.0%}" for name in names)
+        proven, measuring = row["proven_after_seconds"], row.get("tuner_share_while_measuring")
+        in_all = row.get("tuner_share_of_search_and_proof")
+        waiting = "not told" if measuring is None else f"{measuring:.1%} of a core"
+        lines.append(
+            f"| {label} | {row['seconds']:.0f} | {row['trials']} | {shares} "
+            f"| {f'{proven:.0f} s' if proven else 'not told'} "
+            f"| {waiting} | {'not told' if in_all is None else f'{in_all:.1%}'} |"
+        )
     return lines
 
 
@@ -127,8 +132,8 @@ def break_even(found: dict[str, Any]) -> list[str]:
 def examples(found: dict[str, Any]) -> list[str]:
     """Return what the examples came to."""
     lines = [
-        "| Example | Exit code | Changed | Speed-up claimed | Measured again | Tuned in |",
-        "|---|---|---|---|---|---|",
+        "| Example | Knobs | Exit code | Changed | Speed-up claimed | Measured again | Tuned in |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, row in found.items():
         own = row["baseline"]["settings"]
@@ -136,60 +141,167 @@ def examples(found: dict[str, Any]) -> list[str]:
         claimed, measured = row["comparison"], row.get("verified", {}).get("measured")
         seconds = row["search"]["spent_seconds"]
         if not measured:
-            lines.append(f"| `{name}` | {row['exit_code']} | none | | | {seconds:.0f} s |")
+            lines.append(f"| {name} | {len(row['settings'])} | {row['exit_code']} | none | | | {seconds:.0f} s |")
             continue
         lines.append(
-            f"| `{name}` | {row['exit_code']} | {change} "
+            f"| {name} | {len(row['settings'])} | {row['exit_code']} | {change} "
             f"| {claimed['speedup']:.2f} ({claimed['low']:.2f} to {claimed['high']:.2f}) "
             f"| {measured['speedup']:.2f} ({measured['low']:.2f} to {measured['high']:.2f}) | {seconds:.0f} s |"
         )
-    return [*lines, "", *(f"- `{name}`: {row['summary']}" for name, row in found.items())]
+    return [*lines, "", *(f"- {name}: {row['summary']}" for name, row in found.items())]
 
 
-SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
-    "examples": ("What the examples came to", "make examples", examples),
-    "simulation": ("Searches replayed on the tables", "make simulate", simulation),
-    "live": ("Live, in the same time: projected speed-up of the planned run", "make live", live),
-    "false_wins": ("The baseline against itself", "make false-wins", false_wins),
-    "claims": ("Claims, and what was measured later", "make claims", claims),
-    "search_cost": ("What a run spends its time on", "make search-cost", search_cost),
-    "neighbour": ("Beside a neighbour that hogs all cores in bursts", "make neighbour", neighbour),
-    "break_even": ("The same model, short and long", "python benchmarks/break_even.py", break_even),
-    "planted": ("Problems that were planted", "make planted", advice.planted),
-    "advice": ("Advice on the examples", "make advice", advice.examples),
-    "bounds": ("What bounds are worth to a search", "make simulate", advice.bounds),
-    "pairs": ("Every two knobs together", "make check-knobs", levers.pairs),
-    "libraries": ("OpenMP runtimes and allocators", "make libraries", levers.libraries),
-    "pruning": ("Sparsity against time and accuracy", "make pruning", levers.pruning),
-    "nni": ("NNI beside today's torch", "make check-nni", levers.nni),
-    "ipex": ("Intel's extension", "make check-ipex", levers.ipex),
-    "ranks": ("Two ranks on two cores", "make check-ranks", several.ranks),
-    "machines": ("Two machines, one of whose ranks is killed", "make check-machines", several.machines),
-    "launchers": ("The same recipe through every launcher", "make check-launchers", several.launchers),
-    "sharing": ("Several workers of one study, one killed", "make check-sharing", several.sharing),
-    "report_page": ("Reports in a browser", "make check-report", advice.report_page),
-    "scaling": ("Published run times, predicted", "make scaling", several.scaling),
+def tables(found: dict[str, Any]) -> list[str]:
+    """Return what was measured of each space."""
+    lines = ["| Workload | Settings | Visits | Rounds | Measured for |", "|---|---|---|---|---|"]
+    for name, row in found.items():
+        lines.append(
+            f"| {name} | {row['settings']} | {row['visits']:,} | {row['rounds']} | {row['seconds'] / 3600:.1f} h |"
+        )
+    return lines
+
+
+def only(write: Callable[[Found], list[str]]) -> Callable[[Found], list[str]]:
+    """Return what writes the table of a result that is one row."""
+    return lambda found: [line for row in found.values() for line in write(row)]
+
+
+class Section(Record, frozen=True):
+    """One result on the page."""
+
+    title: str
+    command: str
+    write: Callable[[Found], list[str]]
+    earlier: bool = True
+    """Whether rows that were measured again are shown as a table; else they are listed, and the data is in the file."""
+
+
+SECTIONS = {
+    "examples": Section("What the examples came to", "make examples", examples),
+    "tables": Section("Tables: every setting of a space", "make tables", tables),
+    "simulation": Section("Searches replayed on the tables", "make simulate", simulation),
+    "live": Section("Live, in the same time: projected speed-up of the planned run", "make live", live),
+    "false_wins": Section("The baseline against itself", "make false-wins", false_wins),
+    "claims": Section("Claims, and what was measured later", "make claims", claims),
+    "search_cost": Section("What a run spends its time on", "make search-cost", search_cost),
+    "neighbour": Section("Beside a neighbour that hogs all cores in bursts", "make neighbour", only(neighbour)),
+    "break_even": Section("The same model, short and long", "python benchmarks/break_even.py", break_even),
+    "planted": Section("Problems that were planted", "make planted", advice.planted),
+    "advice": Section("Advice on the examples", "make advice", advice.examples),
+    "bounds": Section("What bounds are worth to a search", "make simulate", advice.bounds),
+    "pairs": Section("Every two knobs together", "make check-knobs", levers.pairs, False),
+    "libraries": Section("OpenMP runtimes and allocators", "make libraries", levers.libraries),
+    "pruning": Section("Sparsity against time and accuracy", "make pruning", levers.pruning),
+    "nni": Section("NNI beside today's torch", "make check-nni", only(levers.nni)),
+    "ipex": Section("Intel's extension", "make check-ipex", only(levers.ipex)),
+    "ranks": Section("Two ranks on two cores", "make check-ranks", several.ranks),
+    "machines": Section("Two machines, one of whose ranks is killed", "make check-machines", only(several.machines)),
+    "launchers": Section("The same recipe through every launcher", "make check-launchers", only(several.launchers)),
+    "sharing": Section("Several workers of one study, one killed", "make check-sharing", only(several.sharing), False),
+    "report_page": Section("Reports in a browser", "make check-report", only(advice.report_page), False),
+    "scaling": Section("Published run times, predicted", "make scaling", only(several.scaling)),
 }
-"""File of results -> title, the command that makes it, what writes its table."""
+"""Result -> its section, in the order of the page."""
 
 
-def main() -> None:
-    """Write the page."""
-    machine = json.loads((RESULTS / "examples.json").read_text())
-    some = next(iter(machine.values()))
+class CodeThen(Record, frozen=True):
+    """The code when the page was written."""
+
+    date: str
+    commit: str
+    changed: bool | None
+    code: dict[str, str]
+    """File or folder that a row speaks of -> digest."""
+
+
+def take_code(results: Mapping[str, Sequence[Row]]) -> CodeThen:
+    """Return what the code is now that any of the rows speaks of."""
+    paths = sorted({path for rows in results.values() for row in rows for path in row.made.code})
+    now = provenance(())
+    return CodeThen(now.date, now.commit, now.changed, {path: digest(path) for path in paths})
+
+
+def render(results: Mapping[str, Sequence[Row]], then: CodeThen) -> str:
+    """Return the page."""
+    counted = [row for rows in results.values() for row in latest(rows).values()]
+    stale = sum(is_stale(row, then.code) for row in counted)
     lines = [
         "# Results",
         "",
-        "Each table is written from the data beside it, by `benchmarks/report.py`; what they mean is in",
-        f"[../README.md](../README.md). On {some['usable_cores']} cores of an {some['cpu']}, torch",
-        f"{some['versions']['torch']}, no GPU, unless a section says otherwise.",
+        "Each table is written from the rows beside it, by `benchmarks/report.py`; what they mean is in",
+        "[../README.md](../README.md). Rows are only ever added: what was measured again stays, as an earlier row, and",
+        "so does what failed. *Older than the code* is a row whose code has changed since; each row names that code,",
+        f"files or folders, with a digest. Of the {len(counted)} rows that count, {stale} are, by the code of",
+        f"{then.date[:10]} ({commit_of(then.commit, then.changed)}). `make results` measures them again.",
     ]
-    for name, (title, command, write) in SECTIONS.items():
-        path = RESULTS / f"{name}.json"
-        if path.exists():
-            lines += ["", f"## {title}", "", f"`{command}`, data in [{name}.json]({name}.json).", ""]
-            lines += write(json.loads(path.read_text()))
-    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
+    for name, section in SECTIONS.items():
+        if rows := results.get(name):
+            lines += ["", f"## {section.title}", "", f"`{section.command}`, data in [{name}.jsonl]({name}.jsonl).", ""]
+            lines += write_section(section, rows, then)
+    return "\n".join(lines) + "\n"
+
+
+def write_section(section: Section, rows: Sequence[Row], then: CodeThen) -> list[str]:
+    """Return the rows that count, where they come from, and what there was besides."""
+    last = latest(rows)
+    lines = section.write({name: row.found for name, row in last.items()})
+    lines += ["", *origins(list(last.values()), then)]
+    earlier = [row for row in rows if row.outcome == "measured" and row is not last[row.name]]
+    if earlier:
+        lines += ["", f"<details><summary>Earlier rows: {len(earlier)}</summary>", ""]
+        if section.earlier:
+            lines += [*section.write({title_of(row, earlier): row.found for row in earlier}), ""]
+        lines += [*origins(earlier, then), "", "</details>"]
+    for row in rows:
+        if row.outcome != "measured":
+            where = f"{row.made.date[:10]}, {commit_of(row.made.commit, row.made.changed)}, {row.made.cpu}"
+            lines += ["", f"{row.outcome.capitalize()}: {row.name} ({where}): {row.reason}."]
+    return lines
+
+
+def title_of(row: Row, rows: Sequence[Row]) -> str:
+    """Return a row's name with its date, and which of that day it was."""
+    date = row.made.date[:10]
+    same = [one for one in rows if (one.name, one.made.date[:10]) == (row.name, date)]
+    number = next(index for index, one in enumerate(same, start=1) if one is row)
+    return f"{row.name}, {date}" + (f", {number}" if len(same) > 1 else "")
+
+
+def origins(rows: Sequence[Row], then: CodeThen) -> list[str]:
+    """Return a table of which rows were measured by which code, where and when."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        mark = "**older than the code**" if is_stale(row, then.code) else "of this code"
+        groups.setdefault((*where_from(row.made), mark), []).append(row.name)
+    lines = ["| Rows | Date | Commit | Processor | torch | |", "|---|---|---|---|---|---|"]
+    for key, names in groups.items():
+        shown = "all" if len(groups) == 1 and len(names) > 1 else ", ".join(dict.fromkeys(names))
+        lines.append(f"| {shown} | {' | '.join(key)} |")
+    return lines
+
+
+def where_from(made: Provenance) -> tuple[str, str, str, str]:
+    """Return date, commit, processor and torch as the page shows them."""
+    cores = f"{made.cores} cores, " if made.cores else ""
+    return made.date[:10], commit_of(made.commit, made.changed), f"{cores}{made.cpu}", made.torch
+
+
+def commit_of(commit: str, changed: bool | None) -> str:
+    """Return a commit as the page shows it."""
+    return commit if commit == UNKNOWN else f"`{commit[:7]}`" + (" and changes" if changed else "")
+
+
+def read_results() -> dict[str, list[Row]]:
+    """Return the rows of every section that has some."""
+    return {name: rows for name in SECTIONS if (rows := read_rows(name))}
+
+
+def main() -> None:
+    """Write the page, and what it knows of the code."""
+    results = read_results()
+    then = take_code(results)
+    write_json(RESULTS / "code.json", then)
+    write_text(RESULTS / "README.md", render(results, then))
 
 
 if __name__ == "__main__":

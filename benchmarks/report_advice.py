@@ -14,7 +14,7 @@ def planted(found: dict[str, Any]) -> list[str]:
         gain = f"{row['gain']:.2f}x ({min(row['gains']):.2f} to {max(row['gains']):.2f})" if "gain" in row else ""
         claims = "yes" if row["claims_half"] else "no"
         lines.append(f"| {name} | {place} | {row['title'] or row['code']} | {bound} | {gain} | {claims} |")
-    return [*lines, "", f"On {', '.join(sorted({row['CPU'] for row in found.values()}))}."]
+    return lines
 
 
 def examples(found: dict[str, Any]) -> list[str]:
@@ -23,7 +23,7 @@ def examples(found: dict[str, Any]) -> list[str]:
     for name, row in found.items():
         first = ", ".join(f"{code} (at most {bound:.2f}x)" for code, bound in row["calls"][0]["findings"][:3])
         lines.append(f"| {name} | {row['longest_seconds']:.0f} s | {row['median_departure']:.1%} | {first} |")
-    return [*lines, "", f"On {', '.join(sorted({call['CPU'] for row in found.values() for call in row['calls']}))}."]
+    return lines
 
 
 def bounds(found: dict[str, Any]) -> list[str]:

@@ -40,8 +40,10 @@ class Provenance(Record, frozen=True):
     date: str
     """UTC, ISO 8601, to the second."""
     commit: str
-    changed: bool
-    """Whether tracked files differed from the commit. Committed results do not count: a benchmark adds to them."""
+    changed: bool | None
+    """Whether tracked files differed from the commit, None where it is not known.
+
+    Committed results do not count: a benchmark adds to them."""
     cpu: str
     """Model, and family.model.stepping where the kernel tells them: one name may stand for several generations."""
     cores: int | None
@@ -114,15 +116,31 @@ def latest(rows: Iterable[Row]) -> dict[str, Row]:
     return dict(sorted(found.items()))
 
 
-def is_stale(row: Row) -> bool:
-    """Return whether code that the row speaks of is another today; a row that names none cannot tell, and is."""
-    return not row.made.code or any(digest(path) != then for path, then in row.made.code.items())
+def is_stale(row: Row, today: Mapping[str, str] | None = None) -> bool:
+    """Return whether code that the row speaks of is another today; a row that names none cannot tell, and is.
+
+    Args:
+        row: Any row.
+        today: Path -> digest, where they were taken before; else they are taken now.
+    """
+    now = {path: digest(path) for path in row.made.code} if today is None else today
+    return not row.made.code or any(now[path] != then for path, then in row.made.code.items())
 
 
 def is_fresh(result: str, name: str) -> bool:
     """Return whether this was measured with today's code: whoever goes on after an interruption leaves it out."""
     row = latest(read_rows(result)).get(name)
     return row is not None and not is_stale(row)
+
+
+def to_measure(result: str, names: Iterable[str]) -> list[str]:
+    """Return those of the names that were not measured with today's code."""
+    return [name for name in names if not is_fresh(result, name)]
+
+
+def runs_folder(result: str) -> Path:
+    """Return where runs of today's code lie: whoever goes on must not find a recipe of an earlier version."""
+    return ROOT / "autoaccel-runs" / result / digest("autoaccel")
 
 
 def digest(path: str, root: Path | None = None) -> str:

@@ -5,22 +5,22 @@
 EfficientNet on CIFAR-10, 25 epochs, on A100 GPUs: one to eight in one machine, sixteen in two. Some of the times are
 fitted, the others predicted; each is left out once; and the two machines are predicted from published figures of links.
 The batch size and the network behind the series are not known: that prediction is made for several of each. A simulated
-cluster goes on to hundreds of ranks, which nobody measured. Results go to benchmarks/results/scaling.json.
+cluster goes on to hundreds of ranks, which nobody measured. Results go to benchmarks/results/scaling.jsonl.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
+
+from rows import add_row
 
 from autoaccel.advise.all_reduce import find_link
 from autoaccel.advise.run_times import scale_runs
 from autoaccel.advise.scaling import simulate
 from autoaccel.records.scaling import Cluster, Exchange, RunScaling, ScalingPlan, StepCost
 
-RESULTS = Path(__file__).parent / "results" / "scaling.json"
+CODE = ("autoaccel/advise", "benchmarks/scaling.py")
 
 MEASURED = {1: 707.0, 2: 393.0, 3: 276.0, 4: 208.0, 5: 172.0, 6: 142.0, 7: 122.0, 8: 109.0, 16: 64.0}  # seconds by GPUs
 ONE_MACHINE = tuple(range(1, 9))
@@ -138,7 +138,7 @@ def main() -> None:
         ],
         "simulated": hundreds(),
     }
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    add_row("scaling", "all", results, code=CODE)
     for fit in fits:
         show(f"Fitted on {fit['fitted_on']}", fit["predictions"])
     show("Each left out once", results["leave_one_out"])

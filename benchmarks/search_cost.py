@@ -3,9 +3,9 @@
     python benchmarks/search_cost.py [--label NAME] [--package FOLDER] [--budget 5m]
 
 Tunes the digits network on a terminal of its own, with the live picture, and adds one row to
-benchmarks/results/search_cost.json: seconds in measured steps, warm-up, compilation, start-up and everything else; when
-the speed-up was first proven; the tuner's own share of a core, in the seconds in which it only waits for measurements,
-and over its whole search and proof. `--package`
+benchmarks/results/search_cost.jsonl: seconds in measured steps, warm-up, compilation, start-up and everything else;
+when the speed-up was first proven; the tuner's own share of a core, in the seconds in which it only waits for
+measurements, and over its whole search and proof. `--package`
 names a checkout of another version to compare with; one that does not say what it spent its time on is read from its
 trials.
 """
@@ -26,10 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
+from rows import add_row, digest, provenance, read_rows
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "search_cost.json"
+CODE = ("autoaccel", "benchmarks/search_cost.py", "examples/digits_cnn.py")
 
 
 @dataclass
@@ -108,7 +110,7 @@ def spent_on(folder: Path, recipe: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     """Tune once; add the row and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--label", default="now")
+    parser.add_argument("--label", default="this version")
     parser.add_argument("--package", type=Path, default=ROOT)
     parser.add_argument("--budget", default="5m")
     parsed = parser.parse_args()
@@ -127,15 +129,16 @@ def main() -> None:
             "tuner_share_of_search_and_proof": statistics.fmean(watched.measuring + watched.between),
             "cpu": recipe["machine"]["cpu"]["model"],
         }
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results.setdefault(parsed.label, []).append(row)
-    RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
-    for label, rows in results.items():
-        for one in rows:
+    code = {path: digest(path, parsed.package.resolve()) for path in CODE}
+    made = msgspec.structs.replace(provenance(CODE), code=code)
+    add_row("search_cost", parsed.label, row, made=made)
+    for known in read_rows("search_cost"):
+        if (one := known.found) and known.outcome == "measured":
             total = sum(one["spent_on"].values())
             parts = ", ".join(f"{name} {value / total:.0%}" for name, value in one["spent_on"].items())
-            print(f"{label}: {one['seconds']:.0f} s, proven after {one['proven_after_seconds']}; {parts}; tuner "
-                  f"{one['tuner_share_of_search_and_proof']:.2%} of a core")  # fmt: skip
+            shares = (f"proven after {one['proven_after_seconds']}", parts)
+            tuner = f"tuner {one['tuner_share_of_search_and_proof']:.2%} of a core"
+            print(f"{known.made.date[:10]} {known.name}: {one['seconds']:.0f} s", *shares, tuner, sep="; ")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from autoaccel.advise.bounds import bound_of_share
+from autoaccel.advise.roofline import roofline
 from autoaccel.records.circumstances import Circumstances, Surroundings
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.rates import Rates
 from autoaccel.records.workload import TrainingFacts
+
+DENSE = ("convolution", "matmul", "attention")
+"""Groups of operators that are limited by arithmetic rather than by memory."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,28 @@ class Evidence:
     @property
     def dense(self) -> float:
         """Share of the step in convolutions, matrix products and attention."""
-        return self.compute * self.groups("convolution", "matmul", "attention")
+        return sum(map(self.dense_share, DENSE))
+
+    def dense_share(self, group: str) -> float:
+        """Return the share of the step in one of the dense groups, which only forward and backward have."""
+        whole = self.compute / max(1e-9, self.groups(*DENSE))  # if nothing else were in them
+        return min(self._operators_share, whole) * self.profile.groups.get(group, 0.0)
+
+    @property
+    def _operators_share(self) -> float:
+        """Share of the step that all operators take, those of a loader without workers included."""
+        profile = self.profile
+        timed = [operator for operator in profile.operators if operator.share > 0 and operator.self_seconds > 0]
+        if not timed or not profile.traced_step_seconds:
+            return self.compute + self.update  # as if there were nothing else in these phases
+        seconds = sum(operator.self_seconds for operator in timed) / sum(operator.share for operator in timed)
+        return min(1.0, seconds / profile.traced_step_seconds)
+
+    @property
+    def most_speedup(self) -> float:
+        """By how much the step as it is could become faster on this machine: its roofline; infinite if not known."""
+        line = roofline(self.profile, self.machine, self.rates, self.circumstances) if self.rates else None
+        return math.inf if line is None else max(1.0, self.mean_step_seconds / line.step_seconds_at_least)
 
     def groups(self, *names: str) -> float:
         """Return the share of all operators' own time that these groups of them take, at most 1."""

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from autoaccel.advise.evidence import Evidence
 from autoaccel.advise.rules import RULES
+from autoaccel.advise.rules.evaluation import RULES as EVALUATION
+from autoaccel.advise.rules.machine import RULES as MACHINE
 from autoaccel.records.circumstances import Circumstances, Surroundings
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.rates import Rates
 from autoaccel.records.workload import TrainingFacts
+
+BEYOND_ROOFLINE = frozenset(
+    {
+        *MACHINE,
+        *EVALUATION,
+        "throttled-gpu",
+        "held-back",
+        "swapping",
+        "tiny-batch",
+        "wide-layers",
+        "epoch-start",
+    }
+)
+"""Findings of which the roofline says nothing. Their remedies change how much work a sample is, or the rates that were
+measured, or their shares are not of a step."""
 
 
 def advise(
@@ -19,7 +38,18 @@ def advise(
     training: TrainingFacts | None = None,
     surroundings: Surroundings | None = None,
 ) -> list[Finding]:
-    """Return what the rules find, what remedies usually win most from first; rules without evidence say nothing."""
+    """Return what the rules find, what remedies usually win most from first; rules without evidence say nothing.
+
+    No bound is above the roofline of the step, but for remedies that change the work or what the machine can do.
+    """
     evidence = Evidence(profile, machine, circumstances, rates, training, surroundings)
-    found = [finding for rule in RULES.values() if (finding := rule(evidence)) is not None]
+    found = [_within(finding, evidence.most_speedup) for rule in RULES.values() if (finding := rule(evidence))]
     return sorted(found, key=lambda finding: (-finding.expected_speedup, -finding.bound_speedup))
+
+
+def _within(finding: Finding, most_speedup: float) -> Finding:
+    """Return the finding with no larger bound than this."""
+    if finding.code in BEYOND_ROOFLINE or finding.bound_speedup <= most_speedup:
+        return finding
+    expected = min(finding.expected_speedup, most_speedup)
+    return msgspec.structs.replace(finding, bound_speedup=most_speedup, expected_speedup=expected)

@@ -24,9 +24,8 @@ def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Ci
         return None
     bandwidth = rates.memory_bytes_per_second
     intensity = flops / profile.moved_bytes
-    caches = sum(cache.size_bytes * cache.count for cache in machine.cpu.caches if cache.kind != "instruction")
     on_gpu = rates.device == "cuda"
-    must_move = profile.least_bytes if on_gpu else max(0, profile.least_bytes - caches)
+    must_move = profile.least_bytes if on_gpu else max(0, profile.least_bytes - machine.cpu.cache_bytes)
     shortest = max(flops / fastest, must_move / bandwidth)
     return Roofline(
         flops=flops,

@@ -38,6 +38,11 @@ class Cpu(Record, frozen=True):
     revision: str = ""  # family.model.stepping as Linux numbers them: some clouds call all generations one name
     is_virtual: bool = False  # a hypervisor hands them out, most often to other machines as well
 
+    @property
+    def cache_bytes(self) -> int:
+        """What all caches for data hold together."""
+        return sum(cache.size_bytes * cache.count for cache in self.caches if cache.kind != "instruction")
+
 
 class Limits(Record, frozen=True):
     """What this process may use of the computer: the limit that counts in a container."""

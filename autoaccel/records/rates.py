@@ -14,13 +14,14 @@ class Rates(Record, frozen=True):
     device: str
     threads: int
     matmul: dict[str, float]  # dtype -> floating-point operations per second
-    convolution: dict[str, float]
+    convolution: dict[str, float]  # channels last
     memory_bytes_per_second: float  # read and written, copying arrays too large for the caches
     array_bytes: int  # of each of these arrays
     pageable_bytes_per_second: float | None = None  # from the host to the device
     pinned_bytes_per_second: float | None = None
     all_reduce_bytes_per_second: float | None = None  # of a vector that all processes add up
     measured_seconds: float = 0.0
+    channels_first: float | None = None  # of float32 convolutions that get images channel by channel
 
     def best(self, dtype: str) -> float | None:
         """Return the higher of the two rates for a dtype; None if neither is known."""

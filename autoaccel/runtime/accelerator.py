@@ -11,6 +11,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import Any
 
+import psutil
 import torch
 
 Mark = float | torch.Event
@@ -66,3 +67,21 @@ def peak_bytes(device: torch.device) -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux reports ru_maxrss in KiB, macOS in bytes.
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def free_bytes(device: torch.device) -> int:
+    """Return how much memory is free: of the accelerator, where torch tells, or else of the computer."""
+    memory: Any = getattr(torch, device.type)
+    if device.type != "cpu" and hasattr(memory, "mem_get_info"):
+        return int(memory.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def cache_bytes(device: torch.device, of_cpu: int) -> int:
+    """Return the size of the device's largest cache; that of the CPU where torch does not tell.
+
+    Args:
+        device: Where the training runs.
+        of_cpu: The size of the CPU's largest cache.
+    """
+    return int(torch.cuda.get_device_properties(device).L2_cache_size) if device.type == "cuda" else of_cpu

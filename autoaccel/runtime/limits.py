@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import psutil
 import torch
 from torch.nn import functional
 
 from autoaccel.records.rates import Rates
+from autoaccel.runtime.accelerator import cache_bytes, free_bytes, synchronize
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _ENOUGH_SECONDS = 0.03  # that a call should take before its rate is believed
@@ -23,15 +23,16 @@ _COPIED_BYTES = 64 << 20
 _REDUCED_NUMBERS = 4 << 20
 
 
-def measure_rates(device: torch.device, cache_bytes: int) -> Rates:
+def measure_rates(device: torch.device, cpu_cache_bytes: int) -> Rates:
     """Return the highest rates that simple programs reach on the device with the present number of threads.
 
     Args:
         device: Where the training runs.
-        cache_bytes: Of the largest cache; the arrays that are copied should be four times as large.
+        cpu_cache_bytes: Of the CPU's largest cache; the arrays that are copied should be four times as large as the
+            largest of the device.
     """
     start = time.perf_counter()
-    array_bytes = _array_bytes(device, cache_bytes)
+    array_bytes = _array_bytes(device, cpu_cache_bytes)
     on_gpu = device.type == "cuda"
     return Rates(
         device=device.type,
@@ -43,6 +44,7 @@ def measure_rates(device: torch.device, cache_bytes: int) -> Rates:
         pageable_bytes_per_second=_copy_rate(device, pinned=False) if on_gpu else None,
         pinned_bytes_per_second=_copy_rate(device, pinned=True) if on_gpu else None,
         all_reduce_bytes_per_second=_all_reduce_rate(device) if _is_distributed() else None,
+        channels_first=_convolution_rate(device, torch.float32, torch.contiguous_format),
         measured_seconds=time.perf_counter() - start,
     )
 
@@ -61,8 +63,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
     def once() -> float:
         start = time.perf_counter()
         work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        synchronize(device)
         return time.perf_counter() - start
 
     once()
@@ -95,14 +96,16 @@ def _matmul_rate(device: torch.device, dtype: torch.dtype) -> float | None:
         return _growing_rate(work_of, device)
 
 
-def _convolution_rate(device: torch.device, dtype: torch.dtype) -> float | None:
-    """Return the rate of 3 x 3 convolutions of 64 to 64 channels, channels last, as in the middle of a ResNet."""
+def _convolution_rate(
+    device: torch.device, dtype: torch.dtype, layout: torch.memory_format = torch.channels_last
+) -> float | None:
+    """Return the rate of 3 x 3 convolutions of 64 to 64 channels, as in the middle of a ResNet."""
 
     def work_of(side: int) -> tuple[Callable[[], object], float]:
         batch, pixels = max(1, side // 64), 28
         images = torch.ones(batch, 64, pixels, pixels, device=device, dtype=dtype)
-        images = images.contiguous(memory_format=torch.channels_last)
-        weight = torch.ones(64, 64, 3, 3, device=device, dtype=dtype).contiguous(memory_format=torch.channels_last)
+        images = images.contiguous(memory_format=layout)
+        weight = torch.ones(64, 64, 3, 3, device=device, dtype=dtype).contiguous(memory_format=layout)
         flops = 2.0 * batch * 64 * 64 * 9 * pixels**2
         return lambda: functional.conv2d(images, weight, padding=1), flops
 
@@ -110,13 +113,9 @@ def _convolution_rate(device: torch.device, dtype: torch.dtype) -> float | None:
         return _growing_rate(work_of, device)
 
 
-def _array_bytes(device: torch.device, cache_bytes: int) -> int:
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-    else:
-        free = psutil.virtual_memory().available
-    wanted = max(_COPIED_BYTES, _CACHES * cache_bytes)
-    return int(min(wanted, _LARGEST_ARRAY, max(_COPIED_BYTES / 4, _MEMORY_SHARE * free)))
+def _array_bytes(device: torch.device, cpu_cache_bytes: int) -> int:
+    wanted = max(_COPIED_BYTES, _CACHES * cache_bytes(device, of_cpu=cpu_cache_bytes))
+    return int(min(wanted, _LARGEST_ARRAY, max(_COPIED_BYTES / 4, _MEMORY_SHARE * free_bytes(device))))
 
 
 def _memory_rate(device: torch.device, array_bytes: int) -> float:

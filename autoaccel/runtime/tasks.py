@@ -43,6 +43,7 @@ from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
 from autoaccel.runtime.loop import Loop, Progress, Step, device_of
+from autoaccel.runtime.memory_errors import is_out_of_memory
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.warmup import warm_up
@@ -73,12 +74,7 @@ def serve(spec: TrialSpec, line: Line) -> Record | None:
     except BaseException as error:
         message = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
         trace = user_traceback(error)
-        return Failure(kind="memory" if _is_out_of_memory(error) else "raised", message=message, traceback=trace)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    # On a CPU torch raises a plain RuntimeError that names its allocator.
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
+        return Failure(kind="memory" if is_out_of_memory(error) else "raised", message=message, traceback=trace)
 
 
 def _serve(spec: TrialSpec, line: Line) -> Record | None:

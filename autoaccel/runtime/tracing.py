@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -77,8 +77,10 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
         path: Where the trace goes, for Perfetto or chrome://tracing; None for nowhere.
     """
     steps = min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
-    on_gpu = loop.device.type == "cuda"
-    activities = [profiler.ProfilerActivity.CPU, *([profiler.ProfilerActivity.CUDA] if on_gpu else [])]
+    # Of Apple's devices the profiler records nothing.
+    activity = {"cuda": profiler.ProfilerActivity.CUDA, "xpu": profiler.ProfilerActivity.XPU}.get(loop.device.type)
+    on_gpu = activity is not None
+    activities = [profiler.ProfilerActivity.CPU, *([activity] if activity is not None else [])]
     made: list[Step] = []
 
     def mark(phase: str) -> None:
@@ -112,12 +114,8 @@ def _is_operator(name: str) -> bool:
 
 def read_trace(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> Trace:
     """Return what the recorded steps show, given how long one took and how many there were."""
-    own: dict[str, float] = {}
-    calls: dict[str, int] = {}
-    for event in recorded.key_averages():
-        if _is_operator(event.key):
-            own[event.key] = (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1e6
-            calls[event.key] = event.count
+    events = recorded.events()
+    own, calls = _kernels_by_operator(events) if on_gpu else _own_seconds(recorded)
     whole = sum(own.values()) or 1.0
     groups: defaultdict[str, float] = defaultdict(float)
     for name, own_seconds in own.items():
@@ -128,7 +126,6 @@ def read_trace(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> 
         OperatorShare(name, group_of(name), own[name] / whole, calls[name] / steps, own[name] / steps, shapes[name])
         for name in largest
     )
-    events = recorded.events()
     # Median over calls: what a call of an operator costs itself, where most of them are small.
     of_calls = [event.self_cpu_time_total / 1e6 for event in events if event.name.startswith("aten::")]
     large = [seconds for name, seconds in own.items() if calls[name] and seconds / calls[name] > LARGE_OPERATOR_SECONDS]
@@ -146,10 +143,50 @@ def read_trace(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> 
         all_reduce_seconds=sum(
             (event.time_range.end - event.time_range.start) / 1e6
             for event in events
-            if _ALL_REDUCE.search(event.name) and (event.device_type == DeviceType.CUDA) == on_gpu
+            if _ALL_REDUCE.search(event.name) and (event.device_type != DeviceType.CPU) == on_gpu
         )
         / steps,
     )
+
+
+def _own_seconds(recorded: Any) -> tuple[dict[str, float], dict[str, int]]:
+    """Return for each operator the CPU's seconds, without those of operators that it called, and its calls."""
+    found = [event for event in recorded.key_averages() if _is_operator(event.key)]
+    return {event.key: event.self_cpu_time_total / 1e6 for event in found}, {event.key: event.count for event in found}
+
+
+def _kernels_by_operator(events: Sequence[Any]) -> tuple[dict[str, float], dict[str, int]]:
+    """Return for each operator the seconds of the kernels that it launched, and its calls; each kernel counts once.
+
+    The profiler lists a kernel twice, as an event of its own and as its operator's. Kernels of no operator, such as
+    those of a CUDA graph, stand for themselves.
+    """
+    own: defaultdict[str, float] = defaultdict(float)
+    calls: Counter[str] = Counter()
+    apart: defaultdict[str, float] = defaultdict(float)  # seconds of kernels, less those of operators
+    launches: Counter[str] = Counter()
+    for event in events:
+        if not _is_operator(event.name) or event.is_user_annotation:
+            continue
+        if _is_kernel(event):
+            apart[event.name] += event.time_range.elapsed_us() / 1e6
+            launches[event.name] += 1
+            continue
+        own[event.name] += sum(kernel.duration for kernel in event.kernels) / 1e6
+        calls[event.name] += 1
+        for kernel in event.kernels:
+            apart[kernel.name] -= kernel.duration / 1e6
+            launches[kernel.name] -= 1
+    for name, count in launches.items():
+        if count > 0:
+            own[name] += apart[name]
+            calls[name] += count
+    return own, dict(calls)
+
+
+def _is_kernel(event: Any) -> bool:
+    """Whether this is work of a device, a kernel or a copy, rather than a range that somebody has named."""
+    return event.device_type != DeviceType.CPU and _is_operator(event.name) and not event.is_user_annotation
 
 
 def _shapes_of(recorded: Any, names: set[str], on_gpu: bool) -> dict[str, str]:
@@ -200,7 +237,7 @@ def _memory_peak(recorded: Any) -> MemoryPeak | None:
 
 def _gpu_times(events: Sequence[Any], steps: int) -> GpuTimes | None:
     """Return how busy the GPU was from its first to its last kernel of these steps."""
-    on_device = [event for event in events if event.device_type == DeviceType.CUDA and _is_operator(event.name)]
+    on_device = [event for event in events if _is_kernel(event)]
     spans = sorted((event.time_range.start / 1e6, event.time_range.end / 1e6) for event in on_device)
     if len(spans) < 2:
         return None

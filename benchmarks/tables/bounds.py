@@ -3,26 +3,26 @@
     python benchmarks/tables/bounds.py [--searches 200] [--steps own|50|50000 ...] [NAME ...]
 
 For each table: which knobs the bounds close, whether the best setting of the whole table is still among those that are
-searched, and how long searches take and how close they come. Results go to benchmarks/results/bounds.json; minutes.
+searched, and how long searches take and how close they come. Results go to benchmarks/results/bounds.jsonl; minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from replay import Facts
-from simulate import LEAST_SPEEDUP, SHARE, horizons, judge, search_space
+from rows import add_row
+from simulate import LEAST_SPEEDUP, SHARE, horizons, judge, made_from, search_space
 
 from autoaccel.records.profile import Finding
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.narrow import narrow
-
-RESULTS = Path(__file__).parents[1] / "results" / "bounds.json"
 
 
 def narrowed_space(facts: Facts) -> SearchSpace:
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--searches", type=int, default=200)
     parser.add_argument("--steps", nargs="*", default=["own", "50000"], help="planned steps; own: the workload's")
     parsed = parser.parse_args(arguments)
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results: dict[str, dict[str, Any]] = {}
     for name, facts, planned in horizons(parsed.names, parsed.steps):
         found = {**what_is_left(facts, planned), "searches": compare(facts, planned, parsed.searches)}
         results.setdefault(name, {})[str(planned)] = found
@@ -93,7 +93,8 @@ def main(arguments: Sequence[str]) -> None:
         )
         for variant, row in found["searches"].items():
             print(f"  {variant:17} {row['median_seconds']:5.0f} s, regret {row['median_regret']:.2%}", flush=True)
-        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    for name, found in results.items():
+        add_row("bounds", name, found, made=made_from(name))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@
 Regret: by how much the projected run of the settings that a search ends with is longer than that of the table's best,
 as all visits tell it. Time to within 2 %: when a search first held settings whose projected run is at most 2 % longer.
 Everything that a search waits for is paid: starts, compilations that nothing before it has done, turns, and for
-autoaccel describing, measuring and profiling the baseline first. Results go to benchmarks/results/simulation.json.
+autoaccel describing, measuring and profiling the baseline first. Results go to benchmarks/results/simulation.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import statistics
@@ -21,9 +20,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import optuna
 from replay import Facts, Replay, SimulatedClock, seconds_of
 from table import TABLES, read_table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rows import Provenance, add_row, provenance
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.candidates import first_candidates
@@ -38,7 +42,7 @@ from autoaccel.session.searching import Search
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
-RESULTS = Path(__file__).parents[1] / "results" / "simulation.json"
+CODE = (*(f"autoaccel/{room}" for room in ("advise", "search", "session", "space", "statistics")), "benchmarks/tables")
 SHARE = 0.1  # of the grid's cost that a search may take
 RUNS = 1000
 CLOSE = 1.02
@@ -209,6 +213,13 @@ def judge(facts: Facts, planned_steps: int, histories: Sequence[History]) -> dic
     }
 
 
+def made_from(name: str) -> Provenance:
+    """Return the provenance of what is replayed from a table: the processor is the one that the table was read on."""
+    machine = read_table(TABLES / f"{name}.jsonl.gz").head.machine
+    cpu = f"{machine.cpu.model} {machine.cpu.revision}".strip()
+    return msgspec.structs.replace(provenance(CODE), cpu=f"{cpu} (the tables')", cores=machine.usable_cores)
+
+
 def show(name: str, planned_steps: int, rows: dict[str, dict[str, Any]]) -> None:
     """Print one table's results."""
     print(f"\n{name}, {planned_steps:,} steps")
@@ -250,8 +261,8 @@ def main(arguments: Sequence[str]) -> None:
         show(name, planned, rows)
     print(f"\n{time.perf_counter() - start:.0f} s")
     if parsed.peers == list(SEARCHERS):
-        others = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps({**others, **results}, indent=2, sort_keys=True) + "\n")
+        for name, found in results.items():
+            add_row("simulation", name, found, made=made_from(name))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ TRIPPING: dict[str, dict[str, Any]] = {
     "uncached": WAITS,
     "epoch-start": {"profile": profile(epoch_start_seconds=0.5), "circumstances": {"loader": {"persistent": False}}},
     "dense-compute": {"profile": DENSE},
-    "forward-backward": {},
+    "wide-layers": {"profile": DENSE},
+    "extension": {"machine": {"packages": {"intel-extension-for-pytorch": "2.8.0"}}},
+    "forward-backward": {"profile": DENSE},
     "optimizer": {"profile": profile({"optimizer": 0.3})},
     "optimizer-loop": {
         "profile": profile({"optimizer": 0.3}),
@@ -124,6 +126,7 @@ QUIET: dict[str, dict[str, Any]] = {
     "uncached": {**WAITS, "training": {"dataset_bytes": 7 << 30}},
     "epoch-start": {"profile": profile(epoch_start_seconds=0.5)},
     "dense-compute": {"profile": profile({"data wait": 1.0})},
+    "wide-layers": {"profile": profile({"data wait": 1.0})},
     "forward-backward": {"profile": profile({"data wait": 1.0})},
     "optimizer-loop": {"circumstances": {"model": {"parameter_tensors": 200}, "optimizer": {"fused": False}}},
     "attention-math": {"profile": profile(groups={"matmul": 0.4, "attention": 0.4})},
@@ -163,7 +166,7 @@ QUIET: dict[str, dict[str, Any]] = {
 }
 """Rule -> evidence that looks like its problem and is none; for the others, evidence without any problem will do."""
 
-ALWAYS = ("data-wait", "dense-compute", "forward-backward", "optimizer", "attention", "memory")
+ALWAYS = ("data-wait", "dense-compute", "wide-layers", "forward-backward", "optimizer", "attention", "memory")
 """Rules that always say how much there is to win, so that knobs which can win nothing are closed."""
 
 
@@ -190,9 +193,12 @@ def test_a_rule_names_its_problem(code: str, make_evidence: MakeEvidence) -> Non
 def test_a_bound_is_that_of_the_share_unless_it_was_measured(code: str, make_evidence: MakeEvidence) -> None:
     found = RULES[code](make_evidence(**TRIPPING[code]))
     assert found is not None
-    least = bound_of_share(found.share)
+    of_share = bound_of_share(found.share)
     measured = {"switched", "alone"} & TRIPPING[code].get("circumstances", {}).keys()
-    assert found.bound_speedup >= least if measured else found.bound_speedup == pytest.approx(least)
+    if code in ("dense-compute", "reduced-precision", "wide-layers", "forward-backward", "channels-first"):
+        assert found.bound_speedup < of_share  # what is reached does not vanish: see test_reach.py
+    else:
+        assert found.bound_speedup >= of_share if measured else found.bound_speedup == pytest.approx(of_share)
 
 
 @pytest.mark.parametrize("code", RULES)
@@ -276,7 +282,7 @@ def test_a_tiny_batch_can_win_no_more_than_what_each_sample_costs_anyway(make_ev
     assert found.bound_speedup == pytest.approx(100 / (1.619 + 1), rel=0.01)
 
 
-@pytest.mark.parametrize("code", ["data-wait", "waiting-sample", "slow-sample", "few-workers", "uncached"])
+@pytest.mark.parametrize("code", ["data-wait", "waiting-sample", "slow-sample", "uncached"])
 def test_who_has_waited_computes_more_slowly_too(code: str, make_evidence: MakeEvidence) -> None:
     """A sleep of three quarters of a step that was taken out won 4.6x: what is left ran faster without."""
     warm = {"alone": Alone(step_seconds=0.012, least_seconds=0.01)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import TensorDataset
 
 from autoaccel.records.trial import GiveTurn
-from autoaccel.runtime import accelerator, tasks
+from autoaccel.runtime import accelerator, limits, tasks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.phases import timed_phases
@@ -154,3 +155,17 @@ def test_a_training_goes_where_the_accelerator_is(name: str, monkeypatch: pytest
 def test_a_device_that_does_not_tell_its_peak_is_told_by_the_process() -> None:
     """torch.mps has no max_memory_allocated; of it a memory in bytes is known nevertheless."""
     assert accelerator.peak_bytes(torch.device("mps")) == accelerator.peak_bytes(torch.device("cpu")) > 1 << 20
+
+
+def test_bandwidth_is_measured_beyond_the_gpus_own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays four times the CPU's cache may lie within a GPU's of 50 MiB and more, which is several times as fast."""
+    l2 = 60 << 20  # an H200's, as cudaDeviceProp.l2CacheSize has it
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=l2))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (130 << 30, 140 << 30))
+    gpu = torch.device("cuda")
+    assert limits._array_bytes(gpu, 8 << 20) == 4 * l2
+    assert accelerator.cache_bytes(torch.device("cpu"), of_cpu=8 << 20) == 8 << 20
+
+
+def test_free_memory_of_a_device_that_does_not_tell_is_the_computers() -> None:
+    assert accelerator.free_bytes(torch.device("mps")) > 1 << 20

@@ -253,7 +253,7 @@ def test_a_step_on_a_batch_that_is_there_waits_for_none_and_steps_as_a_whole() -
 
 
 def test_rates_are_measured_within_seconds() -> None:
-    found = measure_rates(torch.device("cpu"), cache_bytes=1 << 20)
+    found = measure_rates(torch.device("cpu"), cpu_cache_bytes=1 << 20)
     assert found.matmul.keys() >= {"float32", "float64"}
     assert found.convolution["float32"] > 1e6
     assert found.memory_bytes_per_second > 1e6

@@ -8,11 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._C._autograd import DeviceType
+from torch.autograd.profiler_util import EventList, FunctionEvent
 from torch.utils.data import Dataset, TensorDataset
 
 from autoaccel.records.profile import PHASES
@@ -201,3 +204,56 @@ def test_adding_up_gradients_is_a_phase_of_its_own_among_processes(make_loop: Ma
     assert list(found.phases) == list(PHASES)
     assert 0 < found.phases["all-reduce"] < 1
     assert sum(found.phases.values()) == pytest.approx(1.0)
+
+
+class Recorded:
+    """A trace as torch.profiler leaves it of a GPU: three kernels of operators, one of a CUDA graph, a named range."""
+
+    def __init__(self) -> None:
+        def event(number: int, name: str, start: int, end: int, on: DeviceType, **more: Any) -> FunctionEvent:
+            more = {"stack": [], "input_shapes": [], "use_device": "cuda", "device_type": on, **more}
+            return FunctionEvent(number, name, 1, start, end, **more)
+
+        linear = event(1, "aten::linear", 0, 50, DeviceType.CPU)
+        product = event(2, "aten::addmm", 10, 40, DeviceType.CPU)
+        relu = event(3, "aten::relu", 60, 80, DeviceType.CPU)
+        named = event(4, "my forward", 0, 90, DeviceType.CPU, is_user_annotation=True)
+        replay = event(5, "cudaGraphLaunch", 90, 95, DeviceType.CPU)
+        kernels = [
+            event(2, "ampere_sgemm_32x128_tn", 100, 400, DeviceType.CUDA),
+            event(2, "ampere_sgemm_32x128_tn", 400, 700, DeviceType.CUDA),
+            event(3, "vectorized_elementwise_kernel", 700, 800, DeviceType.CUDA),
+            event(5, "triton_poi_fused_add_0", 900, 1000, DeviceType.CUDA),
+        ]
+        on_gpu = event(4, "my forward", 100, 1000, DeviceType.CUDA, is_user_annotation=True)
+        for operator, launched in ((product, kernels[0]), (product, kernels[1]), (relu, kernels[2])):
+            operator.append_kernel(launched.name, 0, launched.time_range.elapsed_us())
+        everything = [named, linear, product, relu, replay, *kernels, on_gpu]
+        self._events = EventList(everything, use_device="cuda")
+        self._events._build_tree()
+        self.profiler = SimpleNamespace(kineto_results=SimpleNamespace(events=list))
+
+    def events(self) -> EventList:
+        return self._events
+
+    def key_averages(self, group_by_input_shape: bool = False) -> EventList:
+        return self._events.key_averages(group_by_input_shapes=group_by_input_shape)
+
+
+def test_on_a_gpu_each_kernel_counts_once() -> None:
+    """A kernel is an event of its own and its operator's: shares of operators were half of what they are."""
+    recorded = Recorded()
+    found = read_trace(recorded, 0.001, steps=1, on_gpu=True)
+    seconds = {operator.name: operator.self_seconds for operator in found.operators if operator.self_seconds}
+    expected = {"aten::addmm": 600e-6, "aten::relu": 100e-6, "triton_poi_fused_add_0": 100e-6}
+    assert seconds == pytest.approx(expected)
+    assert sum(operator.share for operator in found.operators) == pytest.approx(1.0)
+    assert "Self CUDA time total: 800.000us" in recorded.key_averages().table()  # the profiler's own sum
+
+
+def test_a_range_that_somebody_has_named_does_not_keep_a_gpu_busy() -> None:
+    """A user's record_function appears among the GPU's events as long as all that happened in it, gaps included."""
+    found = read_trace(Recorded(), 0.001, steps=1, on_gpu=True).gpu
+    assert found is not None
+    assert found.busy_share == pytest.approx(800 / 900)
+    assert found.kernels_per_step == 4

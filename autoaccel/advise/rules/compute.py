@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.reach import bound_of_compiling, bound_of_layout, bound_of_sixteen_bits, bound_of_update
 from autoaccel.advise.rules.python import gradient_functions, line_share, reading_functions
 from autoaccel.records.profile import Finding
+from autoaccel.space.knobs.extension import IPEX
+from autoaccel.space.knobs.model import SPARSITIES
 
 _MANY_CALLS = 200  # operators per step: fewer cost less than a millisecond to launch
 _SMALL_SECONDS = 10e-6  # own time of a call: launching one from Python costs about 5 microseconds (PyTorch's own
@@ -20,36 +24,60 @@ _PADDED = 8  # multiples of 8 in 16-bit types: NVIDIA's guide to matrix multipli
 
 def dense_compute(evidence: Evidence) -> Finding | None:
     """Convolutions, matrix products and attention take the time."""
-    # A shorter type or another layout changes every operator around them too (less memory to move), so that the whole
-    # forward and backward pass is what could shrink.
-    share = evidence.compute
+    # A shorter type changes every operator around them too (less memory to move).
     return make_finding(
         "dense-compute",
-        f"convolutions, matrix products and attention take {evidence.dense:.1%} of the step; another type or layout "
-        f"reaches all of forward and backward ({share:.1%})",
+        f"convolutions, matrix products and attention take {evidence.dense:.1%} of the step; a shorter type reaches "
+        f"all of forward and backward ({evidence.compute:.1%})",
+        evidence.compute,
+        "A shorter floating-point type speeds these up, and halves what the operators between them move.",
+        knobs=("precision.autocast", "precision.float32_matmul"),
+        removable=0.3,
+        bound_speedup=bound_of_sixteen_bits(evidence),
+    )
+
+
+def wide_layers(evidence: Evidence) -> Finding | None:
+    """What smaller layers would leave."""
+    share = evidence.compute + evidence.update
+    kept = (1 - max(SPARSITIES)) ** 2  # of the weights between two layers that keep so many of their channels
+    return make_finding(
+        "wide-layers",
+        f"forward, backward and the update, {share:.1%} of the step, grow with the square of the layers' widths",
         share,
-        "A shorter floating-point type, channels last for images, and fewer channels are what speeds these up.",
-        knobs=(
-            "precision.autocast",
-            "layout.channels_last",
-            "precision.float32_matmul",
-            "ipex.optimize",
-            "model.sparsity",
-        ),
+        "Fewer channels, where the task does not need them.",
+        knobs=("model.sparsity",),
+        removable=0.01,  # how narrow a model may be, only its metric tells
+        bound_speedup=bound_of_share(share * (1 - kept)),
+    )
+
+
+def extension(evidence: Evidence) -> Finding | None:
+    """What Intel's extension replaces."""
+    if IPEX not in evidence.machine.packages:
+        return None
+    share = evidence.compute + evidence.update
+    return make_finding(
+        "extension",
+        f"{IPEX} replaces operators and update, {share:.1%} of the step",
+        share,
+        "Its bfloat16 comes with weights that are laid out for it.",
+        knobs=("ipex.optimize",),
         removable=0.2,
     )
 
 
 def forward_backward(evidence: Evidence) -> Finding | None:
     """What a compiler could fuse."""
-    share = evidence.compute
     return make_finding(
         "forward-backward",
-        f"forward and backward take {share:.1%} of the step",
-        share,
+        f"forward and backward take {evidence.compute:.1%} of the step, {evidence.compute - evidence.dense:.1%} "
+        "outside of convolutions, matrix products and attention",
+        evidence.compute,
         "torch.compile fuses small operators; it has to repay its compilation.",
         knobs=("compile.mode", "compile.backend", "compile.dynamic", "compile.region"),
-        removable=0.1,
+        removable=0.2,
+        bound_speedup=bound_of_compiling(evidence),
     )
 
 
@@ -63,6 +91,7 @@ def optimizer(evidence: Evidence) -> Finding | None:
         "A fused optimizer passes over the parameters once.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
         removable=0.4,
+        bound_speedup=bound_of_update(evidence),
     )
 
 
@@ -82,6 +111,7 @@ def optimizer_loop(evidence: Evidence) -> Finding | None:
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
         evidence={"parameter_tensors": tensors},
         removable=0.6,
+        bound_speedup=bound_of_update(evidence),
     )
 
 
@@ -260,24 +290,27 @@ def odd_sizes(evidence: Evidence) -> Finding | None:
 def channels_first(evidence: Evidence) -> Finding | None:
     """Convolutions whose kernels work channels last get channels first."""
     circumstances, training = evidence.circumstances, evidence.training
-    if circumstances is None or training is None or not training.has_image_convolutions:
+    share = evidence.dense_share("convolution")
+    if not share or (training is not None and not training.has_image_convolutions):
         return None
-    share = evidence.compute * evidence.groups("convolution")
-    if circumstances.model.channels_last or share < 0.2:
+    if circumstances is not None and circumstances.model.channels_last:
         return None
     return make_finding(
         "channels-first",
         f"convolutions take {share:.0%} of the step and get their images channel by channel",
-        share,
+        evidence.compute,
         "model.to(memory_format=torch.channels_last), and the images too; it pays most with bfloat16 or float16.",
         knobs=("layout.channels_last",),
         evidence={"convolution_share": share},
-        removable=0.1,
+        removable=0.2,
+        bound_speedup=bound_of_layout(evidence),
     )
 
 
 RULES: dict[str, Rule] = {
     "dense-compute": dense_compute,
+    "wide-layers": wide_layers,
+    "extension": extension,
     "forward-backward": forward_backward,
     "optimizer": optimizer,
     "optimizer-loop": optimizer_loop,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.reach import MARGIN
 from autoaccel.records.circumstances import Samples
 from autoaccel.records.profile import Finding
 
@@ -29,9 +30,25 @@ def _bound_of_wait(evidence: Evidence) -> float:
     return max(bound, evidence.mean_step_seconds / alone.least_seconds)
 
 
+def _bound_of_workers(evidence: Evidence) -> float:
+    """Return the speed-up if others prepared the batches: no more than the cores have time for.
+
+    Whoever loads a sample, some core is busy with it for as long as it does not sleep, beside at least one core that
+    trains.
+    """
+    bound, circumstances = _bound_of_wait(evidence), evidence.circumstances
+    if circumstances is None or circumstances.samples is None or evidence.on_gpu:
+        return bound
+    loading = circumstances.batch_samples * circumstances.samples.busy_seconds / evidence.mean_step_seconds
+    if circumstances.loader is not None and not circumstances.loader.workers:
+        loading = min(loading, evidence.data_wait)
+    return min(bound, max(1.0, MARGIN * evidence.machine.usable_cores / (loading + 1 / bound)))
+
+
 def data_wait(evidence: Evidence) -> Finding | None:
     """Batches are not ready when the step needs them."""
-    share = evidence.data_wait
+    share, training = evidence.data_wait, evidence.training
+    cacheable = training is None or training.dataset_bytes is not None
     return make_finding(
         "data-wait",
         f"the step waits {share:.1%} of its time for data",
@@ -46,7 +63,7 @@ def data_wait(evidence: Evidence) -> Finding | None:
             "threads.loader_cores",
         ),
         removable=0.8,
-        bound_speedup=_bound_of_wait(evidence),
+        bound_speedup=_bound_of_wait(evidence) if cacheable else _bound_of_workers(evidence),
     )
 
 
@@ -120,7 +137,7 @@ def few_workers(evidence: Evidence) -> Finding | None:
         knobs=("loader.workers",),
         evidence={"workers": workers, "cores": cores},
         removable=0.6,
-        bound_speedup=_bound_of_wait(evidence),
+        bound_speedup=_bound_of_workers(evidence),
     )
 
 

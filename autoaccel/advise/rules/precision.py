@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.reach import bound_of_sixteen_bits, rate_ratio, sixteen_bits
 from autoaccel.records.profile import Finding
 
 _MOST = 0.5  # of the parameters
@@ -12,23 +13,14 @@ _USUAL_RATIO = 2.0  # float32 over float64: a register holds twice as many, and 
 _FEW_DENORMALS = 1e-3  # of the numbers; one such operand costs about 150 cycles (Intel's optimization manual)
 
 
-def _ratio(evidence: Evidence, fast: str, slow: str) -> float:
-    """Return how many times as fast one dtype is here as another; 2 if that was not measured."""
-    rates = evidence.rates
-    found = []
-    for kind in (rates.matmul, rates.convolution) if rates else ():
-        if fast in kind and slow in kind:
-            found.append(kind[fast] / kind[slow])
-    return max(found, default=_USUAL_RATIO)
-
-
 def float64_model(evidence: Evidence) -> Finding | None:
     """The model computes in double precision."""
     circumstances = evidence.circumstances
     share64 = circumstances.model.dtypes.get("float64", 0.0) if circumstances else 0.0
     if share64 < _MOST:
         return None
-    ratio = max(_USUAL_RATIO, _ratio(evidence, "float32", "float64"))
+    measured = [rate_ratio(evidence, kind, "float64", "float32") or 0.0 for kind in ("matmul", "convolution")]
+    ratio = max(_USUAL_RATIO, *measured)
     share = (evidence.compute + evidence.update) * (1 - 1 / ratio)
     return make_finding(
         "float64-model",
@@ -72,21 +64,22 @@ def reduced_precision(evidence: Evidence) -> Finding | None:
         return None
     if not evidence.on_gpu and not any(unit in evidence.machine.cpu.features for unit in _UNITS):
         return None
-    # Nobody measured: the least that such units are made for.
-    ratio = _ratio(evidence, "bfloat16", "float32")
+    ratio = max(sixteen_bits(evidence).values())
     if ratio <= 1.2 or evidence.dense < _NOTICEABLE:
         return None
-    share = evidence.compute  # all of forward and backward moves less memory
     won = 0.5 * evidence.dense * (1 - 1 / ratio)  # conversions and everything between take back half of it
+    bound = bound_of_sixteen_bits(evidence)
+    measured = "is" if evidence.rates else "is taken to be"
     return make_finding(
         "reduced-precision",
-        f"bfloat16 is {ratio:.1f} times as fast here as float32 in products and convolutions, {evidence.dense:.0%} of "
-        f"the step; it reaches all of forward and backward ({share:.0%})",
-        share,
+        f"bfloat16 {measured} {ratio:.1f} times as fast here as float32 in products and convolutions, "
+        f"{evidence.dense:.0%} of the step, and halves what the operators between them move",
+        evidence.compute,
         "Call the model under torch.autocast(device, torch.bfloat16); parameters stay float32.",
         knobs=("precision.autocast",),
         evidence={"bfloat16_over_float32": ratio, "dense_share": evidence.dense},
-        removable=won / share,
+        removable=min(0.9, won / (1 - 1 / bound)),
+        bound_speedup=bound,
     )
 
 

@@ -1,0 +1,143 @@
+"""What a remedy could win at most, from the measured rates of the operators that it reaches.
+
+A remedy reaches some groups of operators and leaves the rest of the step as it is. For each group there is a most by
+which the remedy can make it quicker; what is left then is a step that no use of the remedy is expected to undercut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from autoaccel.advise.bounds import bound_of_share
+from autoaccel.advise.evidence import DENSE, Evidence
+
+MARGIN = 1.25
+"""By how much operators may get quicker than rates and bytes say: a kernel may be nearer to its peak in one type or
+layout than in another, and what needs less memory misses fewer caches. Chosen so that no remedy measured in
+benchmarks/results/tables (on one processor, steps below 0.2 s) wins more than its bound; steps in which another type
+keeps data in a nearer cache would need more."""
+
+_HALF_THE_BYTES = 2.0  # what memory limits reads and writes 16 bits instead of 32
+_LAYOUT = 1.8
+"""By how much convolutions get quicker with channels last where that was not measured: the most that is reported of
+whole models ("Accelerating PyTorch Vision Models with Channels Last on CPU", PyTorch's blog, 2022)."""
+_STRIDED = 4.0
+"""Pooling and normalisation: one layout of the two lets them work on whole registers. On the two small convolutional
+models of benchmarks/results/tables they never got more than twice as quick."""
+_UNMEASURED = {"amx_bf16": 16.0, "cuda": 16.0}
+"""How many times as fast 16-bit units are as those for float32, where nobody measured. AMX: 1,024 operations per core
+and cycle against 64 with two units for AVX-512 (Intel's optimization manual); tensor cores of an A100: 312 against 19.5
+TFLOP/s (NVIDIA's data sheet). Of others, a register holds twice as many numbers."""
+_READS_OVER_COPIES = 1.5  # a copy also reads the lines that it writes (McCalpin on STREAM): reading alone is that fast
+
+_OF_COMPUTE = (
+    *DENSE, "normalisation", "pooling", "softmax and loss", "embedding", "random", "memory", "elementwise", "other",
+)  # fmt: skip
+
+
+def compute_groups(evidence: Evidence) -> dict[str, float]:
+    """Return the share of the step that each group of operators takes in forward, loss and backward.
+
+    Together they are these phases: what lies between operators counts as that of the operators that are not dense.
+    """
+    dense = {name: share for name in DENSE if (share := evidence.dense_share(name))}
+    others = {name: evidence.profile.groups.get(name, 0.0) for name in _OF_COMPUTE if name not in DENSE}
+    rest = max(0.0, evidence.compute - sum(dense.values()))
+    whole = sum(others.values())
+    spread = {name: rest * share / whole for name, share in others.items() if share} if whole else {"other": rest}
+    return {**dense, **spread}
+
+
+def bound_of_groups(evidence: Evidence, most: Mapping[str, float], otherwise: float = 1.0) -> float:
+    """Return the speed-up of the step if each group of operators became as much quicker as it could.
+
+    Args:
+        evidence: Of the step.
+        most: Group -> by how much it can become quicker at most, 1 for not at all, infinite for its vanishing.
+        otherwise: That of all other groups of forward, loss and backward.
+    """
+    saved = sum(share * (1 - 1 / most.get(name, otherwise)) for name, share in compute_groups(evidence).items())
+    return bound_of_share(saved)
+
+
+def rate_ratio(evidence: Evidence, kind: str, slow: str, *fast: str) -> float | None:
+    """Return how many times as fast the fastest of some dtypes is as another in "matmul" or "convolution".
+
+    None where that was not measured.
+    """
+    rates = evidence.rates
+    measured: Mapping[str, float] = {} if rates is None else rates.matmul if kind == "matmul" else rates.convolution
+    return max((measured[dtype] / measured[slow] for dtype in fast if dtype in measured and slow in measured),
+               default=None)  # fmt: skip
+
+
+def sixteen_bits(evidence: Evidence) -> dict[str, float]:
+    """Return how many times as fast dense operators are here in 16 bits as in 32, by group; at least 1."""
+    products = rate_ratio(evidence, "matmul", "float32", "bfloat16", "float16")
+    convolutions = rate_ratio(evidence, "convolution", "float32", "bfloat16", "float16")
+    has_amx = "amx_bf16" in evidence.machine.cpu.features and not evidence.on_gpu
+    unit = "cuda" if evidence.on_gpu else "amx_bf16" if has_amx else ""
+    unmeasured = _UNMEASURED.get(unit, 2.0)
+    matmul = max(1.0, products or unmeasured)
+    # Convolutions are products for some of their shapes, and their gradients.
+    return {"matmul": matmul, "attention": matmul, "convolution": max(matmul, convolutions or unmeasured)}
+
+
+def bound_of_sixteen_bits(evidence: Evidence) -> float:
+    """Return what a 16-bit type could win at most: dense operators by their rates, all others by half the bytes.
+
+    The update stays as it is: parameters stay float32.
+    """
+    if evidence.circumstances is not None and evidence.circumstances.autocast:
+        return bound_of_groups(evidence, {}, MARGIN)  # it is that already
+    dense = {name: MARGIN * ratio for name, ratio in sixteen_bits(evidence).items()}
+    return bound_of_groups(evidence, dense, MARGIN * _HALF_THE_BYTES)
+
+
+def bound_of_layout(evidence: Evidence) -> float:
+    """Return what channels last could win at most."""
+    layout = MARGIN * ratio if (ratio := _layout_ratio(evidence)) else _LAYOUT
+    return bound_of_groups(evidence, {"convolution": layout, "normalisation": _STRIDED, "pooling": _STRIDED,
+                                      "memory": _STRIDED})  # fmt: skip
+
+
+def bound_of_compiling(evidence: Evidence) -> float:
+    """Return what a compiler could win at most: what is not dense vanishes, dense kernels change their layout."""
+    layout = MARGIN * (_layout_ratio(evidence) or 1.0)
+    dense = {"matmul": MARGIN, "attention": MARGIN, "convolution": layout}
+    return bound_of_groups(evidence, dense, math.inf)
+
+
+def bound_of_update(evidence: Evidence) -> float:
+    """Return what another form of the update could win at most: it passes over its numbers once, from memory."""
+    least_share = _least_update_seconds(evidence) / evidence.mean_step_seconds
+    return bound_of_share(max(0.0, evidence.update - least_share))
+
+
+def _layout_ratio(evidence: Evidence) -> float | None:
+    """Return how many times as fast a convolution in float32 is here channels last; None where nobody measured."""
+    if evidence.rates is None or evidence.rates.channels_first is None:
+        return None
+    last = evidence.rates.convolution.get("float32")
+    return max(1.0, last / evidence.rates.channels_first) if last else None
+
+
+def _least_update_seconds(evidence: Evidence) -> float:
+    """Return the least time in which memory delivers what an update reads and writes; 0 where that is not known.
+
+    Parameters, gradients and the optimizer's state are read, parameters and state are written; what the caches hold
+    comes from there.
+    """
+    profile, rates, circumstances = evidence.profile, evidence.rates, evidence.circumstances
+    if rates is None or circumstances is None or profile.least_bytes is None:
+        return 0.0
+    sizes = {"float64": 8, "bfloat16": 2, "float16": 2}
+    weights = profile.parameters * sum(share * sizes.get(name, 4) for name, share in circumstances.model.dtypes.items())
+    # See runtime/work.py: 6 times the parameters that are trained, twice the state, the batch.
+    twice_state = profile.least_bytes - 6 * weights - circumstances.batch_bytes
+    if twice_state < 0:
+        return 0.0  # some parameters are not trained
+    caches = 0 if evidence.on_gpu else evidence.machine.cpu.cache_bytes
+    moved = max(0.0, 3 * weights + twice_state - caches)
+    return moved / (_READS_OVER_COPIES * rates.memory_bytes_per_second)

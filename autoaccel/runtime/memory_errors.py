@@ -1,0 +1,60 @@
+"""Which errors say that memory did not suffice. Every library has words of its own for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+from autoaccel.runtime.accelerator import free_bytes
+
+# CUDA, HIP, xpu, mps, Triton and NCCL say "out of memory"; cuBLAS, cuSOLVER, cuFFT, cuSPARSE and cuDNN up to 8 have a
+# status ..._ALLOC_FAILED, cuDNN 9 ..._ALLOCATION_FAILED; the rest are of the main memory: torch's allocator on Linux
+# and on Windows, and the system's.
+_SAYS = re.compile(
+    r"out of memory|_ALLOC_FAILED|_ALLOCATION_FAILED|can't allocate memory|not enough memory|Cannot allocate memory",
+    re.IGNORECASE,
+)
+
+# What libraries say when they find no memory to load their kernels into, and after other faults too (pytorch#81620).
+_MAY_MEAN = re.compile(
+    r"CUDNN_STATUS_INTERNAL_ERROR|CUDNN_STATUS_NOT_INITIALIZED|CUBLAS_STATUS_NOT_INITIALIZED"
+    r"|unable to find an engine to execute this computation"
+)
+_KERNELS_BYTES = 512 << 20
+"""What cuDNN's kernels take at most (pytorch#81620)."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory did not suffice, of the accelerator or of the computer, for this or for what led to it."""
+    return any(_says_so(one) for one in _with_causes(error))
+
+
+def _says_so(error: BaseException) -> bool:
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if not isinstance(error, (RuntimeError, OSError)):
+        return False
+    text = str(error)
+    return _SAYS.search(text) is not None or (_MAY_MEAN.search(text) is not None and _gpu_is_full())
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and those that led to it: compilers wrap errors, and what cleans up after one fails as well."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _gpu_is_full() -> bool:
+    """Whether so little is free that a library could not load its kernels."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return False
+    try:
+        return free_bytes(torch.device("cuda")) < _KERNELS_BYTES
+    except RuntimeError:
+        return False  # after an error that lasts CUDA answers nothing any more

@@ -1,0 +1,79 @@
+"""The results page is what its rows say, and says which of them are older than the code that they speak of."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+import report
+from report import CodeThen, read_results, render, take_code
+from rows import RESULTS, ROOT, UNKNOWN, Provenance, Row
+
+from autoaccel.records.base import read_json
+
+
+def row(name: str, digest: str = "then", **changes: object) -> Row:
+    """Return a row of false_wins."""
+    made = Provenance("2026-11-20T00:00:00+00:00", "abcdef0123", False, "Test CPU", 4, "2.13.0", {"autoaccel": digest})
+    found = {"comparisons": 30, "false_win_share": 0.0, "outcomes": {"not faster": 30}}
+    return Row(name, **({"outcome": "measured", "reason": "", "made": made, "found": found} | changes))  # type: ignore[arg-type]
+
+
+THEN = CodeThen("2026-11-23T00:00:00+00:00", "fedcba9876", False, {"autoaccel": "then"})
+
+
+def test_the_page_is_written_from_the_committed_rows_alone() -> None:
+    """Tables on the page were not those of the data beside it."""
+    then = read_json(RESULTS / "code.json", CodeThen, "the code that the page knows")
+    assert (RESULTS / "README.md").read_text() == render(read_results(), then), "run: python benchmarks/report.py"
+
+
+def test_every_file_of_rows_is_on_the_page_and_every_row_says_where_it_is_from() -> None:
+    """Data lay in the folder that no table showed; rows carried neither commit nor processor nor date."""
+    without = {path.stem for path in RESULTS.glob("*.jsonl")} - report.SECTIONS.keys()
+    assert not without, f"give them a section in benchmarks/report.py, then run it: {without}"
+    for rows in read_results().values():
+        for one in rows:
+            assert one.made.date and one.made.commit and one.made.cpu and one.made.torch and one.made.code
+            assert (one.outcome == "measured") == (not one.reason)
+            assert UNKNOWN not in (one.made.date, one.made.commit) or one.made.note
+
+
+def test_a_row_older_than_its_code_is_marked() -> None:
+    """The headline was of a version with seven knobs, and nothing said so."""
+    page = render({"false_wins": [row("live", "before"), row("replayed")]}, THEN)
+    lines = [line for line in page.splitlines() if "2026-11-20" in line]
+    assert "older than the code" in next(line for line in lines if line.startswith("| live |"))
+    assert "older than the code" not in next(line for line in lines if line.startswith("| replayed |"))
+    assert "Of the 2 rows that count, 1 are" in page
+
+
+def test_failed_and_earlier_rows_stay_on_the_page() -> None:
+    """What had failed, or was measured again, was gone."""
+    failed = row("live", outcome="failed", reason="exit status 3", found={})
+    page = render({"false_wins": [row("live", "before"), row("live"), failed]}, THEN)
+    assert "Earlier rows: 1" in page and "| 30 live, 2026-11-20 |" in page
+    assert "Failed: live (2026-11-20, `abcdef0`, Test CPU): exit status 3." in page
+
+
+def test_what_the_page_knows_of_the_code_covers_every_row() -> None:
+    results = read_results()
+    assert take_code(results).code.keys() == read_json(RESULTS / "code.json", CodeThen, "code").code.keys()
+
+
+def test_rows_are_only_ever_added() -> None:
+    """Rows were replaced in place: each file begins with all that it held in any commit that is known here."""
+    for path in sorted(RESULTS.glob("*.jsonl")):
+        name = path.relative_to(ROOT).as_posix()
+        for commit in _git("log", "--format=%H", "--", name).split():
+            then = _git("show", f"{commit}:{name}")
+            missing = set(then.splitlines()) - set(path.read_text().splitlines())
+            assert not missing, f"{name}: rows of {commit} are gone"
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        pytest.skip("there is no git")
+    return done.stdout if done.returncode == 0 else ""
