@@ -50,15 +50,14 @@ class Server:
         self._connection = connection
         self._import_seconds: dict[str, float] = {}
         self._environment = dict(os.environ)
-        self._status: dict[int, int] = {}  # process -> descriptor of its status pipe
+        self._status: dict[int, int] = {}  # process of a worker -> descriptor of its status pipe
         self._woken, self._wake = socket.socketpair()
         for end in (self._woken, self._wake):
             end.setblocking(False)
 
     def serve(self) -> None:
         """Serve until the tuner closes the connection."""
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        self._watch_children()
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -70,6 +69,11 @@ class Server:
                     elif not self._serve_request():
                         return
 
+    def _watch_children(self) -> None:
+        """Be woken when a child ends; imports may have had other ideas."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+
     def _serve_request(self) -> bool:
         """Fork for one request; return False if there will be no more."""
         length, descriptors, _, _ = socket.recv_fds(self._connection, LENGTH_BYTES, 3)
@@ -77,11 +81,17 @@ class Server:
             return False
         text = b""
         while len(text) < int.from_bytes(length, "big"):
-            text += self._connection.recv(1 << 16)
+            more = self._connection.recv(1 << 16)
+            if not more:
+                return False
+            text += more
         request = decode(text, ForkRequest)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # received ones are not, unlike those that Python opens
         channel, status, *log = descriptors
         for name in request.modules:
             self._import(name)
+        self._watch_children()
         server = os.getpid()
         with warnings.catch_warnings():
             # Of forking with native threads around (OpenBLAS), as every DataLoader on Linux does.
@@ -89,11 +99,13 @@ class Server:
             pid = os.fork()
         if pid == 0:
             worker.die_with_parent(server)
+            os.close(status)
             self._become_worker(request, channel, log, server)
         with contextlib.suppress(OSError):  # it was as fast itself
             os.setpgid(pid, pid)
         import_seconds = {name: self._import_seconds[name] for name in request.modules}
-        os.write(status, encode(Forked(pid, import_seconds)) + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # whoever asked has given it up
+            os.write(status, encode(Forked(pid, import_seconds)) + b"\n")
         self._status[pid] = status
         for descriptor in (channel, *log):
             os.close(descriptor)
@@ -109,11 +121,15 @@ class Server:
         self._import_seconds[name] = time.perf_counter() - start
 
     def _report_ended(self) -> None:
-        while self._status:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+        # Each by its number: a child that some module started is that module's to wait for.
+        for worker_pid, descriptor in list(self._status.items()):
+            try:
+                pid, status = os.waitpid(worker_pid, os.WNOHANG)
+            except ChildProcessError:  # some module waits for every child there is
+                pid, status = worker_pid, int(signal.SIGKILL)
             if pid == 0:
-                return
-            descriptor = self._status.pop(pid)
+                continue
+            del self._status[worker_pid]
             with contextlib.suppress(BrokenPipeError):
                 os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
             os.close(descriptor)
@@ -154,8 +170,10 @@ def _is_like_new() -> bool:
 
 
 def main() -> None:
-    """Serve the connection whose descriptor is the only argument."""
-    worker.die_with_parent(os.getppid())
+    """Serve the connection whose descriptor is the first argument; the second is the parent's process number."""
+    worker.die_with_parent(int(sys.argv[2]))
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    connection.set_inheritable(False)
     with contextlib.suppress(ConnectionError, msgspec.MsgspecError, KeyboardInterrupt):
-        Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+        Server(connection).serve()
     os._exit(0)

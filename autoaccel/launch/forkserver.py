@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -15,10 +15,13 @@ from typing import BinaryIO
 import msgspec
 
 from autoaccel.launch.forking import LENGTH_BYTES, START, Forked, ForkRequest
+from autoaccel.launch.listening import await_news
 from autoaccel.records.base import decode, encode
 
 IMPORT_SECONDS = 120.0
 """A server that has not imported what a worker needs by then is given up."""
+
+_END_SECONDS = 5.0  # for a killed server to be gone
 
 
 class ForkFailedError(Exception):
@@ -36,9 +39,8 @@ class ForkedProcess:
         """
         self._status = status
         self._exit_code: int | None = None
-        ready, _, _ = select.select([status], [], [], IMPORT_SECONDS)
         try:
-            forked = decode(status.readline() if ready else b"", Forked)
+            forked = decode(status.readline() if await_news([status], IMPORT_SECONDS) else b"", Forked)
         except msgspec.MsgspecError as error:
             status.close()
             raise ForkFailedError("the fork server did not answer") from error
@@ -52,8 +54,7 @@ class ForkedProcess:
             subprocess.TimeoutExpired: If it goes on for longer.
         """
         if self._exit_code is None:
-            ready, _, _ = select.select([self._status], [], [], timeout)
-            if not ready:
+            if not await_news([self._status], math.inf if timeout is None else timeout):
                 raise subprocess.TimeoutExpired("a forked worker", timeout or 0.0)
             # Nothing comes if the server itself was killed; its children are killed with it.
             self._exit_code = int(self._status.readline() or -9)
@@ -77,7 +78,14 @@ class ForkServer:
         self._connection, server_end = socket.socketpair()
         with server_end, log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-c", START.format(module="launch.forking"), str(server_end.fileno())],
+                [
+                    sys.executable,
+                    "-u",
+                    "-c",
+                    START.format(module="launch.forking"),
+                    str(server_end.fileno()),
+                    str(os.getpid()),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -119,5 +127,6 @@ class ForkServer:
     def close(self) -> None:
         """End it; the kernel ends what it forked with it."""
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
         self._connection.close()

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch.guard import Guard
 from autoaccel.launch.measuring import Measuring, SpentOn, failure_of
 from autoaccel.launch.shares import devices_of_ranks, share_of_rank
 from autoaccel.launch.team import Team
@@ -73,6 +74,7 @@ class Runner:
         self._rank = rank
         self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
         self._servers_started = 0
+        self._guard: Guard | None = None
         self._meetings = 0
         self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
         self._logs = folder / "logs"
@@ -88,6 +90,8 @@ class Runner:
             worker.close()
         for server in self._servers.values():
             server.close()
+        if self._guard is not None:
+            self._guard.close()
 
     def enter(self, place: Place) -> None:
         """Learn where the workers run: which variables carry which settings, and which settings need none."""
@@ -144,8 +148,10 @@ class Runner:
         environment = self._environment(spec.settings)
         if spec.ranks is not None and self._place is not None:
             environment |= {**devices_of_ranks(self._place, ranks_of(spec.settings)), **more}
+        if self._guard is None and isinstance(spec.task, Measure):
+            self._guard = Guard()  # only those that measure are ever stopped
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
-        worker = worker or Worker(spec, log_path, environment)
+        worker = worker or Worker(spec, log_path, environment, guard=self._guard)
         self._started.append(worker)
         return worker
 
@@ -165,7 +171,7 @@ class Runner:
         server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
         try:
             modules = self.modules + modules_of(spec.settings)
-            return Worker(spec, log_path, environment, server, modules)
+            return Worker(spec, log_path, environment, server, modules, self._guard)
         except ForkFailedError:
             # What its imports did to it is in its log; programs of their own still work.
             self._cannot_fork = True

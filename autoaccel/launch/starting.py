@@ -19,12 +19,13 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
     Interrupted, everything that descends from it is gone before this returns.
     """
     # A session of its own: Ctrl-C reaches us alone, and we end the job in order.
-    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True) as process:
-        try:
-            status = process.wait()
-        except BaseException:
-            _end(process)
-            raise
+    # Not in a `with` block, which waits for its end whatever it takes.
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        status = process.wait()
+    except BaseException:
+        _end(process)
+        raise
     return status if status >= 0 else 128 - status
 
 
@@ -75,6 +76,8 @@ def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
         process.wait(_POLITE_SECONDS)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_POLITE_SECONDS)
     for one in descendants:
         if one.is_running():
             one.kill()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import re
-import select
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from autoaccel.launch.listening import await_news
 from autoaccel.launch.worker import Worker
 from autoaccel.records.trial import Answer, Failure
 
@@ -83,8 +82,7 @@ class Team:
     def _with_news(self, seconds: float) -> list[Worker]:
         """Return those that have said something or died, after at most so many seconds; none if none has."""
         listening = [worker for worker in self._workers if not worker.is_gone]
-        ready, _, _ = select.select(listening, [], [], None if math.isinf(seconds) else max(0.0, seconds))
-        return ready
+        return await_news(listening, seconds)
 
     def _hear(self, worker: Worker) -> Failure | None:
         """Take in what a rank says; return it if it is a failure. All else the leader says as well."""

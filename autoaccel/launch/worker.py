@@ -20,6 +20,7 @@ import psutil
 
 from autoaccel.launch.forking import START
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch.guard import Guard
 from autoaccel.records.base import decode, encode
 from autoaccel.records.trial import Answer, Failure, TrialSpec
 
@@ -49,6 +50,7 @@ class Worker:
         environment: Mapping[str, str],
         server: ForkServer | None = None,
         modules: tuple[str, ...] = (),
+        guard: Guard | None = None,
     ) -> None:
         """Start the process; it shares nothing with this one but the channel.
 
@@ -58,6 +60,7 @@ class Worker:
             environment: All variables it gets.
             server: What forks it; None for a program of its own.
             modules: What the server is to have imported.
+            guard: What kills its group should this process be killed first.
 
         Raises:
             ForkFailedError: If the server is of no use.
@@ -66,6 +69,7 @@ class Worker:
         self.import_seconds: Mapping[str, float] = {}  # what it found imported, and what that would have cost
         self.server = server
         self._log_path = log_path
+        self._guard = guard
         self._paused = False
         self._closed = False
         self._gone = False
@@ -83,6 +87,8 @@ class Worker:
                     raise
                 self.started_at = time.perf_counter()
                 self.import_seconds = forked.import_seconds
+        if guard is not None:
+            guard.watch(self._process.pid)
         self._send(encode(spec))
 
     def __enter__(self) -> Worker:
@@ -155,13 +161,28 @@ class Worker:
         self._closed = True
         descendants = self._descendants()
         self._signal_group(signal.SIGKILL)
-        self._process.wait()
+        has_ended = self._await_end()
         for process in descendants:
             if process.is_running():
                 process.kill()
         _await_end(descendants, _END_SECONDS)
+        if self._guard is not None and has_ended:
+            self._guard.forget(self._process.pid)
         self._socket.close()
         self._trim_log()
+
+    def _await_end(self) -> bool:
+        """Return whether the killed process has ended; while it waits within a driver it cannot."""
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            if self._log_path is not None:
+                with self._log_path.open("a") as log:
+                    print(
+                        f"autoaccel: {self._process.pid} did not end within {_END_SECONDS} s of being killed", file=log
+                    )
+            return False
+        return True
 
     def _descendants(self) -> list[psutil.Process]:
         try:

@@ -26,9 +26,17 @@ class Channel:
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
+        # No program that the user's code starts, nor a forked loader worker, must hold the channel open: its end tells
+        # the tuner that this process died.
+        self._socket.set_inheritable(False)
+        os.register_at_fork(after_in_child=self._let_go)
         self._lines: BinaryIO = self._socket.makefile("rb")
-        # A forked loader worker must not hold the channel open: its end tells the tuner that this process died.
-        os.register_at_fork(after_in_child=lambda: os.close(self._socket.fileno()))
+
+    def _let_go(self) -> None:
+        """Close the descriptor, once: in a child of this child its number may be that of another file."""
+        descriptor = self._socket.detach()
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def read(self) -> bytes:
         """Return the next line, empty if the tuner is gone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -16,10 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from autoaccel.launch.forkserver import ForkFailedError, ForkServer
+from autoaccel.launch import worker as launch_worker
+from autoaccel.launch.forking import Forked
+from autoaccel.launch.forkserver import ForkedProcess, ForkFailedError, ForkServer
 from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
 from autoaccel.launch.worker import Worker
+from autoaccel.records.base import encode
 from autoaccel.records.trial import Describe, Described, Failure
 from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
@@ -162,7 +166,7 @@ def test_a_worker_that_imports_left_unfit_begins_anew(
     (tmp_path / "library" / "threaded_library.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)
     runner = runner_for(write_model("import threading\nprint(threading.active_count(), 'torch' in sys.modules)\n"))
     runner.modules += ("threaded_library",)
     assert describe(runner) == "1 True\n"
@@ -179,6 +183,105 @@ def test_exit_codes_and_signals_are_told(tmp_path: Path) -> None:
         assert process.wait(5.0) == -signal.SIGSEGV
         assert process.wait(5.0) == -signal.SIGSEGV
     server.close()
+
+
+def test_a_child_of_some_module_may_end_beside_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that an import had started ended, the server did not know it, and died with all its workers."""
+    (tmp_path / "starts_a_process.py").write_text(
+        "import signal, subprocess\nprocess = subprocess.Popen(['sleep', '0.3'])\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_DFL)\nsignal.set_wakeup_fd(-1)\n"  # as some libraries do
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    server = ForkServer(os.environ, tmp_path / "log")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = server.fork(os.environ, ("starts_a_process",), theirs, tmp_path / "worker.log")
+        assert "sleep" in [child.name() for child in psutil.Process(server._process.pid).children()]
+        time.sleep(0.5)  # it ends meanwhile
+        os.kill(process.pid, signal.SIGSEGV)
+        assert process.wait(5.0) == -signal.SIGSEGV, (tmp_path / "log").read_text()
+    server.close()
+
+
+def test_a_worker_whose_end_is_never_told_is_not_waited_for_for_ever(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process that a driver keeps from ending held up the tuner without bound; so does a stopped server."""
+    monkeypatch.setattr(launch_worker, "_END_SECONDS", 0.2)
+    runner = runner_for(write_model())
+    worker = runner.start(Describe(), {}, "stuck")
+    assert isinstance(worker, Worker)
+    assert isinstance(worker.receive(60.0), Described)
+    (server,) = runner._servers.values()
+    server._process.send_signal(signal.SIGSTOP)
+    closing = threading.Thread(target=worker.close, daemon=True)
+    closing.start()
+    closing.join(30.0)
+    server._process.send_signal(signal.SIGCONT)
+    worker._process.wait(30.0)
+    assert not closing.is_alive()
+    assert "did not end within 0.2 s of being killed" in (runner._logs / "stuck.log").read_text()
+
+
+def test_a_status_above_descriptor_1023_is_heard() -> None:
+    """`select` cannot watch such descriptors, which a program with many open files has."""
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= 1500:
+        pytest.skip(f"no process may have more than {hard} descriptors here")
+    read_end, write_end = os.pipe()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, 1501), hard))
+    try:
+        os.dup2(read_end, 1500)
+        os.write(write_end, encode(Forked(1, {})) + b"\n")
+        with os.fdopen(1500, "rb", buffering=0) as status:
+            process = ForkedProcess(status)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.0)
+            os.write(write_end, b"3\n")
+            assert process.wait(1.0) == 3
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        os.close(read_end)
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_programs_of_the_user_inherit_no_descriptor_of_ours(
+    fresh: bool, write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    """One that outlived its worker held the channel open, and the tuner waited for the dead worker's answer."""
+    shown = describe(runner_for(write_model("os.system('ls -l /proc/$$/fd')")), fresh=fresh)
+    assert "/dev/null" in shown
+    assert "socket:" not in shown
+    assert "pipe:" not in shown
+
+
+def test_a_worker_s_descendants_keep_descriptors_that_have_the_channel_s_number() -> None:
+    """What each fork closed by number was, in a child of a child, a file of the user's."""
+    program = """
+import os, socket
+from autoaccel.runtime.worker import Channel
+ours, theirs = socket.socketpair()
+number = theirs.fileno()
+channel = Channel(theirs.detach())
+
+def in_child(work):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+
+def open_a_file():
+    taken = os.open("/dev/null", os.O_RDONLY)
+    assert taken == number  # so the channel was closed
+    in_child(lambda: os.fstat(taken))
+
+in_child(open_a_file)
+channel._socket.getpeername()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_workers_end_with_their_server(tmp_path: Path) -> None:

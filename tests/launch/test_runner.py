@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -404,26 +405,41 @@ def test_what_cannot_be_pruned_is_ineffective_too(runner_for: StartRunner, write
 
 
 def test_a_worker_dies_with_its_tuner(write_model: WriteModel, tmp_path: Path) -> None:
-    """Even a tuner killed by SIGKILL, with its workers paused, leaves none behind."""
+    """A tuner was killed in a container: stopped loader workers, adopted by its first process, stayed for ever."""
     model = write_model()
     (tmp_path / "run").mkdir()
-    program = f"""
+    tuner_s = f"""
 import sys, time
 from pathlib import Path
 from autoaccel.launch.runner import Runner
 from autoaccel.session.workloads import find_workload
 runner = Runner(Path({str(tmp_path / "run")!r}), find_workload({str(model)!r}))
-runner.start_measuring({{"loader.workers": 1}}, "m", 60.0)
+runner.start_measuring({{"loader.workers": 1}}, "m", 60.0, fresh=True)
 print(runner._started[0]._process.pid, flush=True)
 time.sleep(600)
 """
-    tuner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert tuner.stdout is not None
-    pid = int(tuner.stdout.readline())
+    # It adopts orphans, reaps none, and is of the tuner's session: as the first process of a container may be.
+    program = f"""
+import ctypes, os, sys, time
+adopts_orphans = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(adopts_orphans, 1)
+if os.fork():
+    time.sleep(600)
+os.setpgid(0, 0)
+print(os.getpid(), flush=True)
+exec({tuner_s!r})
+"""
+    first = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    tuner, pid = (int(first.stdout.readline()) for _ in range(2))
     family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     assert len(family) == 2
-    tuner.kill()
-    tuner.wait()
-    tuner.stdout.close()
-    _, alive = psutil.wait_procs(family, timeout=10)
-    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    os.kill(tuner, signal.SIGKILL)
+    _await_end(family, 10.0)
+    alive = [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    for process in [*alive, psutil.Process(first.pid)]:
+        process.kill()
+    first.wait()
+    first.stdout.close()
+    assert not alive
