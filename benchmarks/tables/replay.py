@@ -72,8 +72,15 @@ def by_baseline(visits: Sequence[Visit]) -> list[Visit]:
 class Facts:
     """What a table says on the whole, which no search sees."""
 
-    def __init__(self, table: Table) -> None:
-        """Sum up all visits."""
+    def __init__(self, table: Table, whole: Facts | None = None) -> None:
+        """Sum up all visits.
+
+        Args:
+            table: Whose visits.
+            whole: The table of which these are a part: what a compilation costs is read there, as not every part has
+                visits that compiled anew. Speeds are never read there.
+        """
+        self.whole = whole or self
         table = Table(table.head, by_baseline(table.visits))
         self.table = table
         steps_per_epoch = table.head.facts.steps_per_epoch
@@ -95,7 +102,7 @@ class Facts:
             else:
                 self.visits[key].append(visit)
         trusted = {key: [visit for visit in visits if visit.trusted] for key, visits in self.visits.items()}
-        self.cold_seconds = self._cold_seconds()
+        self.cold_seconds = whole.cold_seconds if whole else self._cold_seconds()
         self.logs = {
             key: [(visit.round, self.log_of(visit)) for visit in trusted[key] or visits]
             for key, visits in self.visits.items()
@@ -116,7 +123,7 @@ class Facts:
 
     def compile_seconds(self, settings: Settings) -> float:
         """Return what slower first steps cost a run that finds nothing compiled."""
-        visits = self.visits[settings_key(settings)]
+        visits = self.whole.visits[settings_key(settings)]
         warm = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
         return max(warm, self.cold_seconds.get(settings_key(compiled_part(settings)), 0.0))
 
@@ -198,7 +205,9 @@ class Replay:
             self._compiled.add(part)
             extra = max(0.0, self._facts.cold_seconds[part] - outcome.compile_seconds)
             if visit.cold and not first:
-                warm = [other.outcome for other in self._facts.visits[settings_key(visit.settings)] if not other.cold]
+                warm = [
+                    other.outcome for other in self._facts.whole.visits[settings_key(visit.settings)] if not other.cold
+                ]
                 usual = statistics.median(one.compile_seconds for one in warm if isinstance(one, Measurement))
                 seconds -= outcome.compile_seconds - usual
             elif first:

@@ -2,10 +2,13 @@
 
     python benchmarks/tables/simulate.py [--searches 200] [--steps own|50|50000 ...] [NAME ...]
 
-Regret: by how much the projected run of the settings that a search ends with is longer than that of the table's best,
-as all visits tell it. Time to within 2 %: when a search first held settings whose projected run is at most 2 % longer.
-Everything that a search waits for is paid: starts, compilations that nothing before it has done, turns, and for
-autoaccel describing, measuring and profiling the baseline first. Results go to benchmarks/results/simulation.jsonl.
+Half of a table's rounds is replayed, the other half says what is true, and the halves are drawn anew (halves.py).
+Regret: by how much the projected run of the settings that a search ends with is longer than that of the best, as the
+half tells it that no search saw. Time until close: when a search first held settings whose run is longer by at most
+2 %, or by the table's resolution where that is coarser. Everything that a search waits for is paid: starts,
+compilations that nothing before it has done, turns, and for autoaccel describing, measuring and profiling the baseline
+first, and the proof of what it found. Results go to benchmarks/results/simulation.jsonl. What is there of today's code
+is not simulated again unless it is named.
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ from typing import Any
 
 import msgspec
 import optuna
+from halves import Splits, interval, regret
+from proofs import ReplayedPairs, search_and_prove
 from replay import Facts, Replay, SimulatedClock, seconds_of
 from table import TABLES, read_table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from rows import Provenance, add_row, provenance
+from rows import Provenance, add_row, provenance, to_measure
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.candidates import first_candidates
@@ -57,16 +62,29 @@ Searcher = Callable[[Facts, int, float, int], History]
 
 
 def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
-    """Search as `autoaccel tune` does."""
+    """Search and prove as `autoaccel tune` does; what cannot be proven is not held."""
+    head = facts.table.head
+    space = narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
+    return search_space(facts, space, head.findings, planned_steps, budget_seconds, seed, proves=True)
+
+
+def autoaccel_unproven(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+    """Search as `autoaccel tune` does, and believe the best without a proof, as the peers do."""
     head = facts.table.head
     space = narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
     return search_space(facts, space, head.findings, planned_steps, budget_seconds, seed)
 
 
 def search_space(
-    facts: Facts, space: SearchSpace, findings: Sequence[Finding], planned_steps: int, budget_seconds: float, seed: int
+    facts: Facts,
+    space: SearchSpace,
+    findings: Sequence[Finding],
+    planned_steps: int,
+    budget_seconds: float,
+    seed: int,
+    proves: bool = False,
 ) -> History:
-    """Search this space as `autoaccel tune` does, with these findings to go by."""
+    """Search this space as `autoaccel tune` does, with these findings to go by; `proves`: its best is proven, too."""
     head = facts.table.head
     clock = SimulatedClock(budget_seconds)
     baseline = head.baseline
@@ -89,7 +107,12 @@ def search_space(
         best = search.best
         history.append((clock.spent, best.settings if best else head.own))
 
-    search = Search(Replay(facts, clock, random.Random(seed)), head.own, strategy, economy, clock, keep, ignore)
+    generator = random.Random(seed)
+    replay = Replay(facts, clock, generator)
+    search = Search(replay, head.own, strategy, economy, clock, keep, ignore)
+    if proves:
+        proven = search_and_prove(search, facts, ReplayedPairs(facts, replay, clock, generator), clock)
+        return [*history, (clock.spent, proven)]
     search.run(reserve=lambda settings, speedup: 0.0)
     history.append((clock.spent, search.best.settings if search.best else head.own))
     return history
@@ -174,6 +197,7 @@ def optuna_search(sampler: Callable[[int], optuna.samplers.BaseSampler]) -> Sear
 
 SEARCHERS: dict[str, Searcher] = {
     "autoaccel": autoaccel,
+    "autoaccel, unproven": autoaccel_unproven,
     "optuna-tpe": optuna_search(lambda seed: optuna.samplers.TPESampler(seed=seed)),
     "optuna-gp": optuna_search(lambda seed: optuna.samplers.GPSampler(seed=seed)),
     "random": random_search,
@@ -182,11 +206,35 @@ SEARCHERS: dict[str, Searcher] = {
 }
 
 
-def simulate(name: str, facts: Facts, planned_steps: int, searches: int) -> dict[str, Any]:
-    """Return what came of this many searches on one table."""
-    budget_seconds = SHARE * facts.grid_seconds
-    seeds = range(min(searches, SLOW_PEERS.get(name, searches)))
-    return judge(facts, planned_steps, [SEARCHERS[name](facts, planned_steps, budget_seconds, seed) for seed in seeds])
+def simulate(name: str, table: Splits, planned_steps: int, searches: int) -> dict[str, Any]:
+    """Return what came of this many searches on one table, each by a half that it does not see."""
+    budget_seconds = SHARE * table.whole.grid_seconds
+    close = 1 + max(CLOSE - 1, table.resolution(planned_steps))
+    regrets, to_close, spent, kept_own = [], [], [], 0
+    for seed in range(min(searches, SLOW_PEERS.get(name, searches))):
+        truth, replayed = table.half(seed)
+        history = SEARCHERS[name](replayed, planned_steps, budget_seconds, seed)
+        # Whoever searches holds the user's own settings until something else is measured.
+        held = [(0.0, truth.table.head.own), *history]
+        found = [(when, regret(truth, settings, planned_steps)) for when, settings in held]
+        kept_own += held[-1][1] == truth.table.head.own
+        regrets.append(found[-1][1])
+        to_close.append(next((when for when, value in found if value <= close - 1), math.inf))
+        spent.append(found[-1][0])
+    median_to_close = statistics.median(to_close)
+    return {
+        "searches": len(regrets),
+        "median_regret": statistics.median(regrets),
+        "mean_regret": statistics.fmean(regrets),
+        "mean_regret_interval": interval(regrets, statistics.fmean),
+        "p90_regret": sorted(regrets)[math.ceil(0.9 * len(regrets)) - 1],
+        "median_seconds": statistics.median(spent),
+        "of_single_pass": statistics.median(spent) / table.single_pass_seconds,
+        "of_single_pass_interval": [value / table.single_pass_seconds for value in interval(spent)],
+        "median_seconds_to_close": median_to_close if math.isfinite(median_to_close) else None,
+        "reached_close": statistics.fmean(math.isfinite(when) for when in to_close),
+        "kept_own": kept_own / len(regrets),
+    }
 
 
 def judge(facts: Facts, planned_steps: int, histories: Sequence[History]) -> dict[str, Any]:
@@ -206,8 +254,6 @@ def judge(facts: Facts, planned_steps: int, histories: Sequence[History]) -> dic
         "median_regret": statistics.median(regrets),
         "p90_regret": sorted(regrets)[math.ceil(0.9 * len(regrets)) - 1],
         "median_seconds": statistics.median(spent),
-        "share_of_grid": statistics.median(spent) / facts.grid_seconds,
-        "share_of_one_pass": statistics.median(spent) / facts.pass_seconds,
         "median_seconds_to_close": median_to_close if math.isfinite(median_to_close) else None,
         "reached_close": statistics.fmean(math.isfinite(when) for when in to_close),
     }
@@ -220,22 +266,29 @@ def made_from(name: str) -> Provenance:
     return msgspec.structs.replace(provenance(CODE), cpu=f"{cpu} (the tables')", cores=machine.usable_cores)
 
 
-def show(name: str, planned_steps: int, rows: dict[str, dict[str, Any]]) -> None:
+def show(name: str, planned_steps: int, resolution: float, rows: dict[str, dict[str, Any]]) -> None:
     """Print one table's results."""
-    print(f"\n{name}, {planned_steps:,} steps")
+    print(f"\n{name}, {planned_steps:,} steps, resolution {resolution:.1%}")
     for peer, row in rows.items():
-        close = row["median_seconds_to_close"]
-        after = "seldom" if close is None else f"after {close:.0f} s"
+        seconds = row["median_seconds_to_close"]
+        after = "seldom" if seconds is None else f"after {seconds:.0f} s"
+        low, high = row["mean_regret_interval"]
         print(
-            f"  {peer:14} regret {row['median_regret']:7.2%} median, {row['p90_regret']:7.2%} p90; "
-            f"{row['median_seconds']:6.0f} s = {row['share_of_grid']:6.1%} of the grid; "
-            f"within 2 % {after} ({row['reached_close']:.0%})"
+            f"  {peer:19} regret {row['mean_regret']:7.2%} on average ({low:.2%} to {high:.2%}), "
+            f"{row['p90_regret']:7.2%} p90; {row['median_seconds']:6.0f} s = {row['of_single_pass']:6.1%} of a single "
+            f"pass; close {after} ({row['reached_close']:.0%})",
+            flush=True,
         )
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the tables in a folder."""
+    return sorted(folder.glob("*.jsonl*"))
 
 
 def horizons(names: Sequence[str], steps: Sequence[str], folder: Path = TABLES) -> Iterator[tuple[str, Facts, int]]:
     """Yield each table of these names, or all, with each number of planned steps; "own" is the workload's."""
-    for path in sorted(folder.glob("*.jsonl*")):
+    for path in files(folder):
         name = path.name.partition(".")[0]
         if not names or name in names:
             facts = Facts(read_table(path))
@@ -253,16 +306,21 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--tables", type=Path, default=TABLES)
     parsed = parser.parse_args(arguments)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    results: dict[str, Any] = {}
+    names = parsed.names or to_measure("simulation", [path.name.partition(".")[0] for path in files(parsed.tables)])
     start = time.perf_counter()
-    for name, facts, planned in horizons(parsed.names, parsed.steps, parsed.tables):
-        rows = {peer: simulate(peer, facts, planned, parsed.searches) for peer in parsed.peers}
-        results.setdefault(name, {})[str(planned)] = rows
-        show(name, planned, rows)
+    for name in names:
+        made = made_from(name)  # before, in case somebody edits the code meanwhile
+        table = Splits(read_table(parsed.tables / f"{name}.jsonl.gz"))
+        found: dict[str, Any] = {"single_pass_seconds": table.single_pass_seconds, "horizons": {}}
+        for _, facts, planned in horizons([name], parsed.steps, parsed.tables):
+            rows = {peer: simulate(peer, table, planned, parsed.searches) for peer in parsed.peers}
+            resolution = table.resolution(planned)
+            own = planned == facts.table.head.facts.planned_steps
+            found["horizons"][str(planned)] = {"own": own, "resolution": resolution, "peers": rows}
+            show(name, planned, resolution, rows)
+        if parsed.peers == list(SEARCHERS):
+            add_row("simulation", name, found, made=made)
     print(f"\n{time.perf_counter() - start:.0f} s")
-    if parsed.peers == list(SEARCHERS):
-        for name, found in results.items():
-            add_row("simulation", name, found, made=made_from(name))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,126 @@
+"""A whole run of autoaccel, replayed from a table: the search, and the proof of what it found in pairs of processes."""
+
+from __future__ import annotations
+
+import math
+import random
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+from replay import Facts, Replay, Side, SimulatedClock
+
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure
+from autoaccel.records.workload import Workload
+from autoaccel.session.pairs import TURNS, PairReading
+from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Prover, proof_seconds
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.searching import Search
+from autoaccel.session.turns import TurnFailed, take_turns
+
+PROOF_SHARE = 0.6  # of the budget is kept for the proof at most, as in `autoaccel tune`
+_PASSES = 20  # of single readings, whose mean is what one costs
+
+
+class ReplayedPairs:
+    """Pairs of processes whose turns are those of a table's visits: each pair pays for two starts and all its turns."""
+
+    def __init__(self, facts: Facts, replay: Replay, clock: SimulatedClock, generator: random.Random) -> None:
+        """Begin with no pair measured.
+
+        Args:
+            facts: Of the visits that are replayed.
+            replay: The search's, which knows what is compiled.
+            clock: Pays.
+            generator: Draws the turns.
+        """
+        self._facts = facts
+        self._replay = replay
+        self._clock = clock
+        self._random = generator
+        self._own_seconds = [facts.usual]
+
+    def is_short(self, steps: int) -> bool:
+        """Never asked for: every point of a table is allowed, and nothing is trained."""
+        return False
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        """Return what a pair shows; the budget may be spent before."""
+        if self._clock.left <= 0:
+            return Failure(kind="hung", message="the budget was spent")
+        visit = self._replay.draw(settings)
+        outcome = self._replay.start(visit)
+        if isinstance(outcome, Failure):
+            return outcome
+        self._clock.spent += ready_seconds(self._facts)
+        count = len(outcome.turns)
+        order = [*self._random.sample(range(count), count), *self._random.choices(range(count), k=2 * TURNS)]
+        own, other = (
+            Side([turns[index] for index in order], self._clock) for turns in (visit.own_turns, outcome.turns)
+        )
+        head = self._facts.table.head
+        turns = take_turns(
+            own,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
+            other,  # type: ignore[arg-type]
+            head.turn_seconds,
+            head.facts.steps_per_epoch,
+            self._own_seconds,
+            lambda pairs: len(pairs) >= TURNS,
+            math.inf,
+        )
+        assert not isinstance(turns, TurnFailed)
+        self._own_seconds.extend(turns.own_seconds)
+        return PairReading(turns.pairs, turns.trusted, None)
+
+
+def ready_seconds(facts: Facts) -> float:
+    """Return what it takes until a process with the user's own settings is warm."""
+    return sum(facts.table.head.baseline.warmup_step_seconds) + 0.5
+
+
+def search_and_prove(search: Search, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock) -> Settings:
+    """Search and prove as `autoaccel tune` does, within one budget; return what it ends with."""
+    head = facts.table.head
+    start = ready_seconds(facts)
+    yardstick = SimpleNamespace(ready_seconds=start, trial_seconds=start + 16 * 1.3 * head.turn_seconds)
+
+    def reserve(settings: Settings, speedup: float | None) -> float:
+        needed = proof_seconds(None, 0, yardstick, speedup)  # type: ignore[arg-type]  # two of its attributes
+        return min(PROOF_SHARE * clock.budget_seconds, needed)
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(Path(place))
+        request = Request(Workload("", "", ""), math.inf, Constraint(0.0, True))
+        run = Run(request, folder, None, clock, ignore)  # type: ignore[arg-type]  # nothing is started
+        prover = Prover(run, head.facts, pairs)
+        for contender in range(1, MOST_CONTENDERS + 1):
+            search.run(reserve)
+            best = search.best
+            if best is None or search.saving_seconds < LEAST_PAIRS * search.trial_seconds:
+                return head.own
+            proof = prover.prove(best.settings, contender, None, search.least_speedup(best.settings))
+            if proof.outcome == "proven":
+                return best.settings
+            search.judge(best.settings, None, "slower")
+            if proof.outcome == "incomplete":
+                return head.own
+    return head.own
+
+
+def seconds_of_single_pass(facts: Facts) -> float:
+    """Return what it takes to measure every setting once, alone: the mean of its visits, each compilation paid once.
+
+    That is what whoever measures the whole space as a plain script does has to pay. A table of several rounds, each
+    visit in turns with the baseline, costs many times as much, and nobody needs it but whoever asks for the truth.
+    """
+    clock = SimulatedClock(math.inf)
+    for seed in range(_PASSES):
+        replay = Replay(facts, clock, random.Random(seed))
+        for settings in facts.settings.values():
+            replay.read_alone(settings)
+    return clock.spent / _PASSES
