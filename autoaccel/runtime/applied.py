@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
@@ -68,12 +69,35 @@ class Applied:
         """How many batches, each with its backward pass, make one step."""
         return int(self.settings.get("optimizer.accumulation", 1))
 
+    def step_samples(self, own: int) -> int:
+        """Return the samples of a step, all its batches on all ranks, where the training's own step has so many.
+
+        Raises:
+            BadRequestError: If that is no whole number, at least 1.
+        """
+        samples = own * self.batch_factor
+        if samples < 0.5 or abs(samples - round(samples)) > 1e-6:
+            raise BadRequestError(
+                f"optimizer.batch_factor must give a whole number of samples, got {samples:g} "
+                f"({self.batch_factor:g} times {own}). Choose another factor."
+            )
+        return round(samples)
+
     def batch_size(self, own: int) -> int:
         """Return the samples of a batch to load, where the training's own batch has so many.
 
         Under several ranks it is what all of them load together, each its share.
+
+        Raises:
+            BadRequestError: If a step's samples cannot be loaded in equal batches.
         """
-        return max(1, round(own * self.batch_factor / self.parts))
+        samples = self.step_samples(own)
+        if samples % self.parts:
+            raise BadRequestError(
+                f"optimizer.accumulation must divide the {samples} samples of a step, got {self.parts}. Choose a batch "
+                "size that it divides, or train by `autoaccel run`, where unequal parts have weights."
+            )
+        return samples // self.parts
 
     def loader_arguments(self, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return keyword arguments for a torch DataLoader; `own` are those that you would give it otherwise."""

@@ -17,7 +17,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.runtime import ranks
 from autoaccel.runtime.loop import Loop, Progress
 
-_FORM = "autoaccel/checkpoint/1"
+_FORM = "autoaccel/checkpoint/2"
 
 
 class Checkpoints:

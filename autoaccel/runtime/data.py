@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler
@@ -12,40 +12,47 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from autoaccel.errors import BadRequestError
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.batches import count_samples
+from autoaccel.runtime.dividing import Divided, Piece
 from autoaccel.runtime.loaders import why_not_rebuildable, with_arguments, with_batches
-from autoaccel.runtime.sharding import ShardedBatches
+from autoaccel.runtime.modules import normalises_batches
 from autoaccel.runtime.training import Training, is_dataset
 
 
 def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[Any]:
-    """Return the loader of training batches. For one seed the order is the same whatever the settings."""
+    """Return the loader of training batches. For one seed the order is the same whatever the settings.
+
+    Raises:
+        BadRequestError: If the settings ask for other batches than the data can give.
+    """
     data = training.train_data
-    # Generators of their own for the order of the data and for the seeds of workers: a loader whose workers stay
-    # draws fewer seeds, and settings that draw other random numbers must not change the order either.
-    order, seeds = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed)
+    # Of its own for the seeds of workers: a loader whose workers stay draws fewer of them.
+    seeds = torch.Generator().manual_seed(seed)
     if is_dataset(data):
         dataset: Any = applied.dataset(data)
         shuffle = training.shuffle and not isinstance(dataset, IterableDataset)
-        return _share_of_rank(
-            DataLoader(
-                dataset,
-                batch_size=training.batch_size and applied.batch_size(training.batch_size),
-                sampler=RandomSampler(dataset, generator=order) if shuffle else None,
-                drop_last=training.drop_last,
-                collate_fn=training.collate_fn,
-                generator=seeds,
-                **applied.loader_arguments(),
-            )
+        loader = DataLoader(
+            dataset,
+            batch_size=training.batch_size and applied.step_samples(training.batch_size),
+            sampler=RandomSampler(dataset, generator=torch.Generator().manual_seed(seed)) if shuffle else None,
+            drop_last=training.drop_last,
+            collate_fn=training.collate_fn,
+            generator=seeds,
+            **applied.loader_arguments(),
         )
-    loader = data()  # type: ignore[operator]  # no dataset, so a function
-    if not isinstance(loader, DataLoader):
-        return loader
-    if isinstance(loader.sampler, RandomSampler) and loader.sampler.generator is None:
-        loader.sampler.generator = order
-    if loader.generator is None:
-        loader.generator = seeds
-    arguments = applied.loader_arguments({"worker_init_fn": loader.worker_init_fn})
-    return _share_of_rank(with_arguments(loader, arguments, applied.dataset(loader.dataset)))
+        return _divided(loader, seeds, training, applied, seed)
+    if applied.batch_factor != 1:
+        raise BadRequestError(
+            "Training: under optimizer.batch_factor, or parallel.batch=keep, train_data must be a dataset; the batches "
+            "of ready loaders are your own. Leave these settings out, or give the dataset and batch_size."
+        )
+    own = data()  # type: ignore[operator]  # no dataset, so a function
+    if not isinstance(own, DataLoader):
+        _require_whole(applied)
+        return own
+    arguments = applied.loader_arguments({"worker_init_fn": own.worker_init_fn})
+    loader = with_arguments(own, arguments, applied.dataset(own.dataset))
+    return _divided(loader, own.generator, training, applied, seed)
 
 
 def divides_batches(loader: Iterable[Any]) -> bool:
@@ -55,42 +62,55 @@ def divides_batches(loader: Iterable[Any]) -> bool:
     return loader.batch_sampler is not None and not why_not_rebuildable(loader)
 
 
-def _share_of_rank(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """Return a loader of this rank's part of each batch; alone, the loader itself.
+def _divided(
+    loader: DataLoader[Any], generator: torch.Generator | None, training: Training, applied: Applied, seed: int
+) -> DataLoader[Any]:
+    """Return a loader of this rank's pieces of each batch, in as many parts as a step has; see `Divided`.
 
     Raises:
-        BadRequestError: If batches cannot be divided.
+        BadRequestError: If batches must be divided and cannot be.
     """
-    if ranks.world_size() == 1:
+    if not divides_batches(loader):
+        _require_whole(applied)
+        if loader.generator is None:
+            loader.generator = torch.Generator().manual_seed(seed)
         return loader
-    batches = loader.batch_sampler
-    if batches is None or isinstance(loader.dataset, IterableDataset):
+    divided = Divided(
+        loader.batch_sampler or (),
+        seed,
+        generator=generator,
+        parts=applied.parts,
+        rank=ranks.rank(),
+        ranks=ranks.world_size(),
+        least=2 if normalises_batches(training.model) else 1,
+        steps_per_epoch=training.steps_per_epoch,
+    )
+    made = with_batches(loader, divided)
+    # Loader workers of ranks draw different numbers for different samples. Never from the generator of the batches:
+    # how many numbers workers take from it depends on whether they stay.
+    first = seed if loader.generator is None else loader.generator.initial_seed()
+    made.generator = torch.Generator().manual_seed(first + ranks.SEEDS_APART * ranks.rank())
+    made.in_order = True  # the pieces of one step belong together, on all ranks
+    return made
+
+
+def _require_whole(applied: Applied) -> None:
+    """Refuse to divide what cannot be.
+
+    Raises:
+        BadRequestError: If the settings divide batches.
+    """
+    if applied.parts > 1 or ranks.world_size() > 1:
         raise BadRequestError(
-            "Training: under parallel.world_size above 1, train_data must be a dataset or give loaders with batches of "
-            "a dataset's samples; an iterable dataset cannot be divided."
+            "Training: under parallel.world_size or optimizer.accumulation above 1, train_data must be a dataset or "
+            "give loaders with batches of a dataset's samples; what else there is cannot be divided. Leave both at 1."
         )
-    if loader.generator is not None:
-        # Loader workers of ranks draw different numbers for different samples.
-        loader.generator.manual_seed(loader.generator.initial_seed() + ranks.SEEDS_APART * ranks.rank())
-    shared = ShardedBatches(batches, ranks.rank(), ranks.world_size())
-    return with_batches(loader, shared)
 
 
-def without_done(loader: Iterable[Any], each_epoch: int, done: int) -> Iterable[Any]:
-    """Return the loader without so many batches, none of them loaded, where an epoch has `each_epoch`.
-
-    A stream, whose batches have no samples to name, begins anew.
-    """
-    if not isinstance(loader, DataLoader) or not divides_batches(loader):
-        return loader
-    batches = loader.batch_sampler
-    left = batches if isinstance(batches, ShardedBatches) else ShardedBatches(batches or (), rank=0, ranks=1)
-    epochs_done, left.done = divmod(done, each_epoch)
-    taken = None if len(left) == each_epoch else each_epoch  # see `epochs_of`
-    for _ in range(epochs_done):
-        for _ in itertools.islice(left.batches, taken):  # for the random numbers that it draws
-            pass
-    return loader if left is batches else with_batches(loader, left)
+def batches_of(loader: Iterable[Any]) -> Divided | None:
+    """Return what draws the batches of a loader that `train_loader` has made; None if that is the user's alone."""
+    found = getattr(loader, "batch_sampler", None)
+    return found if isinstance(found, Divided) else None
 
 
 def eval_loader(training: Training) -> Iterable[Any]:
@@ -110,8 +130,9 @@ def count_steps(training: Training, loader: Iterable[Any]) -> int:
     """
     if training.steps_per_epoch is not None:
         return training.steps_per_epoch
+    divided = batches_of(loader)
     try:
-        steps = len(loader)  # type: ignore[arg-type]  # it may have a length
+        steps = len(loader) if divided is None else divided.steps_per_epoch  # type: ignore[arg-type]  # it may have one
     except TypeError:
         raise BadRequestError(
             "Training: steps_per_epoch must be given, because train_data has no length. "
@@ -122,42 +143,65 @@ def count_steps(training: Training, loader: Iterable[Any]) -> int:
     return steps
 
 
-def epochs_of(loader: Iterable[Any], steps_per_epoch: int, done: int = 0) -> Iterator[tuple[bool, Any]]:
-    """Yield batches without end, each with whether it begins an epoch; an epoch has at most `steps_per_epoch`.
+class Drawn(NamedTuple):
+    """A batch of the loader, and what a backward pass on it is to know."""
+
+    begins_epoch: bool
+    batch: Any
+    piece: Piece
+
+
+def epochs_of(loader: Iterable[Any], steps_per_epoch: int, done: int = 0, goes_on: bool = False) -> Iterator[Drawn]:
+    """Yield batches without end; an epoch has at most `steps_per_epoch`.
 
     Args:
         loader: Of one epoch after the other.
         steps_per_epoch: See above.
-        done: How many of the first epoch the loader leaves out.
+        done: How many steps of the first epoch the loader leaves out.
+        goes_on: Whether the first epoch was begun before.
 
     Raises:
-        BadRequestError: If the loader gives no batch.
+        BadRequestError: If the loader gives no batch, or others than it draws.
     """
-    try:
-        ends_itself = len(loader) == steps_per_epoch  # type: ignore[arg-type]  # it may have a length
-    except TypeError:
-        ends_itself = False
+    divided = batches_of(loader)
     for count in itertools.chain([done], itertools.repeat(0)):
+        whole = True  # whether the next batch begins a step
         for batch in loader:
-            yield count == 0, batch
-            count += 1
-            # Left before its end, a sampler would not draw the last of its random numbers, which loader workers, who
-            # are ahead, have drawn: the next epoch's order would depend on them.
-            if count == steps_per_epoch and not ends_itself:
+            if divided is None:
+                piece = Piece(1.0, True, count_samples(batch))
+            elif divided.pieces:
+                piece = divided.pieces.popleft()
+            else:
+                raise BadRequestError(_OTHER_BATCHES)
+            yield Drawn(whole and count == 0 and not goes_on, batch, piece)
+            goes_on = False
+            whole = piece.ends_step
+            count += whole
+            if divided is None and count == steps_per_epoch:  # a Divided ends by itself
                 break
+        if divided is not None and divided.pieces:
+            raise BadRequestError(_OTHER_BATCHES)
         if count == 0:
             raise BadRequestError("Training: train_data must hold at least one batch, got none.")
 
 
-def last_batch(loader: Iterable[Any]) -> Any | None:
-    """Return an incomplete batch such as the one that ends each epoch, or None if all batches are alike."""
-    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
-        return None
-    shared = loader.batch_sampler if isinstance(loader.batch_sampler, ShardedBatches) else None
-    batches = shared.batches if shared else loader.batch_sampler
-    if not isinstance(batches, BatchSampler) or batches.drop_last:
-        return None
+_OTHER_BATCHES = (
+    "Training: the loader gives more or fewer batches than its batch sampler draws, so that nobody knows which samples "
+    "they hold. Let a function as train_data return an iterable that is no DataLoader."
+)
+
+
+def last_step(loader: Iterable[Any]) -> list[tuple[Any, Piece]]:
+    """Return the batches of an incomplete step such as the one that ends each epoch; none if all steps are alike."""
+    divided = batches_of(loader)
+    batches = divided and divided.batches
+    if divided is None or not isinstance(batches, BatchSampler) or batches.drop_last:
+        return []
+    assert isinstance(loader, DataLoader)  # nothing else has a Divided
     rest = list(range(len(batches.sampler) % batches.batch_size))  # type: ignore[arg-type]  # it has a length
-    if shared and rest:
-        rest, _ = shared.part_of(rest)
-    return loader.collate_fn([loader.dataset[index] for index in rest]) if rest else None
+    made = []
+    for part in range(divided.parts if rest else 0):
+        samples, weight = divided.piece_of(rest, part)
+        batch = loader.collate_fn([loader.dataset[index] for index in samples])
+        made.append((batch, Piece(weight, part == divided.parts - 1, len(rest))))
+    return made

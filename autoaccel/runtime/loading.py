@@ -33,6 +33,7 @@ from autoaccel.runtime.modules import (
     repeated_blocks,
     with_bias,
 )
+from autoaccel.runtime.randomness import seed_all
 from autoaccel.runtime.training import Training, check_training, is_dataset
 from autoaccel.runtime.vision import watch_for_torchvision
 
@@ -74,15 +75,15 @@ def load_build(workload: Workload) -> Callable[[], Any]:
 
 
 def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> Training:
-    """Call build() with torch seeded, and seed it again for what follows.
+    """Call build() with all generators seeded, and seed them again for what follows: ranks must build the same.
 
     Raises:
         BadRequestError: If it returns anything but a Training.
         BaseException: Whatever it raises.
     """
-    torch.manual_seed(seed)
+    seed_all(seed)
     training = check_training(build(), f"{Path(workload.path).name}: {workload.entry}()")
-    torch.manual_seed(seed)
+    seed_all(seed)
     return training
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.utils.data import IterableDataset
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.trial import ModelSize
@@ -17,20 +18,25 @@ from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import Mark, default_device, mark, same_random_numbers_after, seconds_between
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import count_samples
-from autoaccel.runtime.data import count_steps, epochs_of, eval_loader, last_batch, train_loader, without_done
-from autoaccel.runtime.sharding import ShardedBatches
-from autoaccel.runtime.training import Training
+from autoaccel.runtime.data import Drawn, batches_of, count_steps, epochs_of, eval_loader, last_step, train_loader
+from autoaccel.runtime.dividing import Piece
+from autoaccel.runtime.randomness import seed_all
+from autoaccel.runtime.training import Training, is_dataset
 
 _MOST_AHEAD = 4
 """Steps that the program may be ahead of an accelerator: enough for it never to wait for the program between steps. A
 program that nothing holds back queues a thousand operators, and a turn would last as long as these take."""
 
+_STEPS_APART = 64  # from one comparison of all ranks' batches to the next; before that after 1, 2, 4, ... steps
+
 
 class Step:
-    """One optimizer step: how long it took, loader wait included, and whether it began an epoch."""
+    """One optimizer step: how long it took, loader wait included, whether it began an epoch, and on how much."""
 
-    def __init__(self, begin: Mark, end: Mark, begins_epoch: bool) -> None:
+    def __init__(self, begin: Mark, end: Mark, begins_epoch: bool, share: float) -> None:
         self.begins_epoch = begins_epoch
+        self.share = share
+        """Of the samples of a whole step; of an epoch's last step it may be less than 1."""
         self._marks: tuple[Mark, Mark] | None = (begin, end)
         self._seconds = 0.0
 
@@ -48,6 +54,8 @@ class Progress(NamedTuple):
 
     steps_done: int
     samples_done: int
+    place: tuple[int, int, int]  # epochs that are over; steps and samples of the next one
+    whole_samples: int | None  # of a whole step; None where batches are the user's own
     last_loss: float
     has_shrunk: bool
     model: dict[str, Any]
@@ -90,25 +98,33 @@ class Loop:
         self._equip()
         self.model_size: ModelSize | None = None
         self.loader = train_loader(training, applied, seed)
-        self.steps_per_epoch = max(1, count_steps(training, self.loader) // applied.parts)
-        each_epoch = self.steps_per_epoch * applied.parts
-        done = resumed.steps_done * applied.parts if resumed else 0
-        self.loader = without_done(self.loader, each_epoch, done) if done else self.loader
-        batches = getattr(self.loader, "batch_sampler", None)
-        self._weights: deque[float] = batches.weights if isinstance(batches, ShardedBatches) else deque()
+        self.steps_per_epoch = count_steps(training, self.loader)
+        self.whole_samples = self._samples_of(applied.step_samples)
+        """How many samples a whole step has, on all ranks; None where batches are the user's own, of any size."""
+        own_samples = self._samples_of(lambda own: own)
+        self.batch_factor = self.whole_samples / own_samples if self.whole_samples and own_samples else 1.0
+        """Samples of a whole step, over those of a whole step of the training's own."""
         shrinks_after = applied.shrinks_after
         self.shrinks_at: float = math.inf if shrinks_after is None else shrinks_after * self.steps_per_epoch
         """Before this step, counted from 0, the model is made smaller."""
         self.planned_steps = training.epochs * self.steps_per_epoch
         self.steps_done = resumed.steps_done if resumed else 0
         self.samples_done = resumed.samples_done if resumed else 0
-        self._last_loss: float | torch.Tensor = resumed.last_loss if resumed else math.nan
+        """By all ranks together."""
+        self._last_losses = [torch.tensor(resumed.last_loss if resumed else math.nan)]
         self._ahead: deque[Step] = deque()  # that the accelerator may not have ended
         self.phase_ended: Callable[[str], None] = _ignore_phase
-        self._batches: Iterator[tuple[bool, Any]] = applied.ahead(epochs_of(self.loader, each_epoch, done % each_epoch))
+        self._epochs_begun, self._epoch_steps, self._epoch_samples = 0, 0, 0
+        if resumed is not None:
+            self._find_place(resumed)
+        self._batches: Iterator[Drawn] = applied.ahead(
+            epochs_of(self.loader, self.steps_per_epoch, self._epoch_steps, goes_on=self._epoch_samples > 0)
+        )
+        self._steps_compared = 0
+        self._part_losses: list[torch.Tensor] = []
         if not ranks.leads():
             # Dropout and the like: other numbers for other samples.
-            torch.manual_seed(seed + ranks.SEEDS_APART * ranks.rank() + self.steps_done)
+            seed_all(seed + ranks.SEEDS_APART * ranks.rank() + self.steps_done)
         if resumed is not None:
             self._resume(resumed)
 
@@ -131,14 +147,16 @@ class Loop:
 
     @property
     def last_loss(self) -> float:
-        """The loss of the last batch; the program waits for it."""
-        return float(self._last_loss)
+        """The loss of the last step, of this rank's pieces of it; the program waits for it."""
+        return float(torch.stack(self._last_losses).mean())
 
     def progress(self) -> Progress:
         """Return how far the training has come."""
         return Progress(
             steps_done=self.steps_done,
             samples_done=self.samples_done,
+            place=self._place(),
+            whole_samples=self.whole_samples,
             last_loss=self.last_loss,
             has_shrunk=self.applied.shrinks_after is not None and math.isinf(self.shrinks_at),
             model=self.plain_model.state_dict(),
@@ -147,9 +165,27 @@ class Loop:
             random_state=torch.get_rng_state(),
         )
 
+    def _find_place(self, resumed: Progress) -> None:
+        """Leave out the samples that were trained on."""
+        self._epochs_begun, self._epoch_steps, self._epoch_samples = resumed.place
+        if (divided := batches_of(self.loader)) is not None:
+            self._epoch_steps = divided.go_on(self._epochs_begun, self._epoch_samples)
+            if resumed.whole_samples != self.whole_samples:
+                self.steps_done = self._epochs_begun * self.steps_per_epoch + self._epoch_steps
+        self._epochs_begun += self._epoch_samples > 0
+
+    def _place(self) -> tuple[int, int, int]:
+        """Return how many epochs are over, and how many steps and samples of the next one."""
+        if self._epoch_steps >= self.steps_per_epoch:
+            return self._epochs_begun, 0, 0
+        return max(0, self._epochs_begun - 1), self._epoch_steps, self._epoch_samples
+
     def next_batch(self) -> Any:
-        """Return the next batch without a step on it."""
-        return next(self._batches)[1]
+        """Return the next batch without a step on it; if that is only a part of its step's, the others are left out."""
+        first = drawn = next(self._batches)
+        while not drawn.piece.ends_step:
+            drawn = next(self._batches)
+        return first.batch
 
     def step(self) -> Step:
         """Make one optimizer step on the next batch, or on as many as make one.
@@ -157,20 +193,44 @@ class Loop:
         An accelerator may not have ended it yet: the program runs ahead, as it does in a loop of the user's own.
         """
         begin = mark(self.device)
-        begins_epoch, batch = next(self._batches)
+        first = drawn = next(self._batches)
         self.phase_ended("data wait")
-        if begins_epoch and self.steps_done:
-            self._advance_schedule("epoch")
+        if drawn.begins_epoch:
+            self._epochs_begun += 1
+            self._epoch_steps = self._epoch_samples = 0
+            if self.steps_done:
+                self._advance_schedule("epoch")
+        self._compare_ranks(drawn.piece.digest)
         if self.steps_done >= self.shrinks_at:
-            self.shrink(batch)
-        while not self.step_on(batch, self._next_weight()):
-            _, batch = next(self._batches)
+            self.shrink(drawn.batch)
+        while not self.step_on(drawn.batch, drawn.piece):
+            drawn = next(self._batches)
             self.phase_ended("data wait")
-        step = Step(begin, mark(self.device), begins_epoch)
+        self._epoch_steps += 1
+        self._epoch_samples += drawn.piece.step_samples
+        share = 1.0 if self.whole_samples is None else drawn.piece.step_samples / self.whole_samples
+        step = Step(begin, mark(self.device), first.begins_epoch, share)
         self._ahead.append(step)
         if len(self._ahead) > _MOST_AHEAD:
             _ = self._ahead.popleft().seconds
         return step
+
+    def _compare_ranks(self, digest: int) -> None:
+        """Refuse to go on if ranks have drawn different batches; asked before every step.
+
+        Seldom, because it waits for all ranks, but what is compared are all batches so far.
+
+        Raises:
+            BadRequestError: If they have; on every rank.
+        """
+        self._steps_compared += 1
+        often = self._steps_compared & (self._steps_compared - 1) == 0 or self._steps_compared % _STEPS_APART == 0
+        if ranks.world_size() > 1 and often and not ranks.agree(digest):
+            raise BadRequestError(
+                "Training: every rank must draw the same batches, but they differ: the sampler must get what it draws "
+                "from the generators of torch, numpy or random only, and build() must give every rank the same data. "
+                "Sort what comes from a set or a folder; or leave parallel.world_size at 1."
+            )
 
     def shrink(self, batch: Any) -> None:
         """Make the model smaller as the settings say, and begin with a new optimizer where the schedule stands."""
@@ -190,17 +250,18 @@ class Loop:
                 for _ in range(done):
                     self.scheduler.step()
 
-    def _next_weight(self) -> float:
-        return self._weights.popleft() if self._weights else 1.0
-
-    def step_on(self, batch: Any, weight: float = 1.0) -> bool:
+    def step_on(self, batch: Any, piece: Piece | None = None) -> bool:
         """Make one optimizer step on this batch; return False if it is only a part of the step's.
 
         Args:
             batch: As the loader gave it.
-            weight: Of its loss; see `ShardedBatches`.
+            piece: What is known of it; None if it stands for one like it on every rank.
         """
-        self.samples_done += count_samples(batch)
+        weight = 1.0 if piece is None else piece.weight
+        if piece is None:
+            self.samples_done += count_samples(batch) * ranks.world_size()
+        elif piece.ends_step:
+            self.samples_done += piece.step_samples
         batch = self.applied.batch(batch)
         self.phase_ended("host to device")
         with self.applied.forward():
@@ -218,20 +279,28 @@ class Loop:
             self.applied.clear(self.optimizer)
         self.phase_ended("zero grad")
         # Not its number, for which the program would wait; a copy, because a CUDA graph writes over its outputs.
-        self._last_loss = loss.detach().clone()
+        self._part_losses.append(loss.detach().clone())
         if stepped:
+            self._last_losses, self._part_losses = self._part_losses, []
             self.steps_done += 1
             self._advance_schedule("step")
         self.phase_ended("other")
         return stepped
 
+    def _samples_of(self, step: Callable[[int], int]) -> int | None:
+        """Return the samples of a whole step that differs so from the training's own; None if that has no one size."""
+        data, own = self.training.train_data, self.training.batch_size
+        if own is None or not is_dataset(data) or isinstance(data, IterableDataset):
+            return None
+        return min(step(own), len(data))  # type: ignore[arg-type]  # it is no function, and no stream
+
     def own_steps(self, steps: int | None) -> int | None:
         """Return how many of its steps see as many samples as this many of the training's own; None for None."""
-        return None if steps is None else max(1, round(steps / self.applied.batch_factor))
+        return None if steps is None else max(1, round(steps / self.batch_factor))
 
-    def last_batch(self) -> Any | None:
-        """Return an incomplete batch such as the one that ends each epoch, or None if all batches are alike."""
-        return last_batch(self.loader)
+    def last_step(self) -> list[tuple[Any, Piece]]:
+        """Return an incomplete step's batches, such as end each epoch; none if all steps are alike."""
+        return last_step(self.loader)
 
     def evaluate(self) -> float:
         """Return the metric of the model as it is, in evaluation mode, without gradients, under plain settings.

@@ -96,6 +96,16 @@ def total(value: float) -> float:
     return float(summed.item())
 
 
+def agree(number: int) -> bool:
+    """Whether all ranks have this number, of less than 63 bits; every rank must ask for it. Alone, one does."""
+    if world_size() == 1:
+        return True
+    # The greatest of all, and what is the least of all with its sign changed.
+    extremes = torch.tensor([number, -number], dtype=torch.int64)
+    distributed.all_reduce(extremes, op=distributed.ReduceOp.MAX, group=_group())
+    return bool(extremes[0] == -extremes[1])
+
+
 def share(thing: Any) -> Any:
     """Return what the leader has, tensors included; every rank must ask for it. Alone, one's own."""
     if world_size() == 1:

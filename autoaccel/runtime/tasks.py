@@ -109,7 +109,7 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     ready = Ready(
         warmup_step_seconds=tuple(warmed.step_seconds),
         learned=learned,
-        batch_factor=loop.applied.batch_factor,
+        batch_factor=loop.batch_factor,
         late_seconds=warmed.late_seconds,
         model_size=loop.model_size,
     )
@@ -187,7 +187,7 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
             return Failure(kind="diverged", message=f"after training from seed {seed}, {found}")
         train_seconds.append(math.fsum(seconds))
         step_seconds.extend(seconds)
-        samples = int(ranks.total(loop.samples_done))
+        samples = loop.samples_done
         if task.save_path is not None and ranks.leads():
             aside = Path(f"{task.save_path}.partial")
             torch.save(loop.plain_model.state_dict(), aside)
@@ -221,7 +221,7 @@ def _run_steps(loop: Loop, steps: int, checkpoints: Checkpoints | None, announce
         made.clear()
         if announce and ranks.leads():
             metric = loop.evaluate()
-            samples = (loop.samples_done - samples_before) * ranks.world_size()
+            samples = loop.samples_done - samples_before
             print(
                 f"epoch {epoch}/{loop.training.epochs}  loss {loop.last_loss:.4g}  "
                 f"{loop.training.metric.name} {metric:.4g}  {samples / math.fsum(of_epoch):,.0f} samples/s  "

@@ -35,17 +35,18 @@ def has_settled(step_seconds: Sequence[float]) -> bool:
 def warm_up(loop: Loop, most_seconds: float, training_steps: int | None = None) -> WarmedUp:
     """Make steps until their time has settled.
 
-    The first step, the steps before the model shrinks and, where the model is compiled, a step on the incomplete batch
-    that ends an epoch come first, however long they take: what a whole run would pay for. After them, at most
+    The first step, the steps before the model shrinks and, where the model is compiled, an incomplete step such as
+    ends an epoch come first, however long they take: what a whole run would pay for. After them, at most
     `most_seconds` are spent. Of a training that ends after `training_steps` these are the first, in the order of
     its data and at most half of them, by when its model has shrunk; where nothing is trained, a few steps of the
     larger model stand for all.
     """
     larger = _steps_before_shrinking(loop, training_steps)
     seconds = [*larger, loop.step().seconds]
-    if training_steps is None and loop.applied.compiles and (rest := loop.last_batch()) is not None:
+    if training_steps is None and loop.applied.compiles and (rest := loop.last_step()):
         start = time.perf_counter()
-        loop.step_on(rest)
+        for batch, piece in rest:  # all parts: half a step would let all later ones begin in the middle
+            loop.step_on(batch, piece)
         synchronize(loop.device)
         seconds.append(time.perf_counter() - start)
     settled_from = len(seconds)

@@ -26,7 +26,7 @@ SECONDS = 120.0
 
 SGD = """
 def build_sgd():
-    # 50 samples in batches of 16: the last has 2, so that of three ranks one has none.
+    # 50 samples in batches of 16: the last has 2, so that of three ranks one has none: they count all the same as 50.
     data = TensorDataset(INPUTS[:50], TARGETS[:50])
     return build(train_data=data, eval_data=data, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.5))
 """
@@ -72,7 +72,7 @@ def test_ranks_that_split_the_batch_train_as_one_process_does(
     runner = runner_for(write_model(SGD), "build_sgd")
     alone, weights = trained(runner, {}, tmp_path / "alone.pt")
     together, same = trained(runner, {"parallel.world_size": ranks}, tmp_path / "together.pt")
-    assert (together.steps, together.samples) == (alone.steps, alone.samples + (3 if ranks == 3 else 0))
+    assert (together.steps, together.samples) == (alone.steps, alone.samples)
     for name, tensor in weights.items():
         torch.testing.assert_close(same[name], tensor, rtol=1e-4, atol=1e-6)
     assert together.losses == pytest.approx(alone.losses, rel=1e-4)

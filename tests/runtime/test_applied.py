@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.data import last_batch, train_loader
+from autoaccel.runtime.data import last_step, train_loader
 from autoaccel.runtime.datasets import bytes_if_cached
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.knobs.optimizers import has_form
@@ -242,14 +242,20 @@ def test_a_loader_that_has_the_arguments_stays_itself() -> None:
     assert (rebuilt.batch_size, rebuilt.drop_last, rebuilt.num_workers) == (4, True, 1)
 
 
-def test_the_last_batch_of_an_epoch_is_known() -> None:
-    data = TensorDataset(INPUTS, TARGETS)
-    rest = last_batch(DataLoader(data, batch_size=16))
-    assert rest is not None
-    assert len(rest[0]) == 70 % 16
-    assert last_batch(DataLoader(data, batch_size=16, drop_last=True)) is None
-    assert last_batch(DataLoader(data, batch_size=35)) is None
-    assert last_batch(DataLoader(Stream(), batch_size=16)) is None
+def test_the_last_step_of_an_epoch_is_known() -> None:
+    """A warm-up that made one part of it only let all later steps begin in the middle of an accumulation."""
+
+    def last_of(parts: int = 1, **changes: object) -> list[tuple[int, float, bool]]:
+        made = train_loader(training(**changes), Applied({"optimizer.accumulation": parts}), seed=0)
+        return [(len(batch[0]), piece.weight, piece.ends_step) for batch, piece in last_step(made)]
+
+    assert last_of() == [(70 % 16, 1.0, True)]
+    assert last_of(parts=4) == [(2, 4 / 3, False), (2, 4 / 3, False), (1, 2 / 3, False), (1, 2 / 3, True)]
+    assert last_of(drop_last=True) == last_of(batch_size=35) == []
+    streamed = train_loader(
+        training(train_data=Stream(), loss=None, step=plain_step, steps_per_epoch=3), Applied({}), 0
+    )
+    assert last_step(streamed) == []
 
 
 def test_schedules_advance_per_epoch_or_step_and_stop_with_the_plan() -> None:
