@@ -16,16 +16,20 @@ import math
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 from rows import add_row, latest, read_rows, runs_folder, to_measure
 
+from autoaccel.statistics.sequences import t_radius_for
+
 ROOT = Path(__file__).parents[1]
 CODE = ("autoaccel", "benchmarks/claims.py", "benchmarks/workloads", "examples")
 LEAST_AGE = datetime.timedelta(hours=1)
 ROUNDS = "8"
+NOISY = 0.08  # standard deviation from pair to pair
 
 DIGITS, IMAGES = "examples/digits_cnn.py", "examples/image_pipeline.py"
 RESNET = "benchmarks/workloads/small_resnet.py"
@@ -72,6 +76,27 @@ def drift_of(series: dict[str, Any]) -> float:
         for row in series.values()
     ]
     return math.sqrt(max(0.0, statistics.fmean(excess)))
+
+
+def scatter_of(comparison: dict[str, Any]) -> float:
+    """Return the standard deviation of the log speed-up from pair to pair, read back from the width of the interval."""
+    z = NormalDist().inv_cdf((1 + comparison["confidence"]) / 2)
+    radius = math.log(comparison["high"] / comparison["low"]) / 2
+    measured = math.sqrt(max(0.0, radius**2 - (z * comparison.get("drift", 0.0)) ** 2))
+    return measured / t_radius_for(comparison["process_pairs"], 1.0, 1 - comparison["confidence"])
+
+
+def show_means(results: Sequence[dict[str, Any]]) -> None:
+    """Print by how much claims are too high or too low on average, those from calm and from noisy proofs apart."""
+    noisy = [row for row in results if scatter_of(row["claimed"]) >= NOISY]
+    calm = [row for row in results if row not in noisy]
+    for name, rows in {"all": results, f"scatter below {NOISY}": calm, "the others": noisy}.items():
+        if len(rows) >= 2:
+            errors = [math.log1p(row["error"]) for row in rows]
+            deviation = statistics.stdev(errors) / math.sqrt(len(errors))
+            print(
+                f"{name}: {len(rows)} recipes, measured over claimed {statistics.fmean(errors):+.1%} +- {deviation:.1%}"
+            )
 
 
 def tune() -> None:
@@ -131,6 +156,7 @@ def table() -> None:
     show({name: row.found for name, row in last.items()})
     print("before")
     show({f"{row.name} {row.made.date[:10]}": row.found for row in rows if row is not last[row.name]})
+    show_means([row.found for row in rows])
 
 
 def show(results: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -21,14 +22,20 @@ from autoaccel.statistics.comparison import (
     PROCESS_DEVIATION,
     Pair,
     compare,
-    log_ratios,
     middle,
+    pair_logs,
+    without_excess,
 )
-from autoaccel.statistics.sequences import t_radius_for
+from autoaccel.statistics.sequences import deviation_of, t_radius_for
+from autoaccel.statistics.stopping import stopping_excess
 
 LEAST_PAIRS = 3  # with fewer no interval exists
 MOST_PAIRS = 16
 _ENOUGH_PAIRS = 10  # what is proven by then is not measured any longer
+CONFIRMING_PAIRS = 4
+"""After it is decided that settings are faster. Those that decided read too high, because they decided; with as many
+that did not, simulated claims are right on average where a decision is close (tests/session/test_proof.py)."""
+
 _LEAST_PAIRS_TO_GIVE_UP = 5  # with fewer the spread is hardly known
 MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
 _PRECISE = 0.02
@@ -57,9 +64,10 @@ def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, 
     pair_seconds = yardstick.ready_seconds + yardstick.trial_seconds  # a trial starts one process, a pair two
     pairs = expected_pairs(speedup) if speedup else LEAST_PAIRS
     if steps is None:
-        return _MARGIN * max(2 * LEAST_PAIRS, pairs) * pair_seconds
+        return _MARGIN * (pairs + CONFIRMING_PAIRS) * pair_seconds
+    pairs = max(LEAST_PAIRS + 1, pairs) + max(0, CONFIRMING_PAIRS - metric_repeats)  # pairs that train confirm, too
     training_seconds = 2 * yardstick.ready_seconds + steps * yardstick.step_seconds * (1 + 1 / (speedup or 1.0))
-    return _MARGIN * (max(LEAST_PAIRS + 1, pairs) * pair_seconds + metric_repeats * training_seconds)
+    return _MARGIN * (pairs * pair_seconds + metric_repeats * training_seconds)
 
 
 def expected_pairs(speedup: float) -> int:
@@ -127,18 +135,20 @@ class Prover:
             least_speedup: Of the steps, with which the settings are worth having.
             most_pairs: At most so many are measured.
         """
-        error = (1 - CONFIDENCE) * share_of_error(contender)
+        rule = _Rule((1 - CONFIDENCE) * share_of_error(contender), least_speedup, most_pairs)
         pairs: list[list[Pair]] = []
         metrics: list[tuple[float, float]] = []
-        comparison: Comparison | None = None
         accuracy: Accuracy | None = None
         metric: MetricStatus = "holds" if steps is None else "open"
+        decided_at: int | None = None
         proven_after: float | None = None
         message = "too few pairs were undisturbed"
-        for number in range(1, most_pairs + 1):
+        for number in itertools.count(1):
+            if decided_at is None and number > most_pairs:
+                break
             # Trainings are dear: first it must be worth having them.
             trains = metric == "open" and (
-                proven_after is not None or (steps is not None and self._pairs.is_short(steps))
+                decided_at is not None or (steps is not None and self._pairs.is_short(steps))
             )
             seed = len(metrics) if trains else number - 1
             reading = self._pairs.measure(settings, seed, steps if trains else None)
@@ -149,23 +159,23 @@ class Prover:
                 pairs.append(reading.turns)
             if reading.metrics is not None:
                 metrics.append(reading.metrics)
-                accuracy = self._compare_metrics(metrics, steps, error) or accuracy
+                accuracy = self._compare_metrics(metrics, steps, rule.error) or accuracy
                 metric = metric_status(accuracy, self._run.request.constraint, 2 * self._run.request.metric_repeats)
-            comparison = compare(pairs, 1 - error) if len(pairs) >= LEAST_PAIRS else None
-            self._run.tell(RoundFinished(number, most_pairs, settings, comparison, accuracy))
+            comparison = rule.compare(pairs)
+            self._run.tell(RoundFinished(number, most_pairs + CONFIRMING_PAIRS, settings, comparison, accuracy))
             if metric == "drops":
                 return Proof("metric drops", pairs, comparison, accuracy)
-            if comparison is None:
-                continue
-            if _is_futile(pairs, comparison, least_speedup, most_pairs):
-                return Proof("not faster", pairs, comparison, accuracy)
-            if _is_faster(comparison, least_speedup):
-                proven_after = self._run.clock.spent if proven_after is None else proven_after
-                if metric == "holds" and (_is_precise(pairs) or len(pairs) >= _ENOUGH_PAIRS):
-                    break
-        if comparison is None or metric == "open":
-            return Proof("incomplete", pairs, comparison, accuracy, message)
-        outcome: Literal["proven", "not faster"] = "proven" if _is_faster(comparison, least_speedup) else "not faster"
+            logs = pair_logs(pairs)
+            if decided_at is None and reading.trusted and (decision := rule.decide(logs)) is not None:
+                if not decision:
+                    return Proof("not faster", pairs, comparison, accuracy)
+                decided_at, proven_after = len(pairs), self._run.clock.spent
+            if decided_at is not None and metric == "holds" and _is_enough(logs, decided_at, number - most_pairs):
+                break
+        if decided_at is None or metric == "open":
+            return Proof("incomplete", pairs, rule.compare(pairs), accuracy, message)
+        comparison = rule.conclude(pairs, decided_at)
+        outcome: Literal["proven", "not faster"] = "proven" if comparison.speedup > rule.needed else "not faster"
         return Proof(outcome, pairs, comparison, accuracy, proven_after_seconds=proven_after)
 
     def measure(
@@ -208,26 +218,50 @@ class Prover:
         )
 
 
-def _is_faster(comparison: Comparison, least_speedup: float) -> bool:
-    return comparison.verdict == "faster" and comparison.low > least_speedup
+class _Rule(NamedTuple):
+    """When pairs show that settings are worth having, or that they hardly will be shown to be."""
+
+    error: float  # that the proof may make
+    least_speedup: float
+    most_pairs: int  # until then it must be decided
+
+    @property
+    def needed(self) -> float:
+        """Speed-up above which the whole interval must lie."""
+        return max(self.least_speedup, 1 + NOISE_THRESHOLD)
+
+    def compare(self, pairs: Sequence[Sequence[Pair]]) -> Comparison | None:
+        """Return what the pairs say; None as long as they are too few."""
+        return compare(pairs, 1 - self.error) if len(pairs) >= LEAST_PAIRS else None
+
+    def decide(self, logs: Sequence[float]) -> bool | None:
+        """Return whether the settings are faster; None: it is open.
+
+        They are given up where they are so little faster that the pairs that are left could hardly show it. To give
+        up too early loses a small gain and claims nothing, so that no error is spent on it.
+        """
+        if len(logs) < LEAST_PAIRS:
+            return None
+        center, needed, deviation = middle(logs), math.log(self.needed), deviation_of(logs)
+        radius = t_radius_for(len(logs), deviation, self.error)
+        if center - radius > needed:
+            return True
+        if center + radius < needed:
+            return False
+        if len(logs) < _LEAST_PAIRS_TO_GIVE_UP:
+            return None
+        hoped = center + deviation / math.sqrt(len(logs))
+        return False if hoped - t_radius_for(self.most_pairs, deviation, self.error) < needed else None
+
+    def conclude(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> Comparison:
+        """Return what all pairs say once so many of them have decided that the settings are faster."""
+        found = compare(pairs, 1 - self.error)
+        return without_excess(found, stopping_excess(pair_logs(pairs), decided_at, self.decide), self.needed)
 
 
-def _is_futile(pairs: Sequence[Sequence[Pair]], comparison: Comparison, least_speedup: float, most_pairs: int) -> bool:
-    """Whether the settings are not faster, or so little that the pairs that are left could hardly show it.
-
-    To give up too early loses a small gain and claims nothing, so that no error is spent on it.
-    """
-    needed = max(least_speedup, 1 + NOISE_THRESHOLD)
-    if comparison.high < needed:
+def _is_enough(logs: Sequence[float], decided_at: int, late: int) -> bool:
+    """Return whether pairs that came after the decision make the claim as sharp as it need be, or are too many."""
+    if late >= CONFIRMING_PAIRS:
         return True
-    if len(pairs) < _LEAST_PAIRS_TO_GIVE_UP:
-        return False
-    logs = [middle(log_ratios(turns)) for turns in pairs]
-    deviation = statistics.stdev(logs)
-    hoped = statistics.fmean(logs) + deviation / math.sqrt(len(logs))
-    return hoped - t_radius_for(most_pairs, deviation, 1 - comparison.confidence) < math.log(needed)
-
-
-def _is_precise(pairs: Sequence[Sequence[Pair]]) -> bool:
-    logs = [middle(log_ratios(turns)) for turns in pairs]
-    return statistics.stdev(logs) / math.sqrt(len(logs)) < _PRECISE
+    precise = deviation_of(logs) / math.sqrt(len(logs)) < _PRECISE
+    return len(logs) - decided_at >= CONFIRMING_PAIRS and (precise or len(logs) >= _ENOUGH_PAIRS)

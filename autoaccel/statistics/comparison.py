@@ -76,11 +76,7 @@ def compare_in_process(turns: Sequence[Pair], trusted: bool = True, confidence: 
 
 
 def compare(processes: Sequence[Sequence[Pair]], confidence: float = CONFIDENCE) -> Comparison:
-    """Return what pairs of fresh processes say about a candidate's speed-up over the baseline.
-
-    Within a pair the middle of the turns' ratios, over pairs the geometric mean. The pair is the unit of repetition
-    (Kalibera and Jones, ISMM 2013): its luck is larger than what more turns could average out. The interval is
-    anytime-valid (`t_radius`), so that one may look after every pair and stop when it says enough.
+    """Return what pairs of fresh processes say about a candidate's speed-up over the baseline; see `compare_logs`.
 
     Args:
         processes: For each pair of fresh processes its turns, at least one.
@@ -91,9 +87,23 @@ def compare(processes: Sequence[Sequence[Pair]], confidence: float = CONFIDENCE)
     """
     if len(processes) < 3 or not all(processes):
         raise ValueError("at least three pairs of processes must be given, each with at least one turn")
-    logs = [middle(log_ratios(turns)) for turns in processes]
-    radius = t_radius(logs, 1 - confidence)
-    return _comparison(statistics.fmean(logs), radius, confidence, len(logs), sum(map(len, processes)))
+    return compare_logs(pair_logs(processes), sum(map(len, processes)), confidence)
+
+
+def pair_logs(processes: Sequence[Sequence[Pair]]) -> list[float]:
+    """Return the log speed-up that each pair of processes shows: the middle of its turns'."""
+    return [middle(log_ratios(turns)) for turns in processes]
+
+
+def compare_logs(logs: Sequence[float], turns: int, confidence: float) -> Comparison:
+    """Return what the log speed-ups of at least three pairs of processes say.
+
+    The pair is the unit of repetition (Kalibera and Jones, ISMM 2013): its luck is larger than what more turns could
+    average out. Over pairs the middle counts, as over turns: a neighbour slows threads that wait for each other more
+    than others, most often the baseline's, so that disturbed pairs read high and drag a mean with them. The interval
+    is anytime-valid (`t_radius`), so that one may look after every pair and stop when it says enough.
+    """
+    return _comparison(middle(logs), t_radius(logs, 1 - confidence), confidence, len(logs), turns)
 
 
 SHARED_DRIFT = 0.06
@@ -110,11 +120,28 @@ def with_drift(comparison: Comparison, drift: float) -> Comparison:
         drift: Standard deviation of the log speed-up from hour to hour.
     """
     z = NormalDist().inv_cdf((1 + comparison.confidence) / 2)
-    estimate = math.log(comparison.speedup)
-    radius = math.hypot(math.log(comparison.high / comparison.low) / 2, z * drift)
+    below = math.hypot(math.log(comparison.speedup / comparison.low), z * drift)
+    above = math.hypot(math.log(comparison.high / comparison.speedup), z * drift)
     return msgspec.structs.replace(
-        comparison, low=math.exp(estimate - radius), high=math.exp(estimate + radius), drift=drift
+        comparison,
+        low=comparison.speedup * math.exp(-below),
+        high=comparison.speedup * math.exp(above),
+        drift=drift,
     )
+
+
+def without_excess(comparison: Comparison, excess: float, shown: float) -> Comparison:
+    """Return the comparison with an estimate that is lower by an excess of its logarithm, and what was shown before.
+
+    Args:
+        comparison: Of all values, with an interval that is true at every look.
+        excess: See `stopping_excess`.
+        shown: Speed-up that the whole interval lay above at an earlier look; at least that of the noise threshold.
+    """
+    speedup = comparison.speedup * math.exp(-excess)
+    low, high = min(max(comparison.low, shown), speedup), max(comparison.high, speedup)
+    verdict: Verdict = "faster" if speedup > shown else verdict_of(low, high)
+    return msgspec.structs.replace(comparison, speedup=speedup, low=low, high=high, verdict=verdict)
 
 
 def _comparison(estimate: float, radius: float, confidence: float, pairs: int, turns: int) -> Comparison:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
 _PRECISION = 0.05
@@ -24,7 +23,13 @@ def t_radius(values: Sequence[float], alpha: float) -> float:
     """
     if len(values) < 2:
         raise ValueError(f"two or more values must be given, but got {len(values)}")
-    return t_radius_for(len(values), statistics.stdev(values), alpha)
+    return t_radius_for(len(values), deviation_of(values), alpha)
+
+
+def deviation_of(values: Sequence[float]) -> float:
+    """Return the standard deviation of at least two values; the statistics module's is exact and 20 times as slow."""
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def t_radius_for(count: int, deviation: float, alpha: float) -> float:
