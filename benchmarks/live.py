@@ -1,16 +1,21 @@
 """Who finds the fastest training in the same time: measured live, on one machine, all picks side by side.
 
-    python benchmarks/live.py [NAME ...]
+    python benchmarks/live.py [--rescore] [--seconds S --rounds N] [NAME ...]
 
-For each workload with a table: `autoaccel tune` as a user types it; Optuna's TPE with single readings for the same
-wall-clock time; the fixed advice "everything on"; PyTorch's defaults; the launcher torch.backends.xeon.run_cpu in the
-best of its modes; and the table's best point. In the end every pick is measured in fresh processes, all in turns, and
-compared by the projected time of the planned run. Results go to benchmarks/results/live.jsonl. Takes about ten minutes
-for a workload, in which nothing else should run.
+For each workload with a table: `autoaccel tune` as a user types it; Optuna's TPE for the same budget, with the same
+objective, the user's own settings first and its best measured again (peers.py); the fixed advice "everything on";
+PyTorch's defaults; the launcher torch.backends.xeon.run_cpu in the best of its modes; and the table's best point. In
+the end every pick is measured in fresh processes, all in turns, and compared by the projected time of the planned run,
+first compilation included. Results go to benchmarks/results/live.jsonl, a row for each workload; what is there of
+today's code is not measured again unless it is named, and picks that were found before an interruption are kept. Takes
+a quarter of an hour for a workload, in which nothing else should run. `--seconds` and `--rounds` try it in small and
+add no row.
+`--rescore` scores the picks of rows that are there, with a first compilation and with a warm one.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -20,9 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +37,23 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 
 from measure import WORKLOADS  # noqa: E402
+from peers import ProjectedRun, Reading, search_with_optuna  # noqa: E402
 from replay import Facts  # noqa: E402
-from rows import add_row, runs_folder, to_measure  # noqa: E402
+from rows import add_row, latest, provenance, read_rows, runs_folder, to_measure  # noqa: E402
 from table import TABLES, read_table  # noqa: E402
 
 from autoaccel.launch.measuring import Measuring  # noqa: E402
 from autoaccel.launch.runner import Runner  # noqa: E402
-from autoaccel.records.settings import Settings, describe_change  # noqa: E402
+from autoaccel.records.settings import Settings, describe_change, settings_key  # noqa: E402
 from autoaccel.records.trial import Failure  # noqa: E402
 from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 from autoaccel.statistics.comparison import middle  # noqa: E402
 from autoaccel.statistics.steps import step_seconds_of_turns  # noqa: E402
+from autoaccel.statistics.student import t_quantile  # noqa: E402
 
-CODE = ("autoaccel", "benchmarks/live.py", "benchmarks/workloads", "examples")
+CODE = ("autoaccel", "benchmarks/live.py", "benchmarks/peers.py", "benchmarks/workloads", "examples")
 SHARE = 0.098  # of the time that the table took is the budget: what runs when it ends may take a second more
 MAX_DROP = "100%"  # every point of the tables is allowed; the metric is measured all the same
 HOW_OFTEN = "1000"  # the training is run: a search for the best, not one that a single short run must repay
@@ -81,10 +88,20 @@ def launched_like(pick: Pick) -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def pick_of_autoaccel(name: str, budget_seconds: float, own: Settings) -> Pick:
+def kept(path: Path, search: Callable[[], Pick]) -> Pick:
+    """Return the pick in the file, or search for it and keep it: whoever goes on need not search again."""
+    if path.exists():
+        found = json.loads(path.read_text())
+        return Pick(found["settings"], found["environment"], tuple(found["affinity"]), found["search_seconds"])
+    pick = search()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(asdict(pick)))
+    return pick
+
+
+def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, own: Settings) -> Pick:
     """Tune as a user does; a run that is there already is not repeated."""
     model, space = WORKLOADS[name]
-    folder = runs_folder("live") / name
     if not (folder / "recipe.json").exists():
         command = [sys.executable, "-m", "autoaccel", "tune", model, "--runs", HOW_OFTEN]
         command += ["--budget", f"{budget_seconds:.0f}s", "--max-drop", MAX_DROP]
@@ -113,29 +130,22 @@ def measure_alone(runner: Runner, pick: Pick, turn_seconds: float) -> tuple[floa
     ), found.compile_seconds
 
 
-def pick_of_optuna(runner: Runner, facts: Facts, seconds: float, turn_seconds: float) -> Pick:
-    """Search with Optuna's defaults and single readings for so long."""
-    space, planned = facts.table.head.space, facts.table.head.facts.planned_steps
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
+def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: float, turn_seconds: float) -> Pick:
+    """Search with Optuna's default sampler for so long."""
+    head = facts.table.head
     start = time.perf_counter()
-    best, least = facts.table.head.own, math.inf
-    while time.perf_counter() - start < seconds:
-        trial = study.ask()
-        chosen = {name: trial.suggest_categorical(name, values) for name, values in space.open.items()}
-        settings = {**space.fixed, **chosen}
-        found = measure_alone(runner, Pick(settings), turn_seconds)
-        if found is None:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            continue
-        total = found[1] + planned * found[0]
-        study.tell(trial, total)
-        if total < least:
-            best, least = settings, total
+
+    def read(settings: Settings) -> Reading | None:
+        return measure_alone(runner, Pick(settings), turn_seconds)
+
+    run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds)
+    sampler = optuna.samplers.TPESampler(seed=0)
+    best = search_with_optuna(head.space, own, read, run, budget_seconds, time.perf_counter, sampler)
     return Pick(best, search_seconds=time.perf_counter() - start)
 
 
-def pick_of_launcher(runner: Runner, own: Settings, turn_seconds: float) -> tuple[Pick, str]:
-    """Return PyTorch's defaults under the best of the launcher's modes, by three readings each, and its name."""
+def pick_of_launcher(runner: Runner, own: Settings, turn_seconds: float) -> Pick:
+    """Return PyTorch's defaults under the best of the launcher's modes, by three readings each."""
     start = time.perf_counter()
     found: list[tuple[float, str, Pick]] = []
     for name, arguments in MODES.items():
@@ -156,9 +166,10 @@ def pick_of_launcher(runner: Runner, own: Settings, turn_seconds: float) -> tupl
         if readings:
             found.append((statistics.median(step for step, _ in readings), name, pick))
     if not found:
-        return Pick(own), "none worked"
+        return Pick(own)  # none worked
     _, name, pick = min(found, key=lambda entry: entry[0])
-    return Pick(pick.settings, pick.environment, pick.affinity, time.perf_counter() - start), name
+    print(f"run_cpu: {name}", flush=True)
+    return Pick(pick.settings, pick.environment, pick.affinity, time.perf_counter() - start)
 
 
 def everything_on(facts: Facts) -> Settings:
@@ -169,7 +180,9 @@ def everything_on(facts: Facts) -> Settings:
     return {**facts.table.head.own, **{name: value for name, value in wished.items() if name in space.open}}
 
 
-def compare(runner: Runner, picks: Mapping[str, Pick], facts: Facts, turn_seconds: float) -> dict[str, list[float]]:
+def compare(
+    runner: Runner, picks: Mapping[str, Pick], facts: Facts, turn_seconds: float, rounds: int
+) -> dict[str, list[float]]:
     """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes.
 
     Picks that are the same are measured once: two processes differ by chance.
@@ -178,7 +191,7 @@ def compare(runner: Runner, picks: Mapping[str, Pick], facts: Facts, turn_second
     first = {name: next(one for one in picks if is_same(picks[one], pick)) for name, pick in picks.items()}
     distinct = {name: picks[name] for name in set(first.values())}
     logs: dict[str, list[float]] = {name: [] for name in distinct}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         alive: dict[str, Measuring] = {}
         for name, pick in random.Random(number).sample(sorted(distinct.items()), len(distinct)):
             with launched_like(pick):
@@ -201,65 +214,125 @@ def is_same(one: Pick, other: Pick) -> bool:
     return (one.settings, one.environment, one.affinity) == (other.settings, other.environment, other.affinity)
 
 
-def measure(name: str) -> dict[str, Any]:
-    """Return what the contenders' picks are worth on one workload."""
-    facts = Facts(read_table(TABLES / f"{name}.jsonl.gz"))
+def find_picks(runner: Runner, name: str, facts: Facts, own: Settings, seconds: float, folder: Path) -> dict[str, Pick]:
+    """Return what each contender would train with, autoaccel's search and its peer's for the same budget."""
+    turn_seconds = turn_seconds_for(facts.own_step_seconds)
     planned = facts.table.head.facts.planned_steps
+    best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))
+    return {
+        "defaults": Pick(own),
+        "everything on": Pick(everything_on(facts)),
+        "run_cpu": kept(folder / "run_cpu.json", lambda: pick_of_launcher(runner, own, turn_seconds)),
+        "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(runner, facts, own, seconds, turn_seconds)),
+        "autoaccel": pick_of_autoaccel(name, folder / "autoaccel", seconds, own),
+        "table's best": Pick(facts.settings[best]),
+    }
+
+
+def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict[str, Any]:
+    """Return what the contenders' picks are worth on one workload, each search with so many seconds."""
+    facts = Facts(read_table(TABLES / f"{name}.jsonl.gz"))
+    budget_seconds = seconds or SHARE * facts.grid_seconds
     workload = find_workload(str(ROOT / WORKLOADS[name][0]))
-    ours = pick_of_autoaccel(name, SHARE * facts.grid_seconds, facts.table.head.own)
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
+    with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch), workload) as runner:
         machine, described = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
         here = baseline_settings(Place(machine, described))
         own = {name: here[name] for name in facts.table.head.own}
         runner.enter(Place(machine, described))
-        turn_seconds = turn_seconds_for(facts.own_step_seconds)
-        launcher, mode = pick_of_launcher(runner, own, turn_seconds)
-        best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))
-        picks = {
-            "defaults": Pick(own),
-            "everything on": Pick(everything_on(facts)),
-            "run_cpu": launcher,
-            "optuna, single readings": pick_of_optuna(runner, facts, ours.search_seconds, turn_seconds),
-            "autoaccel": ours,
-            "table's best": Pick(facts.settings[best]),
-        }
-        logs = compare(runner, picks, facts, turn_seconds)
-    startup = facts.table.head.baseline.startup_seconds
-
-    def total(settings: Settings, log: float) -> float:
-        compile_seconds = facts.compile_seconds(settings) if settings != own else 0.0
-        return startup + compile_seconds + planned * facts.own_step_seconds / math.exp(log)
-
-    rows = {}
-    for who, pick in picks.items():
-        middle_log = statistics.fmean(logs[who]) if logs[who] else math.nan
-        known = own if who == "run_cpu" else pick.settings  # what it launches compiles nothing
-        rows[who] = {
-            "settings": describe_change(pick.settings, own),
-            "step_speedup": math.exp(middle_log),
-            "spread": statistics.stdev(logs[who]) if len(logs[who]) > 1 else None,
-            "run_speedup": total(own, 0.0) / total(known, middle_log),
-            "search_seconds": pick.search_seconds,
-        }
+        picks = find_picks(runner, name, facts, own, budget_seconds, folder)
+        logs = compare(runner, picks, facts, turn_seconds_for(facts.own_step_seconds), rounds)
+    rows = {who: scored(facts, pick, who, own, logs[who]) for who, pick in picks.items()}
     return {
-        "planned_steps": planned,
-        "run_cpu_mode": mode,
+        "planned_steps": facts.table.head.facts.planned_steps,
+        "rounds": rounds,
+        "budget_seconds": budget_seconds,
         "table_seconds": facts.grid_seconds,
-        "search_share_of_table": ours.search_seconds / facts.grid_seconds,
+        "search_share_of_table": picks["autoaccel"].search_seconds / facts.grid_seconds,
         "autoaccel_over_best": rows["autoaccel"]["run_speedup"] / rows["table's best"]["run_speedup"],
         "picks": rows,
-        "cpu": machine.cpu.model,
     }
 
 
-def main(names: Sequence[str]) -> None:
+def scored(facts: Facts, pick: Pick, who: str, own: Settings, logs: Sequence[float]) -> dict[str, Any]:
+    """Return what a pick is worth: its steps and its planned run, over the user's own, with Student's 95 % interval."""
+    known = own if who == "run_cpu" else pick.settings  # what it launches compiles nothing
+    compile_seconds = facts.compile_seconds(known) if known != own else 0.0
+    middle_log = statistics.fmean(logs) if logs else math.nan
+    spread = statistics.stdev(logs) if len(logs) > 1 else math.nan
+    radius = t_quantile(0.975, len(logs) - 1) * spread / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
+    speedups = [run_speedup(facts, compile_seconds, middle_log + shift) for shift in (0.0, -radius, radius)]
+    return {
+        "settings": describe_change(pick.settings, own),
+        "step_speedup": math.exp(middle_log),
+        "spread": spread if math.isfinite(spread) else None,
+        "run_speedup": speedups[0],
+        "run_interval": speedups[1:] if math.isfinite(radius) else None,
+        "search_seconds": pick.search_seconds,
+    }
+
+
+def run_speedup(facts: Facts, compile_seconds: float, log: float) -> float:
+    """Return the planned run's under the user's own settings over that with this log speed-up of the steps."""
+    head = facts.table.head
+    own_seconds = head.facts.planned_steps * facts.own_step_seconds
+    startup = head.baseline.startup_seconds
+    return (startup + own_seconds) / (startup + compile_seconds + own_seconds / math.exp(log))
+
+
+def rescored(found: Mapping[str, Any], facts: Facts) -> dict[str, dict[str, float]]:
+    """Return the recorded picks' speed-up of the planned run, with a first compilation (cold) and with a warm one."""
+    own = facts.table.head.own
+    known = {describe_change(settings, own) or "your own settings": settings for settings in facts.settings.values()}
+    rows = {}
+    for who, pick in found["picks"].items():
+        settings = known[pick["settings"]]
+        visits = facts.visits[settings_key(settings)]
+        usual = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
+        warm = run_speedup(facts, usual if settings != own else 0.0, math.log(pick["step_speedup"]))
+        rows[who] = {"cold": pick["run_speedup"], "warm": warm}
+    return rows
+
+
+def picked_alike(found: Mapping[str, Any]) -> bool:
+    """Whether autoaccel's pick is the table's best: what two processes of the same settings differ by is chance."""
+    return bool(found["picks"]["autoaccel"]["settings"] == found["picks"]["table's best"]["settings"])
+
+
+def rescore() -> None:
+    """Score the picks of the rows that count once more."""
+    for name, row in latest(read_rows("live")).items():
+        facts = Facts(read_table(TABLES / f"{name}.jsonl.gz"))
+        found = rescored(row.found, facts)
+        add_row(
+            "live_rescored",
+            name,
+            {"of": row.made.date, "picks": found},
+            code=("benchmarks/live.py", "benchmarks/tables"),
+        )
+        print(name, {who: f"{one['cold']:.2f} cold, {one['warm']:.2f} warm" for who, one in found.items()})
+
+
+def main(arguments: Sequence[str]) -> None:
     """Measure these workloads, or all that have a table and were not measured with today's code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--rescore", action="store_true")
+    parser.add_argument("--seconds", type=float, help="for each search; adds no row")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the final comparison")
+    parsed = parser.parse_args(arguments)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    for name in names or to_measure(
-        "live", [path.name.partition(".")[0] for path in sorted(TABLES.glob("*.jsonl.gz"))]
-    ):
-        found = measure(name)
-        add_row("live", name, found, code=CODE)
+    if parsed.rescore:
+        rescore()
+        return
+    tried = parsed.seconds is not None or parsed.rounds != ROUNDS
+    names = [path.name.partition(".")[0] for path in sorted(TABLES.glob("*.jsonl.gz"))]
+    for name in parsed.names or to_measure("live", names):
+        made = provenance(CODE)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) if tried else runs_folder("live") / name
+            found = measure(name, parsed.seconds, parsed.rounds, folder)
+        if not tried:
+            add_row("live", name, found, made=made)
         print(name, f"{found['autoaccel_over_best']:.3f} of the table's best")
         for who, row in found["picks"].items():
             print(f"  {who:24} run {row['run_speedup']:.3f}x  step {row['step_speedup']:.3f}x  {row['settings']}")

@@ -32,6 +32,7 @@ from table import TABLES, read_table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from peers import ProjectedRun, search_with_optuna
 from rows import Provenance, add_row, provenance, to_measure
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
@@ -47,7 +48,8 @@ from autoaccel.session.searching import Search
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
-CODE = (*(f"autoaccel/{room}" for room in ("advise", "search", "session", "space", "statistics")), "benchmarks/tables")
+ROOMS = ("advise", "search", "session", "space", "statistics")
+CODE = (*(f"autoaccel/{room}" for room in ROOMS), "benchmarks/peers.py", "benchmarks/tables")
 SHARE = 0.1  # of the grid's cost that a search may take
 RUNS = 1000
 CLOSE = 1.02
@@ -176,21 +178,23 @@ def everything_on(facts: Facts, planned_steps: int, budget_seconds: float, seed:
 
 
 def optuna_search(sampler: Callable[[int], optuna.samplers.BaseSampler]) -> Searcher:
-    """Return a search with one of Optuna's samplers, as its tutorials show it."""
+    """Return a search with one of Optuna's samplers: own settings first, its best measured again (peers.py)."""
 
     def search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
-        one = SingleReadings(facts, planned_steps, budget_seconds, seed)
-        space = facts.table.head.space
-        study = optuna.create_study(sampler=sampler(seed))
-        while one.clock.left > 0:
-            trial = study.ask()
-            chosen = {name: trial.suggest_categorical(name, values) for name, values in space.open.items()}
-            total = one.read({**space.fixed, **chosen})
-            if math.isinf(total):
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            else:
-                study.tell(trial, total)
-        return one.history
+        head, clock = facts.table.head, SimulatedClock(budget_seconds)
+        replay = Replay(facts, clock, random.Random(seed))
+        history: History = []
+        search_with_optuna(
+            head.space,
+            head.own,
+            replay.read_alone,
+            ProjectedRun(planned_steps, head.baseline.startup_seconds),
+            budget_seconds,
+            lambda: clock.spent,
+            sampler(seed),
+            lambda settings: history.append((clock.spent, settings)),
+        )
+        return history
 
     return search
 

@@ -1,0 +1,115 @@
+"""Optuna as a peer that gets what autoaccel gets: the same objective and budget, own settings first, the best repeated.
+
+It measures as a plain script does, one process alone, and minimises the projected time of the whole planned run. A
+compiled model that was compiled before starts warm; whoever trains with it pays for the first compilation all the
+same, so that is what counts for every setting with the same compiled model.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import optuna
+
+from autoaccel.records.settings import Settings, settings_key
+from autoaccel.records.space import SearchSpace
+from autoaccel.space.knobs import compiled_part, slow_starters
+
+Reading = tuple[float, float]
+"""Step seconds, and slower first steps in seconds."""
+
+FINALISTS, REPEATS = 3, 2  # so many of the best, and the user's own settings, are measured so often again
+_FINALS_SHARE = 0.5  # of the budget at most
+
+
+@dataclass
+class ProjectedRun:
+    """How long the planned run takes, by what was measured of it."""
+
+    planned_steps: int
+    startup_seconds: float
+    cold_seconds: dict[str, float] = field(default_factory=dict)
+    """Compiled part of the settings -> the longest compilation seen: the first, which found nothing compiled."""
+
+    def seconds(self, settings: Settings, reading: Reading) -> float:
+        """Return the time of a run that has to compile first."""
+        step_seconds, first_seconds = reading
+        if slow_starters(settings):
+            part = settings_key(compiled_part(settings))
+            first_seconds = max(first_seconds, self.cold_seconds.get(part, 0.0))
+            self.cold_seconds[part] = first_seconds
+        return self.startup_seconds + first_seconds + self.planned_steps * step_seconds
+
+
+@dataclass
+class Tried:
+    """Some settings, and all readings of them."""
+
+    settings: Settings
+    readings: list[Reading]
+
+    def seconds(self, run: ProjectedRun) -> float:
+        """Return the median of the projected runs."""
+        return statistics.median(run.seconds(self.settings, reading) for reading in self.readings)
+
+
+def search_with_optuna(
+    space: SearchSpace,
+    own: Settings,
+    read: Callable[[Settings], Reading | None],
+    run: ProjectedRun,
+    budget_seconds: float,
+    now: Callable[[], float],
+    sampler: optuna.samplers.BaseSampler,
+    held: Callable[[Settings], None] = lambda settings: None,
+) -> Settings:
+    """Return the settings that a study ends with.
+
+    Args:
+        space: Open knobs with their values.
+        own: The user's settings, which are measured first.
+        read: Measures settings once; None if they failed.
+        run: The objective.
+        budget_seconds: For all readings, those that are repeated included; the last may take longer.
+        now: Seconds on the clock that the readings move.
+        sampler: Optuna's.
+        held: Told the best settings so far, whenever they change.
+    """
+    start = now()
+    study = optuna.create_study(sampler=sampler)
+    study.enqueue_trial({name: own[name] for name in space.open})
+    tried: dict[str, Tried] = {}
+    readings = 0
+    while True:
+        spent = now() - start
+        finals = REPEATS * (FINALISTS + 1) * spent / readings if readings else 0.0
+        if spent + min(finals, _FINALS_SHARE * budget_seconds) >= budget_seconds:
+            break
+        trial = study.ask()
+        chosen = {name: trial.suggest_categorical(name, values) for name, values in space.open.items()}
+        settings = {**space.fixed, **chosen}
+        reading = read(settings)
+        readings += 1
+        if reading is None:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            continue
+        study.tell(trial, run.seconds(settings, reading))
+        tried.setdefault(settings_key(settings), Tried(settings, [])).readings.append(reading)
+        held(_best(tried, run, own).settings)
+    ranked = sorted(tried.values(), key=lambda one: one.seconds(run))
+    finalists = ranked[:FINALISTS]
+    finalists += [one for one in ranked[FINALISTS:] if one.settings == own]
+    for _ in range(REPEATS):
+        for one in finalists:
+            if now() - start < budget_seconds and (reading := read(one.settings)):
+                one.readings.append(reading)
+    best = min(finalists, key=lambda one: one.seconds(run)).settings if finalists else own
+    held(best)
+    return best
+
+
+def _best(tried: dict[str, Tried], run: ProjectedRun, own: Settings) -> Tried:
+    return min(tried.values(), key=lambda one: one.seconds(run), default=Tried(own, [(math.inf, 0.0)]))
