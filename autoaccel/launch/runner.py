@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+import msgspec
+
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
 from autoaccel.launch.guard import Guard
 from autoaccel.launch.measuring import Measuring, SpentOn, failure_of
@@ -70,6 +72,7 @@ class Runner:
         """Seconds that measuring workers spent on what; what is missing was spent waiting for something else."""
         self._place: Place | None = None
         self._defaults: Settings = {}
+        self._own: Settings | None = None
         self._measures = measures
         self._rank = rank
         self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
@@ -94,9 +97,13 @@ class Runner:
             self._guard.close()
 
     def enter(self, place: Place) -> None:
-        """Learn where the workers run: which variables carry which settings, and which settings need none."""
+        """Learn where the workers run: which variables carry which settings, and which settings need none.
+
+        Where the training is known, workers leave alone what its own code makes of the process.
+        """
         self._place = place
         self._defaults = default_settings(place)
+        self._own = place.training.found if place.training is not None else None
 
     def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | Team:
         """Start a worker in the user's environment, in which exactly the tuned variables are set; or all its ranks.
@@ -142,6 +149,7 @@ class Runner:
     def _start_one(
         self, spec: TrialSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
     ) -> Worker:
+        spec = msgspec.structs.replace(spec, own=self._own)
         follows = spec.ranks is not None and self._rank is None and spec.ranks.local_rank > 0
         # What a follower prints, the leader prints as well.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None

@@ -71,6 +71,7 @@ class TrialSpec(Record, frozen=True):
     task: Task
     workload: Workload | None = None  # None for a probe only
     settings: Settings = {}
+    own: Settings | None = None  # what build() makes of the process, see TrainingFacts.found; None: ask the process
     ranks: Ranks | None = None  # None: it trains alone
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
 

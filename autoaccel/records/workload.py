@@ -54,6 +54,8 @@ class TrainingFacts(Record, frozen=True):
     biases: int = 0  # of convolutions and linear layers
     biases_before_norm: int = 0  # of those that batch normalisation subtracts again
     prunable_layers: int = 0  # convolutions and linear layers
+    found: Settings = {}  # what the process has after build() and a first step, by knob, where that can be read off it
+    own_autocast: str = ""  # the type, where the user's own code runs under autocast
 
     @property
     def planned_steps(self) -> int:

@@ -37,13 +37,26 @@ class Applied:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             applied.step(optimizer)
 
-    Making one changes the process (its thread count).
+    Making one changes the process (its thread count, say) where that has other values than the settings.
     """
 
-    def __init__(self, settings: Mapping[str, Value], device: str | torch.device = "cpu") -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Value],
+        device: str | torch.device = "cpu",
+        own: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Bring the settings to bear on this process.
+
+        Args:
+            settings: All of them.
+            device: That the training runs on.
+            own: What the user's own code makes of its process; None: what this process has now. Settings that equal
+                these are neither written nor checked.
+        """
         self.settings = dict(settings)
         self.device = torch.device(device)
-        self._effects = effects_of(settings, self.device)
+        self._effects = effects_of(settings, self.device, own)
         for effect in self._effects.values():
             effect.process()
 

@@ -17,6 +17,7 @@ from autoaccel.records.circumstances import Circumstances, Loader, Model, Optimi
 from autoaccel.runtime.batches import count_samples, tensors_of
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.evaluating import measure_evaluation
+from autoaccel.runtime.knobs.precision import Float32Matmul, FlushDenormals
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.modules import layers
 from autoaccel.runtime.samples import measure_samples
@@ -126,9 +127,9 @@ def gather_circumstances(loop: Loop, usable_cores: int, seconds: float) -> Circu
         fills_memory=torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]  # set by a property
         profilers=(*profilers, *(["torch.profiler"] if seen.profiled else [])),
         autocast=seen.autocast,
-        flushes_denormals=_flushes_denormals(),
+        flushes_denormals=FlushDenormals.found(loop.device),
         gradients=seen.gradients,
-        float32_matmul=torch.get_float32_matmul_precision(),
+        float32_matmul=Float32Matmul.found(loop.device),
         cuda_available=torch.cuda.is_available(),
         model=_describe_model(loop.plain_model),
         optimizer=_describe_optimizer(loop.optimizer),
@@ -153,11 +154,6 @@ def _profilers() -> list[str]:
         "torch.profiler": torch._C._autograd._profiler_enabled(),
     }
     return [name for name, is_on in found.items() if is_on]
-
-
-def _flushes_denormals() -> bool:
-    smallest = torch.full((1,), torch.finfo(torch.float32).smallest_normal)
-    return float(smallest / 2) == 0.0
 
 
 def _describe_model(model: nn.Module) -> Model:

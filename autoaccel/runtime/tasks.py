@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from msgspec.structs import replace
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.base import Record, decode
@@ -44,6 +45,7 @@ from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
 from autoaccel.runtime.loop import Loop, Progress, Step, device_of
 from autoaccel.runtime.memory_errors import is_out_of_memory
+from autoaccel.runtime.own import find_own
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.warmup import warm_up
@@ -88,8 +90,10 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         ranks.join(spec.ranks, str(spec.settings.get("parallel.backend", "gloo")))
     build = load_build(workload)
     if imports is not None:
-        facts = describe(build_training(build, workload, seed=0))
-        return Described(facts=facts, modules=imports.since())
+        training = build_training(build, workload, seed=0)
+        facts, modules = describe(training), imports.since()
+        own = find_own(training)
+        return Described(facts=replace(facts, found=own.settings, own_autocast=own.autocast), modules=modules)
     if isinstance(task, Train):
         return _train(spec, task, workload, build)
     seed, steps = (task.seed, task.steps) if isinstance(task, Measure) else (0, None)
@@ -133,7 +137,7 @@ def _start_loop(
     spec: TrialSpec, workload: Workload, build: Callable[[], Any], seed: int, resumed: Progress | None = None
 ) -> Loop:
     training = build_training(build, workload, seed)
-    return Loop(training, Applied(spec.settings, device_of(training)), seed, resumed)
+    return Loop(training, Applied(spec.settings, device_of(training), spec.own), seed, resumed)
 
 
 def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn:

@@ -43,7 +43,10 @@ def describe_workload(runner: Runner, workload: Workload, timeout_seconds: float
 
 def _facts_of(described: Answer, runner: Runner, workload: Workload) -> TrainingFacts:
     if isinstance(described, Failure):
-        raise workload_error(described, workload, f"while {workload.entry}() was called")
+        # What the code raises in a step, it raises again when that is measured; a crash may come of either.
+        by_build = described.kind in ("raised", "invalid")
+        when = f"while {workload.entry}() was called" + ("" if by_build else " or its first step was made")
+        raise workload_error(described, workload, when)
     if not isinstance(described, Described):
         raise AutoaccelError(f"the worker that was to describe {workload.path} answered out of turn")
     runner.modules += described.modules

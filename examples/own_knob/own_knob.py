@@ -11,5 +11,5 @@ KNOB = Knob(
     helps_when="never faster by itself: it says what reproducible results cost",
     effect="own_knob_effect:Deterministic",
     values=lambda place: (False, True),
-    default=lambda place: False,
+    usual=lambda place: False,
 )

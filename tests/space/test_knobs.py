@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+import torch
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Library, Limits, NumaNode
@@ -29,7 +30,7 @@ Vary = Callable[..., Place]
 
 
 def test_every_knob_has_an_effect_and_every_effect_a_knob(place: Place) -> None:
-    assert effects_of(default_settings(place), "cpu").keys() == KNOBS.keys()
+    assert effects_of(default_settings(place), torch.device("cpu"), own={}).keys() == KNOBS.keys()
 
 
 def test_every_default_is_among_the_values(place: Place) -> None:

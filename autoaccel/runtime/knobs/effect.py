@@ -29,8 +29,16 @@ class Effect:
         self.settings = settings
         self.device = device
 
+    @classmethod
+    def found(cls, device: torch.device) -> Value | None:
+        """Return the value that this process has now, whoever has set it; None if that cannot be read off it.
+
+        An effect is made only of a value that differs: what the user's own code has set is neither written nor checked.
+        """
+        return None
+
     def process(self) -> None:
-        """Change the process; called before anything is built."""
+        """Change the process."""
 
     def dataset(self, dataset: Any) -> Any:
         """Return the dataset to load from."""

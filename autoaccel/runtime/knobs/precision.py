@@ -51,7 +51,7 @@ class Autocast(Effect):
     def check(self) -> str:
         if self.dtype is None:
             return ""
-        square = torch.ones(8, 8, device=self.device)
+        square = torch.ones(8, 8, device=self.device, dtype=torch.float32)
         with self.forward():
             found = (square @ square).dtype
         if found != self.dtype:
@@ -62,18 +62,29 @@ class Autocast(Effect):
 class Float32Matmul(Effect):
     """How exactly float32 matrices are multiplied."""
 
+    @classmethod
+    def found(cls, device: torch.device) -> str:
+        try:
+            return torch.get_float32_matmul_precision()
+        except RuntimeError:
+            # Set for one back end alone, in the way that torch has had since 2.9, where the older one cannot tell.
+            backends: Any = torch.backends
+            backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
+            return {"tf32": "high", "bf16": "medium"}.get(backend.fp32_precision, "highest")
+
     def process(self) -> None:
-        if torch.get_float32_matmul_precision() != self.value:
-            torch.set_float32_matmul_precision(str(self.value))
+        torch.set_float32_matmul_precision(str(self.value))
 
     def check(self) -> str:
+        if (found := self.found(self.device)) != self.value:
+            raise IneffectiveError(f"something has set the precision of float32 matrices to {found}")
         if self.value == "highest":
-            return ""
+            return "float32 matrices are multiplied exactly"
         # Large enough for every back end to use its short units; the values need more bits than those have.
-        factor = torch.full((256, 256), 1 + 2**-11, device=self.device)
+        factor = torch.full((256, 256), 1 + 2**-11, device=self.device, dtype=torch.float32)
         exact = (1 + 2**-11) ** 2 * 256
         if abs(float((factor @ factor)[0, 0]) - exact) < 1e-3:
-            raise IneffectiveError("float32 matrices are multiplied as exactly as before")
+            raise IneffectiveError(f"float32 matrices are multiplied as exactly as without {self.value}")
         return f"float32 matrices are multiplied with {self.value} precision"
 
 
@@ -83,14 +94,15 @@ class _Flag(Effect):
     holder: Any
     flag: str
 
+    @classmethod
+    def found(cls, device: torch.device) -> bool:
+        return bool(getattr(cls.holder, cls.flag))
+
     def process(self) -> None:
-        if self.device.type == "cuda":
-            setattr(self.holder, self.flag, bool(self.value))
+        setattr(self.holder, self.flag, bool(self.value))
 
     def check(self) -> str:
-        if self.device.type != "cuda":
-            return ""
-        if getattr(self.holder, self.flag) is not bool(self.value):
+        if self.found(self.device) is not self.value:
             raise IneffectiveError(f"something has set {self.flag} anew")
         return f"{self.flag} is {bool(self.value)}"
 
@@ -99,6 +111,15 @@ class CudnnTf32(_Flag):
     """Convolutions in TF32."""
 
     holder, flag = torch.backends.cudnn, "allow_tf32"
+
+    @classmethod
+    def found(cls, device: torch.device) -> bool:
+        try:
+            return super().found(device)
+        except RuntimeError:
+            # Set for convolutions alone, in the way that torch has had since 2.9, where the older one cannot tell.
+            convolutions: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
+            return bool(convolutions.fp32_precision != "ieee")
 
 
 class Fp16Reduction(_Flag):
@@ -122,13 +143,15 @@ class CudnnBenchmark(_Flag):
 class FlushDenormals(Effect):
     """Numbers too small for the normal range become zero; threads that are started later do the same."""
 
+    @classmethod
+    def found(cls, device: torch.device) -> bool:
+        smallest = torch.tensor([torch.finfo(torch.float32).smallest_normal], dtype=torch.float32, device="cpu")
+        return float(smallest / 2) == 0.0
+
     def process(self) -> None:
-        if self.value:
-            torch.set_flush_denormal(True)
+        torch.set_flush_denormal(bool(self.value))
 
     def check(self) -> str:
-        if not self.value:
-            return ""
-        if float(torch.tensor([2.0**-126]) * 0.5):
-            raise IneffectiveError("this processor computes denormals all the same")
-        return "denormals are zero"
+        if self.found(self.device) is not self.value:
+            raise IneffectiveError(f"this processor computes denormals {'all the same' if self.value else 'no longer'}")
+        return "denormals are zero" if self.value else "denormals are computed"

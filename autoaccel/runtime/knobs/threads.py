@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,10 @@ def is_loaded(stem: str) -> bool:
 class IntraOpThreads(Effect):
     """Set the thread count in this process too: in a user's own program the environment was read long ago."""
 
+    @classmethod
+    def found(cls, device: torch.device) -> int:
+        return torch.get_num_threads()
+
     def process(self) -> None:
         if torch.get_num_threads() != self.value:
             torch.set_num_threads(int(self.value))
@@ -38,15 +43,20 @@ class IntraOpThreads(Effect):
 
 
 class InterOpThreads(Effect):
-    """Threads for operators side by side; torch takes a count only before the first of them."""
+    """Threads for operators side by side; torch takes a count only once, and only before the first of them."""
+
+    @classmethod
+    def found(cls, device: torch.device) -> int:
+        return torch.get_num_interop_threads()
 
     def process(self) -> None:
         if torch.get_num_interop_threads() != self.value:
-            torch.set_num_interop_threads(int(self.value))
+            with contextlib.suppress(RuntimeError):  # it was set before; the check says so
+                torch.set_num_interop_threads(int(self.value))
 
     def check(self) -> str:
         if (found := torch.get_num_interop_threads()) != self.value:
-            raise IneffectiveError(f"torch uses {found} inter-op threads")
+            raise IneffectiveError(f"torch uses {found} inter-op threads, a count that it takes only once")
         return f"torch uses {self.value} inter-op threads"
 
 

@@ -28,6 +28,11 @@ class Place:
             return self.training.device.partition(":")[0]
         return self.machine.torch.device if self.machine.torch else "cpu"
 
+    @property
+    def found(self) -> Mapping[str, Value]:
+        """What the user's own code has made of its process, by knob: what can be read there."""
+        return self.training.found if self.training is not None else {}
+
 
 @dataclass(frozen=True)
 class Need:
@@ -69,7 +74,7 @@ class Knob:
         helps_when: The condition under which it is known to help.
         effect: `module:Class` of what it does, in the runtime.
         values: Every value worth trying at a place, the default included, cheapest first.
-        default: What happens at a place if nobody changes anything.
+        usual: What happens at a place if nobody changes anything; `default` is what holds for the user's training.
         why_unavailable: Why no other value than the default works at a place, and what would change that; empty if
             one does.
         environment: Variables that carry a value into a process. Of a knob of the stages "launch" and "environment"
@@ -94,7 +99,7 @@ class Knob:
     helps_when: str
     effect: str
     values: Callable[[Place], tuple[Value, ...]]
-    default: Callable[[Place], Value]
+    usual: Callable[[Place], Value]
     why_unavailable: Callable[[Place], str] = _available
     environment: Callable[[Value, Place], Mapping[str, str]] = _nothing
     modules: tuple[str, ...] = ()
@@ -104,6 +109,10 @@ class Knob:
     clashes: tuple[Clash, ...] = ()
     start_seconds: float | None = None
     usual_effect: float = 0.1
+
+    def default(self, place: Place) -> Value:
+        """Return the user's own value: what their code has set, or what happens if nobody changes anything."""
+        return place.found.get(self.name, self.usual(place))
 
 
 def switch(place: Place) -> tuple[Value, ...]:

@@ -27,11 +27,14 @@ def _autocast_values(place: Place) -> tuple[Value, ...]:
 
 
 def _why_no_autocast(place: Place) -> str:
+    if place.training is not None and (own := place.training.own_autocast):
+        return f"the training's own code runs under autocast to {own}; taken out of it, that could be tuned"
     return "" if len(_autocast_values(place)) > 1 else f"no dtype trained under autocast on this {place.device}"
 
 
 def _matmul_values(place: Place) -> tuple[Value, ...]:
-    return ("highest", "high", "medium") if place.device == "cuda" else ("highest", "medium")
+    known = ("highest", "high", "medium") if place.device == "cuda" else ("highest", "medium")
+    return tuple(dict.fromkeys([*known, place.found.get("precision.float32_matmul", "highest")]))
 
 
 def _why_no_short_matmul(place: Place) -> str:
@@ -50,7 +53,7 @@ def _reduction(dtype: str, mode: str) -> Knob:
         helps_when="large inner dimensions; off is the safe side, on PyTorch's default",
         effect=f"autoaccel.runtime.knobs.precision:{mode.capitalize()}Reduction",
         values=choices(True, False),
-        default=always(True),
+        usual=always(True),
         why_unavailable=why_no_gpu,
     )
 
@@ -65,7 +68,7 @@ KNOBS = (
         helps_when="they dominate and the processor computes in that type (AVX512_BF16, AMX, tensor cores)",
         effect="autoaccel.runtime.knobs.precision:Autocast",
         values=_autocast_values,
-        default=always("off"),
+        usual=always("off"),
         why_unavailable=_why_no_autocast,
     ),
     Knob(
@@ -77,7 +80,7 @@ KNOBS = (
         helps_when="matrix products dominate and autocast is off or leaves many in float32",
         effect="autoaccel.runtime.knobs.precision:Float32Matmul",
         values=_matmul_values,
-        default=always("highest"),
+        usual=always("highest"),
         why_unavailable=_why_no_short_matmul,
     ),
     Knob(
@@ -89,7 +92,7 @@ KNOBS = (
         helps_when="convolutions in float32; on is PyTorch's default",
         effect="autoaccel.runtime.knobs.precision:CudnnTf32",
         values=choices(True, False),
-        default=always(True),
+        usual=always(True),
         why_unavailable=why_no_gpu,
     ),
     _reduction("float16", "fp16"),
@@ -103,7 +106,7 @@ KNOBS = (
         helps_when="convolutions over batches that all have one shape",
         effect="autoaccel.runtime.knobs.precision:CudnnBenchmark",
         values=switch,
-        default=always(False),
+        usual=always(False),
         why_unavailable=why_no_gpu,
     ),
     Knob(
@@ -115,7 +118,7 @@ KNOBS = (
         helps_when="a CPU trains with weights or activations that decay towards zero: denormals cost it a hundredfold",
         effect="autoaccel.runtime.knobs.precision:FlushDenormals",
         values=switch,
-        default=always(False),
+        usual=always(False),
         why_unavailable=lambda place: "" if place.device == "cpu" else "GPUs compute denormals at full speed",
     ),
 )

@@ -41,22 +41,30 @@ _GNU = Need("threads.openmp", equals("gnu"), "gnu")
 
 
 def _thread_values(place: Place) -> tuple[Value, ...]:
-    """Powers of two, the physical cores and all usable cores, most first; torch's own choice among them."""
+    """Powers of two, the physical cores and all usable cores, most first; the user's own choice among them."""
     most = place.machine.usable_cores
     physical = min(most, place.machine.limits.physical_cores)
-    return tuple(sorted(powers_of_two(most) | {most, physical, int(_thread_default(place))}, reverse=True))
+    return tuple(sorted(powers_of_two(most) | {most, physical, _own_threads(place)}, reverse=True))
 
 
-def _thread_default(place: Place) -> int:
+def _usual_threads(place: Place) -> int:
     return place.machine.torch.intra_op_threads if place.machine.torch else place.machine.usable_cores
+
+
+def _own_threads(place: Place) -> int:
+    return int(place.found.get("threads.intra_op", _usual_threads(place)))
 
 
 def _why_one_core(place: Place) -> str:
     return "" if len(_thread_values(place)) > 1 else "this process may use one core only"
 
 
-def _inter_op_default(place: Place) -> int:
+def _usual_inter_op(place: Place) -> int:
     return place.machine.torch.inter_op_threads if place.machine.torch else place.machine.usable_cores
+
+
+def _own_inter_op(place: Place) -> int:
+    return int(place.found.get("threads.inter_op", _usual_inter_op(place)))
 
 
 def _why_no_affinity(place: Place) -> str:
@@ -181,7 +189,7 @@ def _variable(name: str, values: tuple[Value, ...], help: str, helps_when: str, 
         helps_when=helps_when,
         effect="autoaccel.runtime.knobs.threads:OpenMpVariable",
         values=lambda place: values,
-        default=always("unset"),
+        usual=always("unset"),
         why_unavailable=_why_one_openmp if need is _INTEL else _why_one_core,
         environment=lambda value, place: {} if value == "unset" else {VARIABLES[name]: str(value)},
         needs=(need,) if need else (),
@@ -204,10 +212,10 @@ KNOBS = (
         helps_when="fewer than all cores: small operators, loader workers or neighbours that need cores",
         effect="autoaccel.runtime.knobs.threads:IntraOpThreads",
         values=_thread_values,
-        default=_thread_default,
+        usual=_usual_threads,
         why_unavailable=_why_one_core,
         environment=lambda value, place: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
-        limits=lambda place: (1, max(place.machine.usable_cores, _thread_default(place))),
+        limits=lambda place: (1, max(place.machine.usable_cores, _own_threads(place))),
         usual_effect=0.3,
     ),
     Knob(
@@ -218,10 +226,10 @@ KNOBS = (
         help="threads for operators that run side by side",
         helps_when="the model forks work itself (torch.jit.fork, several backward streams); else it changes nothing",
         effect="autoaccel.runtime.knobs.threads:InterOpThreads",
-        values=lambda place: tuple(sorted({_inter_op_default(place), 1}, reverse=True)),
-        default=_inter_op_default,
-        why_unavailable=lambda place: "" if _inter_op_default(place) > 1 else "there is one already",
-        limits=lambda place: (1, max(place.machine.usable_cores, _inter_op_default(place))),
+        values=lambda place: tuple(sorted({_own_inter_op(place), 1}, reverse=True)),
+        usual=_usual_inter_op,
+        why_unavailable=lambda place: "" if _own_inter_op(place) > 1 else "there is one already",
+        limits=lambda place: (1, max(place.machine.usable_cores, _own_inter_op(place))),
     ),
     Knob(
         name="threads.affinity",
@@ -233,7 +241,7 @@ KNOBS = (
         helps_when="hyper-threads or several memory nodes: threads that share a core, or reach across, wait",
         effect="autoaccel.runtime.knobs.threads:Affinity",
         values=_affinity_values,
-        default=always("none"),
+        usual=always("none"),
         why_unavailable=_why_no_affinity,
         environment=_affinity_environment,
         why_wrong=_why_wrong_cpus,
@@ -247,7 +255,7 @@ KNOBS = (
         helps_when="workers and training fight for the same cores",
         effect="autoaccel.runtime.knobs.threads:LoaderCores",
         values=_loader_cores_values,
-        default=always(0),
+        usual=always(0),
         why_unavailable=_why_no_loader_cores,
         environment=_loader_cores_environment,
         needs=(Need("loader.workers", lambda value: int(value) > 0, "above 0"),),
@@ -262,7 +270,7 @@ KNOBS = (
         helps_when="many short parallel regions on a CPU, together with its own settings",
         effect="autoaccel.runtime.knobs.threads:OpenMpRuntime",
         values=_openmp_values,
-        default=always("gnu"),
+        usual=always("gnu"),
         why_unavailable=_why_one_openmp,
         environment=_openmp_environment,
     ),
@@ -301,7 +309,7 @@ KNOBS = (
         helps_when="cores to itself",
         effect="autoaccel.runtime.knobs.threads:OpenMpVariable",
         values=choices(False, True),
-        default=always(False),
+        usual=always(False),
         why_unavailable=_why_one_core,
         environment=_all_cpus,
         needs=(_GNU,),

@@ -1,0 +1,234 @@
+"""The baseline is the user's own: what their code has made of the process is left alone, unless a setting differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from autoaccel.records.settings import Settings, Value
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.knobs import effects_of, found_settings
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.own import find_own
+from autoaccel.runtime.training import Training
+from autoaccel.space.knobs import Place, baseline_settings, check_value, default_settings, find_knob
+from autoaccel.space.search_space import load_space
+
+CPU = torch.device("cpu")
+HAS_BACKENDS_OF_ITS_OWN = hasattr(torch.backends.cudnn, "conv")  # each with a precision, since torch 2.9
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Leave the process as it was."""
+    before = found_settings(CPU)
+    yield
+    if HAS_BACKENDS_OF_ITS_OWN:
+        torch.backends.cudnn.conv.fp32_precision = "tf32"
+    for effect in effects_of(before, CPU).values():
+        effect.process()
+
+
+USERS: list[tuple[Callable[[], None], str, Value]] = [
+    (lambda: torch.set_float32_matmul_precision("high"), "precision.float32_matmul", "high"),
+    (lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", True), "precision.float32_matmul", "high"),
+    (lambda: setattr(torch.backends.cudnn, "allow_tf32", False), "precision.cudnn_tf32", False),
+    (lambda: setattr(torch.backends.cudnn, "benchmark", True), "precision.cudnn_benchmark", True),
+    (
+        lambda: setattr(torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", False),
+        "precision.bf16_reduction",
+        False,
+    ),
+    (lambda: torch.set_flush_denormal(True), "precision.flush_denormals", True),
+    (lambda: torch.set_num_threads(3), "threads.intra_op", 3),
+]
+"""What a user's file does, and the knob and the value that it amounts to."""
+
+if HAS_BACKENDS_OF_ITS_OWN:
+    USERS += [
+        (lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"), "precision.float32_matmul", "medium"),
+        (lambda: setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee"), "precision.cudnn_tf32", False),
+    ]
+
+OTHERS: Settings = {"precision.float32_matmul": "highest", "threads.intra_op": 2}
+"""Values that they do not set; of a switch it is the other one."""
+
+
+def training(step: Callable[[], Any] = lambda: None, **changes: Any) -> Training:
+    data = TensorDataset(torch.ones(8, 4))
+
+    def loss_of(model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
+        step()
+        return model(batch[0]).square().mean()  # type: ignore[no-any-return]
+
+    return Training(
+        **{
+            "model": nn.Linear(4, 1),
+            "train_data": data,
+            "eval_data": data,
+            "batch_size": 4,
+            "epochs": 1,
+            "step": loss_of,
+            "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+            "evaluate": lambda model, loader: 0.5,
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize("in_a_step", [False, True])
+@pytest.mark.parametrize(("user", "knob", "value"), USERS)
+def test_what_the_users_code_sets_is_the_default_and_stays(
+    user: Callable[[], None], knob: str, value: Value, in_a_step: bool, place: Place
+) -> None:
+    """A TF32 user got a float32 baseline, and TF32 was then discovered; a flag set in a step failed the check."""
+    if in_a_step:
+        made = training(user)
+    else:
+        user()
+        made = training()
+    own = find_own(made).settings
+    assert own[knob] == value
+    at = Place(place.machine, msgspec.structs.replace(place.training, found=own))
+    baseline = baseline_settings(at)
+    assert baseline[knob] == value
+    assert value in find_knob(knob, "").values(at)
+    assert load_space("everything", at, baseline).fixed.get(knob, value) == value
+    loop = Loop(made, Applied(baseline, CPU, own), seed=0)
+    loop.step()
+    assert found_settings(CPU) == own
+    assert loop.applied.check() == ({}, {})
+
+
+@pytest.mark.parametrize(("user", "knob", "value"), USERS)
+def test_a_candidate_that_the_users_step_resets_is_ineffective(
+    user: Callable[[], None], knob: str, value: Value
+) -> None:
+    """It was found at the default as well, and ended the whole tune."""
+    made = training(user)
+    own = find_own(made).settings
+    other = OTHERS.get(knob, not value)
+    loop = Loop(made, Applied({**own, knob: other}, CPU, own), seed=0)
+    assert found_settings(CPU)[knob] == other
+    loop.step()
+    learned, ineffective = loop.applied.check()
+    assert list(ineffective) == [knob]
+    assert not learned
+
+
+def test_own_values_differ_from_what_a_variable_has_made_of_the_process() -> None:
+    """Where a variable brings a candidate to bear, the process has it by itself: it must be checked all the same."""
+    here = torch.get_num_threads()
+    applied = Applied({"threads.intra_op": here}, CPU, own={"threads.intra_op": here + 1})
+    torch.set_num_threads(here + 1)
+    assert list(applied.check()[1]) == ["threads.intra_op"]
+
+
+def test_a_default_that_nobody_has_set_is_not_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer releases of torch use as many inter-op threads as the affinity allows: 1 after binding to one CPU."""
+    own = found_settings(CPU)
+    applied = Applied(own, CPU, own)
+    monkeypatch.setattr(torch, "get_num_interop_threads", lambda: 1)
+    assert applied.check() == ({}, {})
+
+
+def test_inter_op_threads_that_the_user_has_set_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch takes that count once; a second call raised an error before anything was measured."""
+
+    def refuse(count: int) -> None:
+        raise RuntimeError("cannot set number of interop threads after parallel work has started")
+
+    monkeypatch.setattr(torch, "set_num_interop_threads", refuse)
+    count = torch.get_num_interop_threads()
+    applied = Applied({"threads.inter_op": count + 1})
+    assert f"torch uses {count} inter-op threads" in applied.check()[1]["threads.inter_op"]
+
+
+def test_what_the_training_states_is_brought_to_bear_over_what_its_file_sets(place: Place) -> None:
+    torch.set_num_threads(3)
+    own = find_own(training()).settings
+    at = Place(place.machine, msgspec.structs.replace(place.training, found=own, settings={"threads.intra_op": 2}))
+    applied = Applied(baseline_settings(at), CPU, own)
+    assert torch.get_num_threads() == 2
+    assert applied.check()[0] == {"threads.intra_op": "torch uses 2 threads"}
+
+
+def test_a_step_under_the_users_own_autocast_is_noticed(place: Place) -> None:
+    """The baseline was called float32, and bfloat16 a candidate that changed nothing; float16 one that was not used."""
+
+    class Casting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.inner(x).float()
+
+    assert find_own(training()).autocast == ""
+    own = find_own(training(model=Casting()))
+    assert own.autocast == "bfloat16"
+    at = Place(place.machine, msgspec.structs.replace(place.training, own_autocast=own.autocast))
+    assert "under autocast to bfloat16" in find_knob("precision.autocast", "").why_unavailable(at)
+
+
+def test_a_step_that_fails_is_told_when_it_is_measured() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    assert find_own(training(fail)) == (found_settings(CPU), "")
+
+
+def test_checks_do_not_depend_on_the_users_default_type() -> None:
+    """A matrix of float64, which nothing casts, made autocast look ineffective."""
+    settings: Settings = {"precision.autocast": "bfloat16", "precision.flush_denormals": True}
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert not Applied(settings).check()[1]
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_defaults_are_as_ever_where_nobody_has_looked(place: Place) -> None:
+    assert default_settings(place)["threads.intra_op"] == 4
+    assert check_value(find_knob("threads.intra_op", ""), 2, place, "") == 2
+
+
+def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
+    write_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    """In a real worker: its baseline has them, and is measured."""
+    from autoaccel.launch.runner import Runner
+    from autoaccel.records.trial import Failure
+    from autoaccel.session.workers import probe_and_describe
+    from autoaccel.session.workloads import find_workload
+
+    path = write_model(
+        """
+        def step(model, batch):
+            torch.set_float32_matmul_precision("high")
+            torch.set_flush_denormal(True)
+            return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+        build = functools.partial(build, loss=None, step=step)
+        """.replace("build =", "import functools\n        build =")
+    )
+    workload = find_workload(str(path))
+    with Runner(tmp_path, workload) as runner:
+        at = Place(*probe_and_describe(runner, workload, 60.0))
+        runner.enter(at)
+        own = baseline_settings(at)
+        assert (own["precision.float32_matmul"], own["precision.flush_denormals"]) == ("high", True)
+        measuring = runner.start_measuring(own, "baseline", 60.0)
+        assert not isinstance(measuring, Failure), measuring
+        measuring.close()
+        refused = runner.start_measuring({**own, "precision.flush_denormals": False}, "other", 60.0)
+        assert isinstance(refused, Failure) and refused.kind == "ineffective"
+        assert "precision.flush_denormals did nothing" in refused.message
