@@ -85,8 +85,8 @@ class Evidence:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the training runs on a GPU."""
-        return self.circumstances is not None and self.circumstances.device == "cuda"
+        """Whether the training runs on a GPU, of whatever make."""
+        return self.circumstances is not None and self.circumstances.device != "cpu"
 
 
 Rule = Callable[[Evidence], Finding | None]

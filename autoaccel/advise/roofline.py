@@ -24,7 +24,7 @@ def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Ci
         return None
     bandwidth = rates.memory_bytes_per_second
     intensity = flops / profile.moved_bytes
-    on_gpu = rates.device == "cuda"
+    on_gpu = rates.device != "cpu"
     must_move = profile.least_bytes if on_gpu else max(0, profile.least_bytes - machine.cpu.cache_bytes)
     shortest = max(flops / fastest, must_move / bandwidth)
     return Roofline(

@@ -40,7 +40,7 @@ class Forked(Record, frozen=True):
     """The first line on the status pipe; the second is the exit code, negative if a signal ended the process."""
 
     pid: int
-    import_seconds: dict[str, float]  # what importing each of these modules would have cost the worker
+    import_seconds: dict[str, float]  # of what it finds imported: what importing each would have cost it
 
 
 class Server:
@@ -93,6 +93,8 @@ class Server:
             self._import(name)
         self._watch_children()
         server = os.getpid()
+        told, tell = os.pipe()
+        threads = threading.active_count()  # asked here: those that are not forked, the child no longer knows of
         with warnings.catch_warnings():
             # Of forking with native threads around (OpenBLAS), as every DataLoader on Linux does.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -100,10 +102,18 @@ class Server:
         if pid == 0:
             worker.die_with_parent(server)
             os.close(status)
-            self._become_worker(request, channel, log, server)
+            is_like_new = threads == 1 and _can_use_its_driver()
+            os.write(tell, b"1" if is_like_new else b"0")
+            for end in (told, tell):
+                os.close(end)
+            self._become_worker(request, channel, log, server, is_like_new)
         with contextlib.suppress(OSError):  # it was as fast itself
             os.setpgid(pid, pid)
-        import_seconds = {name: self._import_seconds[name] for name in request.modules}
+        os.close(tell)
+        # One that begins anew imports for itself: nothing was spared it.
+        spared = request.modules if os.read(told, 1) == b"1" else ()
+        os.close(told)
+        import_seconds = {name: self._import_seconds[name] for name in spared}
         with contextlib.suppress(BrokenPipeError):  # whoever asked has given it up
             os.write(status, encode(Forked(pid, import_seconds)) + b"\n")
         self._status[pid] = status
@@ -134,7 +144,9 @@ class Server:
                 os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
             os.close(descriptor)
 
-    def _become_worker(self, request: ForkRequest, channel: int, log: list[int], server: int) -> None:
+    def _become_worker(
+        self, request: ForkRequest, channel: int, log: list[int], server: int, is_like_new: bool
+    ) -> None:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -149,7 +161,7 @@ class Server:
         changed_by_imports = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         os.environ.clear()
         os.environ.update({**changed_by_imports, **request.environment})
-        if not _is_like_new():
+        if not is_like_new:
             os.set_inheritable(channel, True)
             start = START.format(module="runtime.worker")
             command = [sys.executable, "-u", "-c", start, str(channel), str(server)]
@@ -160,12 +172,12 @@ class Server:
         worker.main()
 
 
-def _is_like_new() -> bool:
-    """Whether imports have left nothing behind that a forked process would miss or could not use."""
-    if threading.active_count() > 1:
-        return False  # the thread of some module; it is not forked with the rest
+def _can_use_its_driver() -> bool:
+    """Whether no import has asked CUDA anything, even how many devices there are: after a fork it would be unusable.
+
+    Only the forked process can tell: before the fork nothing is wrong.
+    """
     torch = sys.modules.get("torch")
-    # A driver that was asked anything before the fork, even how many devices there are, is unusable after it.
     return torch is None or not (torch.cuda.is_initialized() or torch.cuda._is_in_bad_fork())
 
 

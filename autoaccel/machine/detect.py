@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from autoaccel.machine.compiler import find_compiler
+from autoaccel.machine.compiler import find_c_compiler, find_compiler, has_python_headers
 from autoaccel.machine.cpu import read_cpu
 from autoaccel.machine.gpus import read_gpus
 from autoaccel.machine.interconnect import read_interconnect
@@ -42,6 +42,8 @@ def detect_machine(root: Path = Path("/")) -> Machine:
         huge_pages=_read_huge_pages(root),
         interconnect=read_interconnect(),
         packages=_installed(),
+        c_compiler=find_c_compiler(),
+        python_headers=has_python_headers(),
     )
 
 

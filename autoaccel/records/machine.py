@@ -102,11 +102,13 @@ class TorchFacts(Record, frozen=True):
     intra_op_threads: int
     inter_op_threads: int
     cpu_capability: str
-    device: str  # "cpu" or "cuda": where a Training runs unless it says otherwise
+    device: str  # "cpu", "cuda", "mps" or "xpu": where a Training runs unless it says otherwise
     device_name: str
     autocast: tuple[str, ...]  # dtypes whose autocast trained a convolution and a linear layer on the device
     fused_optimizer: bool  # fused Adam made a step on the device
     compile_backends: tuple[str, ...] = ()  # of torch.compile, besides Inductor, with which a small model trained
+    has_triton: bool = True  # it is there, and generates code for the device; asked of accelerators only
+    attention: dict[str, tuple[str, ...]] = {}  # kernel -> dtypes in which it trained on the accelerator
 
 
 class Machine(Record, frozen=True):
@@ -126,6 +128,8 @@ class Machine(Record, frozen=True):
     huge_pages: str | None = None  # transparent: "always", "madvise" or "never"; None: unknown here
     interconnect: Interconnect | None = None  # None: no GPU, or the driver does not tell
     packages: dict[str, str] = {}  # version of each installed distribution that a knob may need
+    c_compiler: str | None = None  # of C, where Triton looks for it; None: compiling for a GPU will fail
+    python_headers: bool = True  # Python.h is there, which Triton's launchers include
 
     @property
     def usable_cores(self) -> int:

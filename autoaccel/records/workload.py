@@ -56,6 +56,7 @@ class TrainingFacts(Record, frozen=True):
     prunable_layers: int = 0  # convolutions and linear layers
     found: Settings = {}  # what the process has after build() and a first step, by knob, where that can be read off it
     own_autocast: str = ""  # the type, where the user's own code runs under autocast
+    dtype: str = "float32"  # of most parameters
 
     @property
     def planned_steps(self) -> int:

@@ -85,3 +85,31 @@ def cache_bytes(device: torch.device, of_cpu: int) -> int:
         of_cpu: The size of the CPU's largest cache.
     """
     return int(torch.cuda.get_device_properties(device).L2_cache_size) if device.type == "cuda" else of_cpu
+
+
+def cuda_graphs(device: torch.device) -> int:
+    """Return how many functions of compiled models Inductor replays as CUDA graphs in this process."""
+    if device.type != "cuda":
+        return 0
+    from torch._inductor.cudagraph_trees import get_manager
+
+    index = torch.cuda.current_device() if device.index is None else device.index
+    manager = get_manager(index, create_if_none_exists=False)
+    return len(manager.roots) if manager is not None else 0
+
+
+def device_name(device: torch.device) -> str:
+    """Return what people call the device."""
+    memory: Any = getattr(torch, device.type)
+    if hasattr(memory, "get_device_name") and device.type != "cpu":
+        return str(memory.get_device_name(device))
+    return device.type.upper()
+
+
+def has_triton(device: torch.device) -> bool:
+    """Whether Triton is there and generates code for such a device, as Inductor decides it."""
+    if device.type not in ("cuda", "xpu"):
+        return False
+    from torch.utils._triton import has_triton as found
+
+    return bool(found())

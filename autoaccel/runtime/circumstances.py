@@ -211,7 +211,7 @@ def _describe_optimizer(optimizer: torch.optim.Optimizer) -> Optimizer:
     fused = any(group.get("fused") for group in groups)
     foreach = any(group.get("foreach") for group in groups)
     # None lets torch choose: foreach on a GPU, one parameter after the other on a CPU.
-    on_gpu = any(parameter.is_cuda for group in groups for parameter in group["params"])
+    on_gpu = any(parameter.device.type != "cpu" for group in groups for parameter in group["params"])
     chosen = on_gpu and any(group.get("foreach", False) is None for group in groups)
     return Optimizer(type(optimizer).__name__, fused, foreach or chosen)
 

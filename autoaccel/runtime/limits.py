@@ -33,7 +33,7 @@ def measure_rates(device: torch.device, cpu_cache_bytes: int) -> Rates:
     """
     start = time.perf_counter()
     array_bytes = _array_bytes(device, cpu_cache_bytes)
-    on_gpu = device.type == "cuda"
+    on_gpu = device.type in ("cuda", "xpu")  # others share the computer's memory
     return Rates(
         device=device.type,
         threads=torch.get_num_threads(),
@@ -79,7 +79,7 @@ def _growing_rate(work_of: Callable[[int], tuple[Callable[[], object], float]], 
         try:
             work, flops = work_of(side)
             seconds = _seconds(work, device)
-        except RuntimeError:
+        except (RuntimeError, TypeError):  # of float64 mps says TypeError
             break
         best = max(best, flops / seconds)
         if seconds > _ENOUGH_SECONDS:

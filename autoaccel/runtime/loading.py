@@ -9,6 +9,7 @@ import pickle
 import sys
 import sysconfig
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -130,7 +131,15 @@ def describe(training: Training) -> TrainingFacts:
         biases=len(with_bias(model)),
         biases_before_norm=len(before_norm(model)),
         prunable_layers=len(layers(model)),
+        dtype=_most_common_dtype(model),
     )
+
+
+def _most_common_dtype(model: torch.nn.Module) -> str:
+    numbers: Counter[str] = Counter()
+    for parameter in model.parameters():
+        numbers[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
+    return numbers.most_common(1)[0][0] if numbers else "float32"
 
 
 def _has_batches_of_any_size(training: Training) -> bool:

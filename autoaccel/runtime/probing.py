@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import warnings
 
 import torch
 from torch import nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autoaccel.records.machine import TorchFacts
+from autoaccel.runtime.accelerator import default_device, device_name, has_triton
+from autoaccel.runtime.knobs.attention import BACKENDS
 from autoaccel.runtime.knobs.precision import DTYPES
 
 
@@ -36,18 +41,44 @@ def _fused_works(device: torch.device) -> bool:
 
 def probe_torch() -> TorchFacts:
     """Return what torch can do in this process's environment. Takes about a tenth of a second once it is loaded."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = default_device()
+    on_cpu = device.type == "cpu"
     return TorchFacts(
         version=str(torch.__version__),
         intra_op_threads=torch.get_num_threads(),
         inter_op_threads=torch.get_num_interop_threads(),
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         device=device.type,
-        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+        device_name=device_name(device),
         autocast=tuple(name for name, dtype in DTYPES.items() if _trains_under_autocast(device, dtype)),
         fused_optimizer=_fused_works(device),
         compile_backends=tuple(name for name in _installed_backends() if _compiles_with(name, device)),
+        has_triton=on_cpu or has_triton(device),
+        attention={} if on_cpu else attention_kernels(device),
     )
+
+
+def attention_kernels(device: torch.device) -> dict[str, tuple[str, ...]]:
+    """Return the kernels of scaled dot-product attention that train on the device, each with the dtypes in which."""
+    dtypes = {"float32": torch.float32, **DTYPES}
+    found = {
+        kernel: tuple(name for name, dtype in dtypes.items() if _attends(device, backend, dtype))
+        for kernel, backend in BACKENDS.items()
+    }
+    return {kernel: names for kernel, names in found.items() if names}
+
+
+def _attends(device: torch.device, backend: SDPBackend, dtype: torch.dtype) -> bool:
+    # (B, heads, T, C): sizes that every kernel takes.
+    inputs = torch.ones(2, 2, 64, 64, device=device, dtype=dtype, requires_grad=True)
+    try:
+        with warnings.catch_warnings(), sdpa_kernel(backend):
+            warnings.simplefilter("ignore", UserWarning)  # why a kernel is not used
+            attended = functional.scaled_dot_product_attention(inputs, inputs, inputs, is_causal=True)
+            attended.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    except RuntimeError:  # "No available kernel. Aborting execution."
+        return False
+    return inputs.grad is not None
 
 
 _BACKEND_PACKAGES = {

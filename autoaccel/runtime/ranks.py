@@ -27,8 +27,8 @@ def join(ranks: Ranks, backend: str) -> None:
     if ranks.meeting is not None:
         # All are on this machine. Gloo would take the address that its host name stands for, if that is any at all.
         _use_loopback()
-    if torch.cuda.is_available():
-        torch.cuda.set_device(ranks.local_rank % torch.cuda.device_count())
+    if (devices := torch.accelerator.device_count()) > 1:
+        torch.accelerator.set_device_index(ranks.local_rank % devices)
     if backend == "ccl":
         import oneccl_bindings_for_pytorch  # noqa: F401  # it registers itself
     store = FileStore(ranks.meeting, ranks.world_size) if ranks.meeting is not None else _agents_store()

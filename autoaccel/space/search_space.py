@@ -110,7 +110,7 @@ def load_space(
             else:
                 closed[knob.name] = "no listed value but your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
-    forbidden = (*file.forbidden, *_clashes(opened, held, baseline))
+    forbidden = (*file.forbidden, *_clashes(place, opened, held, baseline))
     space = SearchSpace(name=name, open=opened, fixed=held, closed=closed, forbidden=forbidden, title=file.title)
     return close_idle(space, baseline)
 
@@ -142,7 +142,7 @@ def close_idle(space: SearchSpace, baseline: Settings) -> SearchSpace:
 
 
 def _clashes(
-    opened: Mapping[str, tuple[Value, ...]], held: Mapping[str, Value], baseline: Mapping[str, Value]
+    place: Place, opened: Mapping[str, tuple[Value, ...]], held: Mapping[str, Value], baseline: Mapping[str, Value]
 ) -> list[Forbidden]:
     """Return the combinations that the knobs themselves rule out.
 
@@ -154,7 +154,7 @@ def _clashes(
     for name, values in possible.items():
         for clash in KNOBS[name].clashes:
             for mine, theirs in itertools.product(values, possible.get(clash.knob, ())):
-                if not (clash.mine(mine) and clash.theirs(theirs)):
+                if not (clash.mine(mine) and clash.theirs(theirs) and clash.where(place, mine, theirs)):
                     continue
                 pair: Settings = {name: mine, clash.knob: theirs}
                 if not held.keys() >= pair.keys():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -186,6 +187,23 @@ def test_cuda_graphs_that_were_skipped_are_told() -> None:
     applied = Applied({"compile.mode": "reduce-overhead"})
     applied.model(nn.Linear(2, 1))(torch.ones(1, 2)).sum().backward()
     assert "CUDA graphs were skipped" in applied.check()[1]["compile.mode"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+@pytest.mark.parametrize(("replayed", "works"), [(0, False), (3, True)])
+def test_one_function_without_a_cuda_graph_does_not_condemn_the_others(
+    replayed: int, works: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor counts each function that it could not capture; where others are replayed the setting has its effect."""
+    from torch._dynamo.utils import counters
+
+    monkeypatch.setitem(counters["stats"], "unique_graphs", 2)
+    monkeypatch.setitem(counters["inductor"], "cudagraph_skips", 1)
+    manager = SimpleNamespace(roots=dict.fromkeys(range(replayed)))
+    monkeypatch.setattr("torch._inductor.cudagraph_trees.get_manager", lambda index, create_if_none_exists: manager)
+    learned, ineffective = Applied({"compile.mode": "reduce-overhead"}, "cuda:0").check()
+    assert ("compile.mode" in learned) is works
+    assert ("compile.mode" in ineffective) is not works
 
 
 def test_a_package_of_ones_own_brings_a_knob(tmp_path: Path) -> None:

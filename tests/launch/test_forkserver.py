@@ -313,3 +313,23 @@ def test_a_worker_whose_server_died_before_it_could_be_watched_ends_too() -> Non
     somebody_else = os.getppid()
     code = f"from autoaccel.runtime.worker import die_with_parent; die_with_parent({somebody_else})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+
+
+def test_what_a_worker_that_begins_anew_imports_is_not_added_to_its_start_again(tmp_path: Path) -> None:
+    """A module that asks the GPU's driver anything, or starts a thread, makes forking useless: its imports were
+    counted twice, once as they happened and once as what was spared."""
+    (tmp_path / "starts_a_thread.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(3600,), daemon=True).start()\n"
+    )
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    server = ForkServer({**os.environ, "PYTHONPATH": path}, tmp_path / "log")
+    try:
+        for modules, spared in ((("colorsys",), {"colorsys"}), (("colorsys", "starts_a_thread"), set())):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                forked = server.fork(dict(os.environ), modules, theirs, None)
+                assert forked.import_seconds.keys() == spared
+            os.killpg(forked.pid, signal.SIGKILL)
+            forked.wait(30.0)
+    finally:
+        server.close()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-from autoaccel.machine.compiler import find_compiler
+from autoaccel.machine.compiler import find_c_compiler, find_compiler, has_python_headers
 
 
 @pytest.fixture
@@ -47,3 +48,23 @@ def test_cxx_decides_alone(programs, monkeypatch):
     for useless in ("no-such-compiler", "ccache g++", ""):
         monkeypatch.setenv("CXX", useless)
         assert find_compiler() is None
+
+
+def test_triton_takes_another_compiler_than_inductor_does(programs, monkeypatch):
+    """A GPU needs a compiler of C, a CPU one of C++: each was told by the other."""
+    monkeypatch.delenv("CC", raising=False)
+    install(programs, "g++")
+    assert find_c_compiler() is None
+    clang = install(programs, "clang")
+    assert find_c_compiler() == clang
+    gnu = install(programs, "gcc")
+    assert find_c_compiler() == gnu
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert find_c_compiler() is None
+
+
+def test_headers_are_where_this_python_says(monkeypatch, tmp_path):
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert not has_python_headers()
+    (tmp_path / "Python.h").touch()
+    assert has_python_headers()

@@ -18,6 +18,7 @@ from autoaccel.runtime import accelerator, limits, tasks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.phases import timed_phases
+from autoaccel.runtime.probing import attention_kernels
 from autoaccel.runtime.training import Training
 
 DATA = TensorDataset(torch.randn(64, 8), torch.randint(2, (64,)))
@@ -169,3 +170,10 @@ def test_bandwidth_is_measured_beyond_the_gpus_own_cache(monkeypatch: pytest.Mon
 
 def test_free_memory_of_a_device_that_does_not_tell_is_the_computers() -> None:
     assert accelerator.free_bytes(torch.device("mps")) > 1 << 20
+
+
+def test_attention_kernels_are_those_that_train() -> None:
+    """Asked of the CPU, which has two of the four."""
+    found = attention_kernels(torch.device("cpu"))
+    assert "float32" in found["flash"] and "float32" in found["math"]
+    assert not found.keys() & {"cudnn", "efficient"}

@@ -86,7 +86,7 @@ def reduced_precision(evidence: Evidence) -> Finding | None:
 def full_float32(evidence: Evidence) -> Finding | None:
     """Products in full float32 on a GPU whose tensor cores have TF32."""
     circumstances = evidence.circumstances
-    if circumstances is None or not evidence.on_gpu or circumstances.autocast:
+    if circumstances is None or circumstances.device != "cuda" or circumstances.autocast:
         return None
     if circumstances.float32_matmul != "highest" or circumstances.model.dtypes.get("float32", 0.0) < _MOST:
         return None

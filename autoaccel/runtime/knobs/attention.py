@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from autoaccel.records.settings import Value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
-_BACKENDS = {
+BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
@@ -31,7 +31,7 @@ class Attention(Effect):
     def forward(self) -> AbstractContextManager[Any]:
         if self.value == "auto":
             return super().forward()
-        kernel = sdpa_kernel(_BACKENDS[str(self.value)])
+        kernel = sdpa_kernel(BACKENDS[str(self.value)])
         return self._traced(kernel) if self.called is None else kernel
 
     @contextmanager

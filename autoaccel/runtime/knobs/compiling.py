@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from autoaccel.records.settings import Value
+from autoaccel.runtime.accelerator import cuda_graphs
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.modules import repeated_blocks, shadow
 
@@ -64,11 +65,13 @@ class Compile(Effect):
             raise IneffectiveError("torch.compile captured no graph; the step may not call the model itself")
         if self.settings.get("compile.region") == "blocks" and not self.compiled_blocks:
             raise IneffectiveError("the model has no blocks that repeat")
-        skips = counters["inductor"]["cudagraph_skips"]
-        if skips and self.value in ("reduce-overhead", "max-autotune"):
-            raise IneffectiveError(f"CUDA graphs were skipped {skips} times; its log says why")
         blocks = f" from {self.compiled_blocks} blocks" if self.compiled_blocks else ""
-        return f"{graphs} graphs compiled{blocks}"
+        skips = counters["inductor"]["cudagraph_skips"]
+        if not skips or self.value not in ("reduce-overhead", "max-autotune"):
+            return f"{graphs} graphs compiled{blocks}"
+        if not cuda_graphs(self.device):
+            raise IneffectiveError(f"CUDA graphs were skipped {skips} times; its log says why")
+        return f"{graphs} graphs compiled{blocks}, of which {skips} are no CUDA graphs"
 
 
 class CompileOptimizer(Effect):

@@ -29,9 +29,18 @@ def _modes(place: Place) -> tuple[Value, ...]:
 
 
 def _why_no_compiler(place: Place) -> str:
-    if place.device == "cpu" and place.machine.compiler is None:
-        return "no C++ compiler: apt install g++ (or set CXX)"
-    return ""
+    if place.device in ("cuda", "xpu"):
+        return _why_no_triton(place)
+    return "" if place.machine.compiler is not None else "no C++ compiler: apt install g++ (or set CXX)"
+
+
+def _why_no_triton(place: Place) -> str:
+    """Return why torch.compile could not generate code for a GPU; empty if it could."""
+    if place.machine.torch is not None and not place.machine.torch.has_triton:
+        return "Triton does not work with this GPU (on NVIDIA's from compute capability 7.0), or: pip install triton"
+    if place.machine.c_compiler is None:
+        return "no C compiler, which Triton needs: apt install gcc (or set CC)"
+    return "" if place.machine.python_headers else "no Python.h, which Triton needs: apt install python3-dev"
 
 
 def _backends(place: Place) -> tuple[Value, ...]:

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from autoaccel.records.settings import Value
-from autoaccel.space.knobs.knob import Clash, Knob, Need, Place, always, choices, is_on, powers_of_two, switch
+from autoaccel.space.knobs.knob import (
+    Clash,
+    Knob,
+    Need,
+    Place,
+    always,
+    choices,
+    is_on,
+    powers_of_two,
+    switch,
+    why_no_gpu,
+)
 
 _WORKERS = Need("loader.workers", lambda value: int(value) > 0, "above 0")
 _CACHED_SHARE = 0.25  # of the memory that this process may use: the rest is the training's
@@ -26,7 +37,13 @@ def why_no_loader(place: Place) -> str:
 
 
 def _why_no_copies(place: Place) -> str:
-    return "there is no accelerator to copy to" if place.device == "cpu" else why_no_loader(place)
+    if place.device == "cpu":
+        return "there is no accelerator to copy to"
+    return f"{place.device} shares the computer's memory" if place.device == "mps" else why_no_loader(place)
+
+
+def _why_no_side_stream(place: Place) -> str:
+    return _why_no_copies(place) or why_no_gpu(place)
 
 
 def _pin_default(place: Place) -> bool:
@@ -164,7 +181,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.loader:SideStream",
         values=switch,
         usual=always(False),
-        why_unavailable=_why_no_copies,
+        why_unavailable=_why_no_side_stream,
         needs=(_PINNED,),
         clashes=(Clash(is_on, "loader.non_blocking", lambda value: not value, "copies that hold up cannot overlap"),),
     ),

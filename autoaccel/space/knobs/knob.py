@@ -23,7 +23,7 @@ class Place:
 
     @property
     def device(self) -> str:
-        """The device type that the training runs on, as far as it is known: "cpu" or "cuda"."""
+        """The device type that the training runs on, as far as it is known: "cpu", "cuda", "mps" or "xpu"."""
         if self.training is not None:
             return self.training.device.partition(":")[0]
         return self.machine.torch.device if self.machine.torch else "cpu"
@@ -51,6 +51,7 @@ class Clash:
     knob: str
     theirs: Callable[[Value], bool]
     reason: str
+    where: Callable[[Place, Value, Value], bool] = lambda place, mine, theirs: True  # asked of such a pair of values
 
 
 def _available(place: Place) -> str:

@@ -42,9 +42,22 @@ def _why_no_biases(place: Place) -> str:
 
 
 def _attention_kernels(place: Place) -> tuple[Value, ...]:
-    if place.device == "cuda":
-        return ("auto", "flash", "cudnn", "efficient", "math")
-    return ("auto", "flash", "math")
+    """On an accelerator those that trained there in some dtype."""
+    if place.device == "cpu":
+        return ("auto", "flash", "math")
+    return ("auto", *(place.machine.torch.attention if place.machine.torch else ()))
+
+
+def _why_one_attention_kernel(place: Place) -> str:
+    return "" if len(_attention_kernels(place)) > 1 else f"no kernel can be chosen on this {place.device}"
+
+
+def _lacks_its_dtype(place: Place, kernel: Value, autocast: Value) -> bool:
+    """Whether the kernel does not train in what autocast leaves: on a GPU flash and cuDNN's take only 16 bits."""
+    if place.device == "cpu" or place.machine.torch is None:
+        return False
+    own = (place.training.own_autocast or place.training.dtype) if place.training is not None else "float32"
+    return (own if autocast == "off" else autocast) not in place.machine.torch.attention.get(str(kernel), ())
 
 
 def _pruners(place: Place) -> tuple[Value, ...]:
@@ -103,6 +116,16 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.attention:Attention",
         values=_attention_kernels,
         usual=always("auto"),
+        why_unavailable=_why_one_attention_kernel,
+        clashes=(
+            Clash(
+                lambda value: value != "auto",
+                "precision.autocast",
+                lambda value: True,
+                "this attention kernel does not compute in the dtype that autocast leaves",
+                where=_lacks_its_dtype,
+            ),
+        ),
     ),
     Knob(
         name="model.sparsity",

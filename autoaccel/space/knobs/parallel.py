@@ -30,7 +30,9 @@ def ranks_of(settings: Mapping[str, Value]) -> int:
 
 
 def _most_ranks(place: Place) -> int:
-    return len(place.machine.gpus) if place.device == "cuda" else place.machine.usable_cores
+    if place.device == "cpu":
+        return place.machine.usable_cores
+    return len(place.machine.gpus) if place.device == "cuda" else 1  # of others nobody has tried several
 
 
 def _world_sizes(place: Place) -> tuple[Value, ...]:
@@ -45,7 +47,7 @@ def _why_one_rank(place: Place) -> str:
         rule = "train_data must be a dataset, or loaders with batches of its samples"
         return place.training.loader_fixed or f"ranks cannot divide the batches: {rule}"
     if _most_ranks(place) < 2:
-        return "there is one GPU" if place.device == "cuda" else "this process may use one core only"
+        return "this process may use one core only" if place.device == "cpu" else "there is one GPU"
     return ""
 
 

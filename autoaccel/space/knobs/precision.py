@@ -38,6 +38,8 @@ def _matmul_values(place: Place) -> tuple[Value, ...]:
 
 
 def _why_no_short_matmul(place: Place) -> str:
+    if place.device not in ("cpu", "cuda"):
+        return f"{place.device} multiplies float32 in one way only"
     if place.device == "cpu" and not _BFLOAT16_UNITS & set(place.machine.cpu.features):
         return "this processor does not multiply in bfloat16"
     return ""
