@@ -40,6 +40,7 @@ class TakeProfile(Record, frozen=True, tag="profile"):
     cache_bytes: int = 0  # of the largest cache
     trace_path: str | None = None  # where a trace for Perfetto or chrome://tracing goes
     board_path: str | None = None  # folder that TensorBoard is to show
+    most_seconds: float = 17.0  # that all steps after the warm-up may take: eight of two seconds
 
 
 class Train(Record, frozen=True, tag="train"):

@@ -14,6 +14,7 @@ from autoaccel.records.profile import Finding, ModuleTime, Profile
 from autoaccel.records.rates import RateLimits
 from autoaccel.report.tables import make_table, print_indented
 from autoaccel.report.wording import (
+    left_out_words,
     memory_peak_words,
     one_line,
     rates_words,
@@ -37,7 +38,8 @@ def print_advice(console: Console, advice: Advice) -> None:
     console.print(
         Text(
             f"{step_words(profile.step_seconds)}{rate}, peak memory {format_bytes(profile.peak_bytes)}, "
-            f"{profile.parameters:,} parameters, median of {profile.steps} steps",
+            f"{profile.parameters:,} parameters, "
+            + (f"median of {profile.steps} steps" if profile.steps > 1 else "one step"),
             style="bold",
         )
     )
@@ -48,6 +50,9 @@ def print_advice(console: Console, advice: Advice) -> None:
     _print_bars(console, "Operators by group", profile.groups)
     _print_operators(console, profile)
     _print_modules(console, profile.modules)
+    if words := left_out_words(profile):
+        console.print()
+        console.print(Text(f"{words}.", style="dim"))
 
 
 def _print_limits(console: Console, limits: RateLimits) -> None:

@@ -303,6 +303,13 @@ def tracing_words(profile: Profile) -> str:
     return f"Recording operators {what}; phases are timed without"
 
 
+def left_out_words(profile: Profile) -> str:
+    """Return what was not measured because of the steps that it takes; nothing if all was."""
+    if not profile.left_out:
+        return ""
+    return f"Left out, because a step takes {format_duration(profile.step_seconds)}: {', '.join(profile.left_out)}"
+
+
 def memory_peak_words(profile: Profile) -> str:
     """Return how much memory tensors take at most and when, or nothing if that is not known."""
     if profile.memory is None:

@@ -17,6 +17,7 @@ from autoaccel.runtime.data import eval_loader
 from autoaccel.runtime.loop import Loop, OnDevice
 
 _MORE_TURNS = 2
+EVALUATION_STEPS = (3.0, 1.0)  # that its first batches count as: in turns without gradients, or once
 
 
 class _First:
@@ -40,10 +41,11 @@ class _First:
                 return
 
 
-def measure_evaluation(loop: Loop, seconds: float) -> Evaluation | None:
+def measure_evaluation(loop: Loop, seconds: float, in_turns: bool = True) -> Evaluation | None:
     """Return what evaluating costs, from as many batches as it takes in about this time.
 
-    None if the metric cannot be computed on a part of the data, or there is no telling how large that part is.
+    None if the metric cannot be computed on a part of the data, or there is no telling how large that part is. With
+    `in_turns`, what records gradients is compared in turns with what does not.
     """
     loader = eval_loader(loop.training)
     try:
@@ -68,7 +70,7 @@ def measure_evaluation(loop: Loop, seconds: float) -> Evaluation | None:
         without = _seconds_without_gradients(loop, loader, first.given) if has_gradients else None
         if without is not None:  # again, in turns, against what disturbed only one of them
             turns = [(as_is, without)]
-            for _ in range(_MORE_TURNS):
+            for _ in range(_MORE_TURNS if in_turns else 0):
                 again = _seconds_on(loop, _First(loader, first.given, 0.0))
                 turns.append((again, _seconds_without_gradients(loop, loader, first.given) or without))
             as_is, without = (statistics.median(seconds) for seconds in zip(*turns, strict=True))

@@ -18,10 +18,12 @@ from autoaccel.runtime.accelerator import peak_bytes
 from autoaccel.runtime.calls import functions_of, record_calls
 from autoaccel.runtime.loop import Loop, Step
 from autoaccel.runtime.phases import timed_phases, typical_phases
-from autoaccel.runtime.tracing import trace_steps
-from autoaccel.runtime.work import count_work, least_bytes, time_modules
+from autoaccel.runtime.spending import Spending
+from autoaccel.runtime.tracing import recorded_steps, trace_steps
+from autoaccel.runtime.work import count_work, least_bytes
 
 _LEAST_STEPS = 3
+_COUNTED_STEPS = 1.3  # a step whose operators pass through Python one by one
 _MOST_CALL_STEPS = 20
 _MOST_CALL_SECONDS = 1.0
 
@@ -51,27 +53,36 @@ def _usage() -> _Usage:
 
 
 def take_profile(
-    loop: Loop, seconds: float, thorough: bool = False, trace_path: str | None = None
+    loop: Loop,
+    seconds: float,
+    thorough: bool = False,
+    trace_path: str | None = None,
+    spending: Spending | None = None,
 ) -> tuple[Profile, list[Step]]:
     """Return the profile of a loop that has warmed up, and the untraced steps that it rests on.
 
     Args:
         loop: It makes more steps.
         seconds: About how long untraced steps are made.
-        thorough: Whether to look at modules and count floating-point operations, too.
+        thorough: Whether to count floating-point operations, too.
         trace_path: Where a trace for Perfetto goes; None for nowhere.
+        spending: Steps that may be made; None for any number.
     """
+    spending = spending or Spending()
+    least_steps = min(_LEAST_STEPS, max(1, spending.affordable_steps // 2))
     steps: list[Step] = []
     samples_before, before = loop.samples_done, _usage()
     with timed_phases(loop) as clock:
-        while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < _LEAST_STEPS):
+        while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < least_steps):
             clock.start_step()
             steps.append(loop.step())
     after = _usage()
     samples = (loop.samples_done - samples_before) / len(steps)
     step_seconds = statistics.median(step.seconds for step in steps)
     typical = typical_phases(clock.step_phases, bool(getattr(loop.loader, "num_workers", 0)))
+    spending.spend(least_steps)
     trace = trace_steps(loop, step_seconds, trace_path)
+    spending.spend(recorded_steps(step_seconds))
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         # It runs beside the backward pass; what it could lengthen that by at most.
         typical["all-reduce"] = min(trace.all_reduce_seconds, typical["backward"])
@@ -101,11 +112,13 @@ def take_profile(
         minor_faults_per_step=(after.minor_faults - before.minor_faults) / len(steps),
         major_faults_per_step=(after.major_faults - before.major_faults) / len(steps),
         epoch_start_seconds=_epoch_start_seconds(steps),
-        python=_users_functions(loop, step_seconds),
+        python=_users_functions(loop, step_seconds) if spending.affords("lines of Python", 1) else (),
         memory=trace.memory,
         gpu=trace.gpu,
     )
-    return (_with_work(profile, loop) if thorough else profile), steps
+    if thorough and spending.affords("floating-point operations, and so the roofline", _COUNTED_STEPS):
+        profile = _with_work(profile, loop)
+    return profile, steps
 
 
 def _worker_cpus(before: _Usage, after: _Usage) -> float | None:
@@ -147,7 +160,7 @@ def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, .
 
 
 def _with_work(profile: Profile, loop: Loop) -> Profile:
-    """Return the profile with its modules and its floating-point operations."""
+    """Return the profile with its floating-point operations and the bytes that it moves."""
     batch = loop.next_batch()
     try:
         flops, moved_bytes = count_work(loop, batch)
@@ -155,7 +168,6 @@ def _with_work(profile: Profile, loop: Loop) -> Profile:
         flops, moved_bytes = {}, None  # an operator of the user's own that knows nothing of dispatch modes
     return msgspec.structs.replace(
         profile,
-        modules=time_modules(loop, profile.step_seconds),
         flops=flops,
         moved_bytes=moved_bytes,
         least_bytes=least_bytes(loop, batch),

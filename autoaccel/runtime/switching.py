@@ -19,28 +19,40 @@ from autoaccel.records.circumstances import Alone, Scaling, Switched
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.batches import count_samples, map_tensors, tensors_of
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.spending import Spending
 
 _ROUNDS = 5
 _LEAST_ROUNDS = 2
 _TURN_STEPS = 10
+ROUNDS_OF_STEPS: dict[float, int] = {7.0: _LEAST_ROUNDS, 3.0: 1}
+"""The fewest steps for which something is switched off -> rounds: a step as it is, one to get used to it, one without,
+and one to get used to it again between rounds."""
+
+ALONE_STEPS = 3
 _SMALL_BATCH = 8  # samples; from which on a larger batch is not worth a look
 _LARGER_BATCH = 64
 
 
-def measure_without(loop: Loop, switch: Callable[[], AbstractContextManager[Any]], seconds: float) -> Switched:
+def measure_without(
+    loop: Loop,
+    switch: Callable[[], AbstractContextManager[Any]],
+    seconds: float,
+    least_rounds: int = _LEAST_ROUNDS,
+) -> Switched:
     """Return step times as they are and inside `switch()`, in turns: both meet the same neighbours."""
     as_is: list[float] = []
     without: list[float] = []
     until = time.perf_counter() + seconds
     for number in range(_ROUNDS):
-        if number >= _LEAST_ROUNDS and time.perf_counter() > until:
+        if number >= least_rounds and time.perf_counter() > until:
             break
+        if number:
+            loop.step()
         turn = max(1, min(_TURN_STEPS, int(seconds / _ROUNDS / 2 / (as_is[0] if as_is else seconds))))
         as_is.extend(_seconds_of_steps(loop, turn))
         with switch():
             loop.step()  # on what the other half left in the caches
             without.extend(_seconds_of_steps(loop, turn))
-        loop.step()
     as_is.sort()
     without.sort()
     return Switched(_quantile(as_is, 0.5), _quantile(as_is, 0.25), _quantile(without, 0.5), _quantile(without, 0.25))
@@ -51,14 +63,18 @@ def _seconds_of_steps(loop: Loop, count: int) -> list[float]:
     return [step.seconds for step in steps]  # only now: asking for them makes the program wait for an accelerator
 
 
-def measure_without_anomaly_mode(loop: Loop, seconds: float) -> Switched:
+def measure_without_anomaly_mode(loop: Loop, seconds: float, least_rounds: int = _LEAST_ROUNDS) -> Switched:
     """Return step times with and without autograd's anomaly mode.
 
     In a thread of its own, whose stack is as short as a training's: for each operator that mode writes down the whole
     stack, which is deep here.
     """
     found: list[Switched] = []
-    thread = threading.Thread(target=lambda: found.append(measure_without(loop, without_anomaly_mode, seconds)))
+
+    def measure() -> None:
+        found.append(measure_without(loop, without_anomaly_mode, seconds, least_rounds))
+
+    thread = threading.Thread(target=measure)
     thread.start()
     thread.join()
     return found[0]
@@ -121,9 +137,8 @@ def with_threads(count: int) -> Callable[[], AbstractContextManager[None]]:
     return switched
 
 
-def measure_alone(loop: Loop, seconds: float) -> Alone:
+def measure_alone(loop: Loop, batch: Any, seconds: float) -> Alone:
     """Return what a step on a batch that is there takes while all loader workers are stopped."""
-    batch = loop.next_batch()
     workers = psutil.Process().children(recursive=True)
     for worker in workers:
         with contextlib.suppress(psutil.Error):
@@ -137,13 +152,22 @@ def measure_alone(loop: Loop, seconds: float) -> Alone:
                 worker.resume()
 
 
-def measure_scaling(loop: Loop, seconds: float) -> Scaling | None:
-    """Return what steps on a larger batch take, where the own is small; None if such a batch cannot be made."""
-    first = loop.next_batch()
+def measure_scaling(loop: Loop, first: Any, seconds: float, spending: Spending | None = None) -> Scaling | None:
+    """Return what steps on a larger batch take, where the own is small; None if such a batch cannot be made.
+
+    Args:
+        loop: It gives more batches.
+        first: A batch.
+        seconds: About how long to make steps.
+        spending: Steps that may be made, by which the larger batch is chosen; None for any number.
+    """
     samples = count_samples(first)
     if not 1 <= samples <= _SMALL_BATCH:
         return None
-    factor = _LARGER_BATCH // samples
+    factors = {_scaling_steps(factor): factor for factor in (_LARGER_BATCH // samples, 8, 4, 2)}
+    factor = factors.get((spending or Spending()).choose("steps on larger batches", *factors), 0)
+    if not factor:
+        return None
     try:
         larger = _joined([first, *(loop.next_batch() for _ in range(factor - 1))])
         return Scaling(
@@ -154,6 +178,11 @@ def measure_scaling(loop: Loop, seconds: float) -> Scaling | None:
         )
     except (RuntimeError, ValueError):
         return None  # the model takes only batches of its own size, or samples differ in theirs
+
+
+def _scaling_steps(factor: int) -> float:
+    """Return the fewest steps that comparing with a batch so many times as large takes, loading it included."""
+    return 3 + 4 * factor
 
 
 def _joined(batches: list[Any]) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import torch
 from msgspec.structs import replace
 
@@ -48,10 +49,14 @@ from autoaccel.runtime.memory_errors import is_out_of_memory
 from autoaccel.runtime.own import find_own
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
+from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.warmup import warm_up
+from autoaccel.runtime.work import time_modules
 from autoaccel.units import format_duration
 
 _SHARE_FOR_EACH = 0.5  # of the time for untraced steps: for each other measurement beside a profile
+_PROFILE_WARMUP_SECONDS = 2.0  # at most: shares settle sooner than speed-ups can be told
+_WAITS = 0.02  # share of the step: waiting for data, from which on it matters what a step on a batch at hand takes
 
 
 class Line(Protocol):
@@ -102,14 +107,13 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         line.write(Built())
         if not line.read():  # WarmUp, in its turn; nothing if the tuner is gone
             return None
+    if isinstance(task, TakeProfile):
+        return take_and_gather(loop, task, spec.warmup_seconds)
     steps = loop.own_steps(steps)
     warmed = warm_up(loop, spec.warmup_seconds, steps)
     learned, ineffective = loop.applied.check()
     if ineffective:
-        said = "; ".join(f"{name} did nothing: {reason}" for name, reason in ineffective.items())
-        return Failure(kind="ineffective", message=said)
-    if isinstance(task, TakeProfile):
-        return _profile(loop, task)
+        return _ineffective(ineffective)
     ready = Ready(
         warmup_step_seconds=tuple(warmed.step_seconds),
         learned=learned,
@@ -124,9 +128,24 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     return None
 
 
-def _profile(loop: Loop, task: TakeProfile) -> Profiled:
-    profile, steps = take_profile(loop, task.seconds, task.thorough, task.trace_path)
-    circumstances = gather_circumstances(loop, task.cores, _SHARE_FOR_EACH * task.seconds)
+def _ineffective(reasons: Mapping[str, str]) -> Failure:
+    said = "; ".join(f"{name} did nothing: {reason}" for name, reason in reasons.items())
+    return Failure(kind="ineffective", message=said)
+
+
+def take_and_gather(loop: Loop, task: TakeProfile, warmup_seconds: float) -> Profiled | Failure:
+    """Warm up; return the profile, its circumstances and the machine's rates, what is worth most first."""
+    warmed = warm_up(loop, min(warmup_seconds, _PROFILE_WARMUP_SECONDS))
+    _, ineffective = loop.applied.check()
+    if ineffective:
+        return _ineffective(ineffective)
+    spending = Spending(warmed.step_seconds[-1], task.most_seconds)
+    profile, steps = take_profile(loop, task.seconds, task.thorough, task.trace_path, spending)
+    waits = profile.phases["data wait"] >= _WAITS
+    circumstances = gather_circumstances(loop, task.cores, _SHARE_FOR_EACH * task.seconds, waits, spending)
+    if task.thorough and spending.affords("times of modules", 1):
+        profile = msgspec.structs.replace(profile, modules=time_modules(loop, profile.step_seconds))
+    profile = msgspec.structs.replace(profile, left_out=tuple(spending.left_out))
     rates = measure_rates(loop.device, task.cache_bytes) if task.thorough else None
     if task.board_path is not None:
         write_board(task.board_path, profile, steps)

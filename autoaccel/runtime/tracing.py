@@ -17,6 +17,7 @@ from autoaccel.runtime.loop import Loop, Step
 
 MOST_STEPS = 3
 _MOST_SECONDS = 2.0
+_NO_WARMUP_SECONDS = 1.0  # a step from which on what the profiler does at its own start is nothing beside it
 SHOWN_OPERATORS = 20
 _PHASE_END = "phase end: "
 
@@ -68,15 +69,25 @@ class Trace(NamedTuple):
     all_reduce_seconds: float  # per step in which processes add up gradients
 
 
+def recorded_steps(step_seconds: float) -> int:
+    """Return how many steps recording makes, where a step takes about so long, one that is not counted included."""
+    return _counted_steps(step_seconds) + (step_seconds < _NO_WARMUP_SECONDS)
+
+
+def _counted_steps(step_seconds: float) -> int:
+    return min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
+
+
 def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Trace:
-    """Return what a few steps show, after one that is not counted.
+    """Return what a few steps show, after one that is not counted where steps are short.
 
     Args:
         loop: Warmed up.
         step_seconds: About how long a step takes: fewer are recorded if they are long.
         path: Where the trace goes, for Perfetto or chrome://tracing; None for nowhere.
     """
-    steps = min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
+    steps = _counted_steps(step_seconds)
+    skipped = recorded_steps(step_seconds) - steps
     # Of Apple's devices the profiler records nothing.
     activity = {"cuda": profiler.ProfilerActivity.CUDA, "xpu": profiler.ProfilerActivity.XPU}.get(loop.device.type)
     on_gpu = activity is not None
@@ -91,20 +102,20 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
     try:
         with profiler.profile(
             activities=activities,
-            schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
+            schedule=profiler.schedule(wait=0, warmup=skipped, active=steps, repeat=1) if skipped else None,
             record_shapes=True,
             profile_memory=True,
         ) as recorded:
-            for _ in range(1 + steps):
+            for _ in range(skipped + steps):
                 made.append(loop.step())
-                if len(made) == 1:
+                if len(made) == skipped:
                     synchronize(loop.device)  # what it still did would be recorded as the next step's
                 recorded.step()
     finally:
         loop.phase_ended = previous
     if path is not None:
         recorded.export_chrome_trace(path)
-    return read_trace(recorded, statistics.median(step.seconds for step in made[1:]), steps, on_gpu)
+    return read_trace(recorded, statistics.median(step.seconds for step in made[skipped:]), steps, on_gpu)
 
 
 def _is_operator(name: str) -> bool:

@@ -26,6 +26,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, Profiled, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
+from autoaccel.report.wording import left_out_words
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.advising import diagnose, profile_task
 from autoaccel.session.clock import Clock
@@ -300,6 +301,8 @@ def _diagnose(run: Run, own: Settings, machine: Machine, facts: TrainingFacts, w
     if isinstance(answer, Failure):
         raise workload_error(answer, run.request.workload, "while it was profiled")
     diagnosis = diagnose(answer, machine, facts, read_surroundings(watch))
+    if words := left_out_words(diagnosis.profile):
+        run.tell(Note(f"{words}."))
     for finding in diagnosis.findings:
         if not finding.knobs and finding.expected_speedup >= _WORTH_TELLING:
             run.tell(Note(f"{finding.title}: at most {finding.bound_speedup:.2f}x to win. {finding.advice}"))

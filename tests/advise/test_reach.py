@@ -21,6 +21,7 @@ from autoaccel.advise.reach import (
 from autoaccel.advise.rules import RULES
 from autoaccel.records.profile import OperatorShare, Profile
 from autoaccel.records.rates import Rates
+from autoaccel.report.wording import worth_showing
 
 from .conftest import MakeEvidence
 from .samples import RATES, profile
@@ -147,3 +148,19 @@ def test_bounds_combine(make_evidence: MakeEvidence) -> None:
     joint = bound_of_groups(evidence, {"matmul": 4 * MARGIN, "attention": 4 * MARGIN}, float("inf"))
     assert joint > max(compiling, bits)
     assert bound_beside_others(compiling) >= joint / bits
+
+
+def test_what_is_said_of_products_is_no_rate_of_convolutions(make_evidence: MakeEvidence) -> None:
+    """A model without any convolution was told that bfloat16 is 7.9 times as fast: that was of convolutions."""
+    rates = msgspec.structs.replace(RATES, convolution={"float32": 1e11, "bfloat16": 7.9e11})
+    found = RULES["reduced-precision"](make_evidence(profile=gpt(), rates=rates, **NO_AUTOCAST))
+    assert found is not None and found.evidence["bfloat16_over_float32"] == pytest.approx(4.0)
+
+
+def test_a_remedy_is_told_once(make_evidence: MakeEvidence) -> None:
+    slow_update = {"optimizer": {"fused": False}, "model": {"parameter_tensors": 200}, "autocast": False}
+    evidence = make_evidence(profile=profile({"optimizer": 0.3}, **GPT), circumstances=slow_update)
+    findings = advise(evidence.profile, evidence.machine, evidence.circumstances, evidence.rates, evidence.training)
+    shown = [finding.code for finding in worth_showing(findings)]
+    assert {"reduced-precision", "optimizer-loop"} <= set(shown)
+    assert not {"dense-compute", "optimizer"} & set(shown)

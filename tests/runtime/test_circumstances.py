@@ -11,12 +11,14 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
+from autoaccel.records.circumstances import Scaling
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.evaluating import measure_evaluation
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.samples import measure_samples
+from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.switching import (
     measure_alone,
     measure_scaling,
@@ -233,12 +235,18 @@ def test_a_metric_that_needs_all_data_gives_no_evaluation() -> None:
     assert measure_evaluation(start(evaluate=picky, direction="maximize"), 0.0) is None
 
 
+def scaling_of(loop: Loop, spending: Spending | None = None) -> Scaling | None:
+    return measure_scaling(loop, loop.next_batch(), 0.1, spending)
+
+
 def test_small_batches_are_compared_with_larger_ones() -> None:
-    found = measure_scaling(start(batch_size=2), 0.1)
+    found = scaling_of(start(batch_size=2))
     assert found is not None
     assert found.factor == 32
     assert found.step_seconds > 0 and found.larger_seconds > 0
-    assert measure_scaling(start(batch_size=16), 0.1) is None
+    assert scaling_of(start(batch_size=16)) is None
+    dear = scaling_of(start(batch_size=2), Spending(step_seconds=1.0, most_seconds=20.0))
+    assert dear is not None and dear.factor == 4
 
 
 def test_a_step_on_a_batch_that_is_there_waits_for_none_and_steps_as_a_whole() -> None:
@@ -246,7 +254,7 @@ def test_a_step_on_a_batch_that_is_there_waits_for_none_and_steps_as_a_whole() -
     loop = Loop(start(train_data=Slow(sleeps=True)).training, in_two_parts, seed=0)
     step = loop.step()
     steps, samples = loop.steps_done, loop.samples_done
-    found = measure_alone(loop, 0.1)
+    found = measure_alone(loop, loop.next_batch(), 0.1)
     assert loop.samples_done - samples == 16 * (loop.steps_done - steps) > 0  # both parts of each
     assert 0 < found.least_seconds <= found.step_seconds
     assert found.least_seconds < step.seconds - 16 * 0.002 / 2  # it slept for each of its samples

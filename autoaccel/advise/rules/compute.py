@@ -5,6 +5,7 @@ from __future__ import annotations
 from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.evidence import Evidence, Rule, make_finding
 from autoaccel.advise.reach import bound_of_compiling, bound_of_layout, bound_of_sixteen_bits, bound_of_update
+from autoaccel.advise.rules.precision import reduced_precision
 from autoaccel.advise.rules.python import gradient_functions, line_share, reading_functions
 from autoaccel.records.profile import Finding
 from autoaccel.space.knobs.extension import IPEX
@@ -17,6 +18,7 @@ _OVERHEAD = 0.4  # share of the step
 _TINY_BATCH = 8  # samples, of which a register of AVX-512 holds 16 float32
 _PER_STEP = 0.2  # share of the step that does not grow with the batch
 _NOTICEABLE = 0.03
+_SAID = 0.0  # what another finding says more precisely is worth no second line
 _MANY_TENSORS = 20  # parameters: for fewer, passing over them one by one costs little
 _ODD = 0.2  # of the parameters
 _PADDED = 8  # multiples of 8 in 16-bit types: NVIDIA's guide to matrix multiplication; AMX tiles: pairs of 16 columns
@@ -32,7 +34,7 @@ def dense_compute(evidence: Evidence) -> Finding | None:
         evidence.compute,
         "A shorter floating-point type speeds these up, and halves what the operators between them move.",
         knobs=("precision.autocast", "precision.float32_matmul"),
-        removable=0.3,
+        removable=_SAID if reduced_precision(evidence) else 0.3,
         bound_speedup=bound_of_sixteen_bits(evidence),
     )
 
@@ -90,7 +92,7 @@ def optimizer(evidence: Evidence) -> Finding | None:
         share,
         "A fused optimizer passes over the parameters once.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
-        removable=0.4,
+        removable=_SAID if optimizer_loop(evidence) else 0.4,
         bound_speedup=bound_of_update(evidence),
     )
 

@@ -64,7 +64,7 @@ def reduced_precision(evidence: Evidence) -> Finding | None:
         return None
     if not evidence.on_gpu and not any(unit in evidence.machine.cpu.features for unit in _UNITS):
         return None
-    ratio = max(sixteen_bits(evidence).values())
+    ratio = max((of for name, of in sixteen_bits(evidence).items() if evidence.dense_share(name)), default=1.0)
     if ratio <= 1.2 or evidence.dense < _NOTICEABLE:
         return None
     won = 0.5 * evidence.dense * (1 - 1 / ratio)  # conversions and everything between take back half of it

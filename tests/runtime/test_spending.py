@@ -1,0 +1,104 @@
+"""Looking at a training costs a stated number of its steps, however long they take."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from autoaccel.records.trial import Profiled, TakeProfile
+from autoaccel.runtime import tasks
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.spending import Spending
+from autoaccel.runtime.tasks import take_and_gather
+from autoaccel.runtime.training import Training
+
+BATCH = 8
+DATA = TensorDataset(torch.randn(1024, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(1024).long())
+
+
+class Slow(nn.Linear):
+    """A model whose steps take as long as a clock that only it moves says."""
+
+    def __init__(self, step_seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(4, 2)
+        self.step_seconds = step_seconds
+        self.steps = 0.0  # in batches of the usual size, an evaluation's counting a third
+        self.ahead = 0.0
+        real = time.perf_counter
+        monkeypatch.setattr(time, "perf_counter", lambda: real() + self.ahead)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        steps = len(inputs) / BATCH * (1 if torch.is_grad_enabled() else 1 / 3)
+        self.steps += steps
+        self.ahead += steps * self.step_seconds
+        return super().forward(inputs)
+
+
+def look(
+    monkeypatch: pytest.MonkeyPatch, step_seconds: float, task: TakeProfile | None = None, **changes: Any
+) -> tuple[Profiled, Slow]:
+    model = Slow(step_seconds, monkeypatch)
+    training = Training(
+        **{
+            "model": model,
+            "train_data": DATA,
+            "eval_data": DATA,
+            "batch_size": BATCH,
+            "epochs": 3,
+            "loss": nn.CrossEntropyLoss(),
+            "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+            "evaluate": "accuracy",
+            **changes,
+        }
+    )
+    monkeypatch.setattr(tasks, "measure_rates", lambda *arguments: None)  # it makes no steps, and takes its seconds
+    loop = Loop(training, Applied({"threads.intra_op": 1}), seed=0)
+    return take_and_gather(loop, task or TakeProfile(seconds=2.0, thorough=True, cores=2), 10.0), model
+
+
+def test_steps_of_seconds_are_not_made_by_the_dozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advice on steps of 2.2 s took 122 s: a batch of 8 was compared with one of 64, and every look made steps."""
+    found, model = look(monkeypatch, 2.2)
+    assert model.steps <= 11
+    assert found.profile.steps == 3
+    assert found.profile.operators and found.profile.phases and found.circumstances is not None
+    assert found.profile.flops  # the roofline is worth a step
+    assert found.profile.left_out
+    assert not found.profile.modules and "times of modules" in found.profile.left_out
+
+
+def test_the_slower_a_step_the_less_is_looked_at_but_never_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, model = look(monkeypatch, 30.0)
+    assert model.steps <= 6
+    assert found.profile.steps == 1
+    assert found.profile.operators and found.circumstances is not None
+    assert len(found.profile.left_out) >= 4
+
+
+def test_nothing_is_left_out_where_steps_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = look(monkeypatch, 0.02)
+    assert found.profile.left_out == ()
+    circumstances = found.circumstances
+    assert circumstances is not None and circumstances.scaling is not None and circumstances.evaluation is not None
+    assert found.profile.modules and "threads" in circumstances.switched
+
+
+def test_what_is_worth_more_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps under anomaly mode took five times as long: to know that is worth more than the times of modules."""
+    with torch.autograd.set_detect_anomaly(True):
+        found, model = look(monkeypatch, 1.0)
+    assert found.circumstances is not None and "anomaly" in found.circumstances.switched
+    assert model.steps <= 22
+
+
+def test_what_was_spent_is_counted_in_steps() -> None:
+    spending = Spending(step_seconds=2.0, most_seconds=7.0)
+    assert spending.affords("one", 2) and not spending.affords("two", 2) and spending.affords("three", 1)
+    assert spending.left_out == ["two"]
+    assert spending.affordable_steps == 0
