@@ -21,6 +21,7 @@ import msgspec
 
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.runtime import worker
+from autoaccel.runtime.vision import watch_for_torchvision
 
 LENGTH_BYTES = 4  # of a request, before it; the descriptors come with them
 
@@ -186,6 +187,7 @@ def main() -> None:
     worker.die_with_parent(int(sys.argv[2]))
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
+    watch_for_torchvision()  # its imports are the users' files' as well
     with contextlib.suppress(ConnectionError, msgspec.MsgspecError, KeyboardInterrupt):
         Server(connection).serve()
     os._exit(0)
