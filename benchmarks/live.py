@@ -31,6 +31,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import optuna
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +40,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 from measure import WORKLOADS  # noqa: E402
 from peers import ProjectedRun, Reading, search_with_optuna  # noqa: E402
 from replay import Facts  # noqa: E402
+from report_searches import changes_in  # noqa: E402
 from rows import add_row, latest, provenance, read_rows, runs_folder, to_measure  # noqa: E402
 from table import TABLES, read_table  # noqa: E402
 
@@ -282,10 +284,10 @@ def run_speedup(facts: Facts, compile_seconds: float, log: float) -> float:
 def rescored(found: Mapping[str, Any], facts: Facts) -> dict[str, dict[str, float]]:
     """Return the recorded picks' speed-up of the planned run, with a first compilation (cold) and with a warm one."""
     own = facts.table.head.own
-    known = {describe_change(settings, own) or "your own settings": settings for settings in facts.settings.values()}
+    known = {changes_in(describe_change(settings, own)): settings for settings in facts.settings.values()}
     rows = {}
     for who, pick in found["picks"].items():
-        settings = known[pick["settings"]]
+        settings = known[changes_in(pick["settings"])]
         visits = facts.visits[settings_key(settings)]
         usual = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
         warm = run_speedup(facts, usual if settings != own else 0.0, math.log(pick["step_speedup"]))
@@ -293,22 +295,13 @@ def rescored(found: Mapping[str, Any], facts: Facts) -> dict[str, dict[str, floa
     return rows
 
 
-def picked_alike(found: Mapping[str, Any]) -> bool:
-    """Whether autoaccel's pick is the table's best: what two processes of the same settings differ by is chance."""
-    return bool(found["picks"]["autoaccel"]["settings"] == found["picks"]["table's best"]["settings"])
-
-
 def rescore() -> None:
     """Score the picks of the rows that count once more."""
     for name, row in latest(read_rows("live")).items():
         facts = Facts(read_table(TABLES / f"{name}.jsonl.gz"))
         found = rescored(row.found, facts)
-        add_row(
-            "live_rescored",
-            name,
-            {"of": row.made.date, "picks": found},
-            code=("benchmarks/live.py", "benchmarks/tables"),
-        )
+        made = msgspec.structs.replace(provenance(("benchmarks/live.py", "benchmarks/tables")), cpu=row.made.cpu)
+        add_row("live_rescored", name, {"of": row.made.date, "picks": found}, made=made)
         print(name, {who: f"{one['cold']:.2f} cold, {one['warm']:.2f} warm" for who, one in found.items()})
 
 

@@ -15,47 +15,13 @@ from typing import Any
 import report_advice as advice
 import report_levers as levers
 import report_ranks as several
+import report_searches as searches
 from rows import RESULTS, UNKNOWN, Provenance, Row, digest, is_stale, latest, provenance, read_rows
 
 from autoaccel.records.base import Record, write_json, write_text
 
 Found = dict[str, Any]
 """Name of a row -> what was found."""
-
-
-def simulation(found: dict[str, Any]) -> list[str]:
-    """Return the replayed searches."""
-    lines = [
-        "| Workload | Steps | Search | Regret, median | 90th perc. | Seconds | Of table | Of one pass | Within 2 % |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, horizons in found.items():
-        for steps, peers in horizons.items():
-            for peer, row in peers.items():
-                reached = row["median_seconds_to_close"]
-                close = "seldom" if reached is None else f"{reached:.0f} s"
-                lines.append(
-                    f"| {name} | {int(steps):,} | {peer} | {row['median_regret']:.1%} | {row['p90_regret']:.1%} "
-                    f"| {row['median_seconds']:.0f} | {row['share_of_grid']:.1%} | {row['share_of_one_pass']:.1%} "
-                    f"| {close} |"
-                )
-    return lines
-
-
-def live(found: dict[str, Any]) -> list[str]:
-    """Return the live comparison."""
-    picks = list(dict.fromkeys(pick for row in found.values() for pick in row["picks"]))
-    lines = [
-        f"| Workload | {' | '.join(picks)} | autoaccel over the best | Its search, of the table's time |",
-        f"|{'---|' * (len(picks) + 3)}",
-    ]
-    for name, row in found.items():
-        speeds = " | ".join(
-            f"{row['picks'][pick]['run_speedup']:.2f}x" if pick in row["picks"] else "" for pick in picks
-        )
-        lines.append(f"| {name} | {speeds} | {row['autoaccel_over_best']:.3f} | {row['search_share_of_table']:.1%} |")
-    ratios = [row["autoaccel_over_best"] for row in found.values()]
-    return [*lines, "", f"Geometric mean of autoaccel over the table's best: {statistics.geometric_mean(ratios):.3f}."]
 
 
 def false_wins(found: dict[str, Any]) -> list[str]:
@@ -179,8 +145,13 @@ class Section(Record, frozen=True):
 SECTIONS = {
     "examples": Section("What the examples came to", "make examples", examples),
     "tables": Section("Tables: every setting of a space", "make tables", tables),
-    "simulation": Section("Searches replayed on the tables", "make simulate", simulation),
-    "live": Section("Live, in the same time: projected speed-up of the planned run", "make live", live),
+    "simulation": Section("Searches replayed on the tables", "make simulate", searches.simulation),
+    "live": Section("Live, in the same time: projected speed-up of the planned run", "make live", searches.live),
+    "live_rescored": Section(
+        "The same picks, with a first compilation and with a warm one",
+        "python benchmarks/live.py --rescore",
+        searches.rescored,
+    ),
     "false_wins": Section("The baseline against itself", "make false-wins", false_wins),
     "claims": Section("Claims, and what was measured later", "make claims", claims),
     "search_cost": Section("What a run spends its time on", "make search-cost", search_cost),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import optuna
 import pytest
-from live import picked_alike, rescored
+from live import rescored
 from peers import FINALISTS, REPEATS, ProjectedRun, Reading, search_with_optuna
 from replay import Facts
+from report_searches import picked_alike
 from rows import read_rows
 from table import TABLES, read_table
 
@@ -80,5 +81,5 @@ def test_recorded_picks_are_scored_by_both_objectives() -> None:
 def test_a_ratio_of_the_same_settings_counts_for_nothing() -> None:
     """A mean over workloads counted two processes of the same settings as a win by 0.5 %."""
     rows = {row.name: row.found for row in read_rows("live")}
-    assert picked_alike(rows["small_resnet"]) and picked_alike(rows["char_gpt"])
+    assert all(picked_alike(rows[name]) for name in ("small_resnet", "char_gpt", "image_pipeline"))
     assert not picked_alike(rows["digits_cnn"])
