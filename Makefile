@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-wheel check-long picture clean
+.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-wheel check-long picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -113,6 +113,9 @@ check-wheel: setup  ## install the wheel in an environment of its own and tune i
 check-sharing: setup  ## four workers share a study in PostgreSQL and in a journal, one is killed; minutes
 	apt-get install -y postgresql
 	$(BIN)/python benchmarks/check_sharing.py
+
+check-verify: setup  ## verify 30 true claims and 30 planted false ones; half an hour
+	$(BIN)/python benchmarks/verify.py
 
 check-report: setup  ## open reports in a browser: on a desk, on a telephone, light and dark; installs it
 	apt-get install -y --no-install-recommends chromium

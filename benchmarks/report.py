@@ -47,6 +47,25 @@ def claims(found: dict[str, Any]) -> list[str]:
     return [*lines, "", f"Median error {statistics.median(errors):.1%}; {covered:.0%} of the intervals cover."]
 
 
+def verifications(found: dict[str, Any]) -> list[str]:
+    """Return what `verify` said of true claims and of planted false ones."""
+    lines = [
+        "| Claims | Number | Hold | Do not hold | Inconclusive | Pairs, median | Seconds, median |",
+        f"|{'---|' * 7}",
+    ]
+    for kind in ("true", "false"):
+        rows = [row for row in found.values() if row["claim"] == kind]
+        if rows:
+            counts = [
+                sum(row["verdict"] == name for row in rows) for name in ("holds", "does not hold", "inconclusive")
+            ]
+            pairs = statistics.median(row["measured"]["process_pairs"] for row in rows)
+            seconds = statistics.median(row["seconds"] for row in rows)
+            told = " | ".join(map(str, counts))
+            lines.append(f"| {kind} | {len(rows)} | {told} | {pairs:.0f} | {seconds:.0f} |")
+    return lines
+
+
 def search_cost(found: dict[str, Any]) -> list[str]:
     """Return what runs spent their time on."""
     names = list(dict.fromkeys(name for row in found.values() for name in row["spent_on"]))
@@ -154,6 +173,7 @@ SECTIONS = {
     ),
     "false_wins": Section("The baseline against itself", "make false-wins", false_wins),
     "claims": Section("Claims, and what was measured later", "make claims", claims),
+    "verify": Section("Claims verified: true ones and planted false ones", "make check-verify", verifications, False),
     "search_cost": Section("What a run spends its time on", "make search-cost", search_cost),
     "neighbour": Section("Beside a neighbour that hogs all cores in bursts", "make neighbour", only(neighbour)),
     "break_even": Section("The same model, short and long", "python benchmarks/break_even.py", break_even),
