@@ -41,6 +41,14 @@ class Baseline(Record, frozen=True):
     peak_bytes: int
 
 
+class RunSpeedup(Record, frozen=True):
+    """How much faster the whole planned run is, start-up and compilation included; its 95 % interval."""
+
+    speedup: float
+    low: float
+    high: float
+
+
 class Projection(Record, frozen=True):
     """Time of the whole planned run: start-up + compile + steps x step time."""
 
@@ -51,6 +59,7 @@ class Projection(Record, frozen=True):
     total_seconds: float
     baseline_total_seconds: float
     break_even_steps: int | None = None  # from so many on the recipe's run is the shorter; None: never
+    run: RunSpeedup | None = None  # where settings were proven
 
 
 class ValueResult(Record, frozen=True):
@@ -147,7 +156,8 @@ class Recipe(Record, frozen=True):
         ]
         table = f"<table>{row(('change', 'from', 'to', 'contributes'), 'th')}{''.join(rows)}</table>" if rows else ""
         now = self.projection
-        run = f"Whole run: {format_duration(now.baseline_total_seconds)} to {format_duration(now.total_seconds)}."
+        run = f"Whole run: {format_duration(now.baseline_total_seconds)} to {format_duration(now.total_seconds)}"
+        run += f" ({now.run.low:.2f}x to {now.run.high:.2f}x as fast)." if now.run else "."
         return f"<p><b>{html.escape(self.summary)}</b></p>{table}<p>{run if rows else ''}</p>"
 
 

@@ -29,6 +29,7 @@ from autoaccel.records.request import (
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.records.workload import DEFAULT_ENTRY, Workload
+from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.units import format_bytes, format_duration, format_flops, two_digits
 
 _MOST_MODULES = 10
@@ -132,10 +133,12 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
 
 
 def repeats_words(accuracy: Accuracy) -> str:
-    """Return what an accuracy rests on: `3 paired runs of 25 % of the planned training`."""
+    """Return what an accuracy rests on: `3 paired runs of the first 25 % of the planned training`; what it leaves out."""
     runs = "1 paired run" if accuracy.repeats == 1 else f"{accuracy.repeats} paired runs"
-    part = "the whole" if accuracy.share >= 1 else f"{two_digits(accuracy.share * 100)} % of the"
-    return f"{runs} of {part} planned training"
+    if accuracy.share >= 1:
+        return f"{runs} of the whole planned training"
+    part = f"{two_digits(accuracy.share * 100)} %"
+    return f"{runs} of the first {part} of the planned training, the rest was not judged: a larger --budget trains longer"
 
 
 def contribution_words(contribution: Contribution) -> str:
@@ -198,9 +201,15 @@ def run_parts(projection: Projection) -> dict[str, float]:
 
 
 def saving_words(projection: Projection) -> str:
-    """Return what the whole planned run gains: `saves 44 min 10 s`, or takes longer."""
+    """Return what the whole planned run gains: `saves 44 min 10 s`, or takes longer; and how sure that is."""
     saved = projection.baseline_total_seconds - projection.total_seconds
-    return f"saves {format_duration(saved)}" if saved >= 0 else f"takes {format_duration(-saved)} longer"
+    words = f"saves {format_duration(saved)}" if saved >= 0 else f"takes {format_duration(-saved)} longer"
+    if projection.run is None:
+        return words
+    run = projection.run
+    if run.low > 1 + NOISE_THRESHOLD:
+        return f"{words}: {speedup_words(run.speedup)} as fast ({run.low:.2f} to {run.high:.2f})"
+    return f"not claimed to be shorter: {run.low:.2f}x to {run.high:.2f}x as fast"
 
 
 def break_even_words(projection: Projection) -> str:

@@ -20,7 +20,8 @@ from autoaccel.session.outcomes import value_results
 from autoaccel.session.proof import Proof
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.statistics.comparison import CONFIDENCE, with_drift
+from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, with_drift
+from autoaccel.statistics.runs import run_speedup
 from autoaccel.units import format_duration
 
 
@@ -76,12 +77,18 @@ def proven(proof: Proof, settings: Settings, own: Settings, compile_seconds: flo
     """
     assert proof.comparison is not None  # nothing is proven without
     comparison = with_drift(proof.comparison, drift)
-    if comparison.low > 1:
-        sure = f", at least {comparison.low:.2f}x with {CONFIDENCE:.0%} confidence"
-    else:  # proven while it was measured
-        sure = f" ({comparison.low:.2f}x to {comparison.high:.2f}x from hour to hour on a shared machine)"
+    change = describe_change(settings, own)
+    if comparison.low > 1 + NOISE_THRESHOLD:
+        sure = f"at least {comparison.low:.2f}x with {CONFIDENCE:.0%} confidence"
+        summary = f"{comparison.speedup:.2f}x faster steps, {sure}: {change}."
+    else:
+        then = f"{comparison.low:.2f}x to {comparison.high:.2f}x"
+        summary = (
+            f"{comparison.speedup:.2f}x faster steps while they were measured, {then} at another hour of a shared "
+            f"machine, which is no claim for a whole run: {change}."
+        )
     return Ending(
-        summary=f"{comparison.speedup:.2f}x faster steps{sure}: {describe_change(settings, own)}.",
+        summary=summary,
         settings=settings,
         comparison=comparison,
         compile_seconds=compile_seconds,
@@ -206,6 +213,8 @@ def _project(yardstick: Yardstick, ending: Ending) -> Projection:
     planned_steps, startup_seconds = yardstick.facts.planned_steps, yardstick.measurement.startup_seconds
     own_step, compile_seconds = ending.baseline_step_seconds, ending.compile_seconds
     step_seconds = own_step / ending.comparison.speedup
+    extra = compile_seconds - yardstick.measurement.compile_seconds
+    is_proven = ending.comparison.process_pairs > 0
     return Projection(
         planned_steps=planned_steps,
         startup_seconds=startup_seconds,
@@ -214,6 +223,9 @@ def _project(yardstick: Yardstick, ending: Ending) -> Projection:
         total_seconds=startup_seconds + compile_seconds + planned_steps * step_seconds,
         baseline_total_seconds=yardstick.overhead_seconds + planned_steps * own_step,
         break_even_steps=break_even_steps(yardstick, step_seconds, compile_seconds, own_step),
+        run=run_speedup(ending.comparison, planned_steps * own_step, yardstick.overhead_seconds, extra)
+        if is_proven
+        else None,
     )
 
 

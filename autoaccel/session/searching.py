@@ -17,6 +17,7 @@ from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
 from autoaccel.space.knobs import risky_part, slow_starters
 from autoaccel.statistics.comparison import (
+    CONFIDENCE,
     NOISE_THRESHOLD,
     PROCESS_DEVIATION,
     Pair,
@@ -25,6 +26,7 @@ from autoaccel.statistics.comparison import (
     middle,
     turns_deviation,
 )
+from autoaccel.statistics.runs import slowest_start
 from autoaccel.statistics.sequences import normal_radius
 
 if TYPE_CHECKING:
@@ -139,9 +141,14 @@ class Search:
         return self._strategy.contrast(settings, weights, evidence)
 
     def least_speedup(self, settings: Settings) -> float:
-        """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter."""
+        """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.
+
+        Even if their slower start takes as long as it may: it was measured once.
+        """
         total_seconds = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
-        return math.exp(self._economy.log_speedup_for(total_seconds, self.compile_seconds(settings)))
+        own_start = self._economy.compile_seconds
+        extra = slowest_start(max(0.0, self.compile_seconds(settings) - own_start), CONFIDENCE)
+        return math.exp(self._economy.log_speedup_for(total_seconds, own_start + extra))
 
     def judge(
         self, settings: Settings, accuracy: Accuracy | None, verdict: Literal["holds", "drops", "slower"]

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
-from autoaccel.records.recipe import Interaction
+from autoaccel.records.recipe import Interaction, RunSpeedup
 from autoaccel.records.trial import Verification
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
@@ -72,7 +72,7 @@ def test_the_evidence_is_complete():
     text = " ".join(rows_of(printed(print_recipe, samples.RECIPE, PATH)))
     assert "1.50x (1.45 to 1.56) 5 pairs of fresh processes, 100 turns, 95 % interval" in text
     assert "test_accuracy 0.9741 -> 0.9736: 0.0005 worse on average, at most 0.0021 worse; 0.005 allowed" in text
-    assert "3 paired runs of 25 % of the planned training" in text
+    assert "3 paired runs of the first 25 % of the planned training" in text
     assert "Whole run 11 min 26 s -> 7 min 39 s, saves 3 min 47 s" in text
     assert "start-up 3.1 s -> 3.3 s compile 100 ms -> 400 ms 23,450 steps 11 min 22 s -> 7 min 35 s" in text
     assert "9 trials (1 failed, 1 infeasible) in 9 min 31 s of 10 min 00 s" in text
@@ -118,6 +118,20 @@ def test_nothing_faster_is_plain_and_positive():
     assert "your own settings stay" in text
     # No claim of a speed-up, and no command that would use a recipe which changes nothing.
     assert "Speed-up" not in text and "1.00x" not in text and "autoaccel run" not in text
+
+
+@pytest.mark.parametrize(
+    ("low", "words"),
+    [
+        (1.2, "saves 3 min 47 s: 1.49x as fast (1.20 to 1.80)"),
+        (0.98, "not claimed to be shorter: 0.98x to 1.80x as fast"),
+    ],
+)
+def test_a_whole_run_is_claimed_to_be_faster_only_where_that_is_shown(low: float, words: str) -> None:
+    """It was claimed with a steps' interval of 0.98 to 1.28."""
+    projection = msgspec.structs.replace(samples.RECIPE.projection, run=RunSpeedup(1.49, low, 1.8))
+    text = printed(print_recipe, msgspec.structs.replace(samples.RECIPE, projection=projection), PATH, width=140)
+    assert words in text
 
 
 def test_verification_sets_the_claim_beside_what_was_measured():
