@@ -53,7 +53,7 @@ def make_recipes(folder: Path) -> dict[str, Path]:
     if not found["true"].exists():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "space.toml").write_text(SPACE)
-        space = ("--space", folder / "space.toml", "--max-drop", "10%", "--budget", "4m")
+        space = ("--space", folder / "space.toml", "--max-drop", "10%", "--budget", "8m")
         autoaccel("tune", MODEL, *space, "--output", found["true"].parent)
     recipe = json.loads(found["true"].read_text())
     if recipe["settings"] == recipe["baseline"]["settings"]:

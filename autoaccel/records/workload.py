@@ -57,6 +57,7 @@ class TrainingFacts(Record, frozen=True):
     found: Settings = {}  # what the process has after build() and a first step, by knob, where that can be read off it
     own_autocast: str = ""  # the type, where the user's own code runs under autocast
     dtype: str = "float32"  # of most parameters
+    eval_samples: int | None = None  # that the metric is computed from; None where that is not known
 
     @property
     def planned_steps(self) -> int:

@@ -133,12 +133,12 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
 
 
 def repeats_words(accuracy: Accuracy) -> str:
-    """Return what an accuracy rests on: `3 paired runs of the first 25 % of the planned training`; what it leaves out."""
+    """Return what an accuracy rests on: `3 paired runs of the first 25 % of the planned training, ...`."""
     runs = "1 paired run" if accuracy.repeats == 1 else f"{accuracy.repeats} paired runs"
     if accuracy.share >= 1:
         return f"{runs} of the whole planned training"
-    part = f"{two_digits(accuracy.share * 100)} %"
-    return f"{runs} of the first {part} of the planned training, the rest was not judged: a larger --budget trains longer"
+    part = f"the first {two_digits(accuracy.share * 100)} % of the planned training"
+    return f"{runs} of {part}, the rest was not judged: a larger --budget trains longer"
 
 
 def contribution_words(contribution: Contribution) -> str:

@@ -132,7 +132,16 @@ def describe(training: Training) -> TrainingFacts:
         biases_before_norm=len(before_norm(model)),
         prunable_layers=len(layers(model)),
         dtype=_most_common_dtype(model),
+        eval_samples=_count_samples(training.eval_data),
     )
+
+
+def _count_samples(data: Any) -> int | None:
+    """Return how many samples a dataset has; None where only going through it would tell."""
+    try:
+        return len(data) if is_dataset(data) else None
+    except TypeError:
+        return None
 
 
 def _most_common_dtype(model: torch.nn.Module) -> str:

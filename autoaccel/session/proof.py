@@ -214,6 +214,7 @@ class Prover:
             [other for _, other in metrics],
             share=steps / self._facts.planned_steps,
             constraint=request.constraint,
+            samples=self._facts.eval_samples,
             confidence=confidence_of_look(len(metrics), request.metric_repeats, 2 * request.metric_repeats, error),
         )
 

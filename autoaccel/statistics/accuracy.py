@@ -25,10 +25,23 @@ def compare_metric(
     share: float,
     constraint: Constraint,
     confidence: float = BOUND_CONFIDENCE,
+    samples: int | None = None,
 ) -> Accuracy:
     """Return how much worse the metric gets, run by run from the same seed, with a one-sided t bound.
 
-    The drop is in the constraint's unit: a share of the baseline's mean if it is relative.
+    The drop is in the constraint's unit: a share of the baseline's mean if it is relative. Runs that drop alike do not
+    show that the next one would: of n that did not move by a step of the metric, Clopper and Pearson (Biometrika 1934)
+    let 1 - (1 - confidence)^(1/n) of all move, which the bound allows for at least.
+
+    Args:
+        metric: Its name.
+        direction: In which it is better.
+        baseline_runs: Of each seed.
+        recipe_runs: Of the same seeds.
+        share: Of the planned run that was trained.
+        constraint: What is allowed.
+        confidence: Of the bound.
+        samples: That the metric is computed from; None: unknown.
 
     Raises:
         ValueError: Unless there are at least two runs of each, as many of one as of the other.
@@ -41,8 +54,9 @@ def compare_metric(
     unit = abs(baseline) if constraint.relative and baseline else 1.0
     drops = [sign * (own - other) / unit for own, other in zip(baseline_runs, recipe_runs, strict=True)]
     drop = statistics.fmean(drops)
-    deviation = max(statistics.stdev(drops), _resolution([*baseline_runs, *recipe_runs]) / unit / math.sqrt(12))
-    drop_high = drop + t_quantile(confidence, count - 1) * deviation / math.sqrt(count)
+    by_spread = t_quantile(confidence, count - 1) * statistics.stdev(drops) / math.sqrt(count)
+    step = _resolution([*baseline_runs, *recipe_runs], samples) / unit
+    drop_high = drop + max(by_spread, (1 - (1 - confidence) ** (1 / count)) * step)
     return Accuracy(
         metric=metric,
         direction=direction,
@@ -57,15 +71,16 @@ def compare_metric(
     )
 
 
-def _resolution(values: Sequence[float]) -> float:
-    """Return the smallest step in which a metric was seen to move; 0 if it never did.
+def _resolution(values: Sequence[float], samples: int | None) -> float:
+    """Return the smallest step in which a metric was seen to move.
 
-    A metric that counts, as accuracy counts samples, may show the same drop three times by chance: what lies within a
-    step is spread evenly at best, with a standard deviation of the step over the root of 12.
+    If it never did, it is what one of the samples can move it by, where it is their mean: most metrics are, and lie
+    between 0 and 1 or, as percentages and losses do, not far below their own size. Of unknown samples there may be one.
     """
     ordered = sorted(set(values))
     steps = [after - before for before, after in itertools.pairwise(ordered)]
-    return min((step for step in steps if step > 1e-9 * abs(ordered[-1])), default=0.0)
+    seen = [step for step in steps if step > 1e-9 * abs(ordered[-1])]
+    return min(seen) if seen else max(1.0, abs(ordered[-1])) / (samples or 1)
 
 
 def confidence_of_look(runs: int, first: int, most: int, error: float = 1 - BOUND_CONFIDENCE) -> float:

@@ -20,14 +20,30 @@ def test_the_drop_is_paired_run_by_run() -> None:
     # The runs differ by 0.2 from seed to seed, the settings by exactly 0.01: pairing sees only the latter.
     accuracy = judged([0.7, 0.8, 0.9], [0.69, 0.79, 0.89], relative=False)
     assert accuracy.drop == pytest.approx(0.01)
-    assert accuracy.drop_high == pytest.approx(0.0149, abs=1e-4)  # the metric was never seen to move by less
+    # The metric was never seen to move by less; of three runs that do not differ 63 % of all may.
+    assert accuracy.drop_high == pytest.approx(0.0163, abs=1e-4)
 
 
 def test_three_equal_drops_of_one_sample_may_be_chance() -> None:
     equal = judged([0.98, 0.98, 0.9755], [0.9777, 0.9777, 0.9733], relative=False)
     assert equal.drop == pytest.approx(0.0023, abs=1e-4)
     assert equal.drop + 0.0008 < equal.drop_high < equal.drop + 0.0015
-    assert judged([0.9, 0.9], [0.9, 0.9]).drop_high == 0.0
+
+
+def test_a_metric_that_never_moves_is_bounded_by_what_one_sample_can_move_it_by() -> None:
+    """All seeds alike, at 1.0, gave a bound of no width: what had not moved three times could not move."""
+
+    def bound(value: float, runs: int, samples: int | None) -> float:
+        return compare_metric(
+            "m", "maximize", [value] * runs, [value] * runs, 1.0, ONE_PERCENT, samples=samples
+        ).drop_high
+
+    assert bound(1.0, 3, 450) == pytest.approx(0.632 / 450, rel=0.01)
+    assert bound(1.0, 6, 450) == pytest.approx(0.393 / 450, rel=0.01)
+    assert bound(100.0, 3, 450) == bound(1.0, 3, 450)  # percentages
+    # So few samples cannot show that no more than a percent is lost, nor can nobody knows how many.
+    assert bound(1.0, 3, 40) > 0.01
+    assert bound(1.0, 6, None) > 0.3
 
 
 def test_the_drop_of_a_minimized_metric_is_its_rise() -> None:
