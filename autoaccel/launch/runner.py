@@ -105,6 +105,11 @@ class Runner:
         self._defaults = default_settings(place)
         self._own = place.training.found if place.training is not None else None
 
+    @property
+    def on_accelerator(self) -> bool:
+        """Whether the workers train on an accelerator, as far as that is known."""
+        return self._place is not None and self._place.device != "cpu"
+
     def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | Team:
         """Start a worker in the user's environment, in which exactly the tuned variables are set; or all its ranks.
 

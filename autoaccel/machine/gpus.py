@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from autoaccel.records.machine import Gpu
 
@@ -16,6 +16,48 @@ _THROTTLING = {
 """Part of NVML's name of a reason for lower clocks -> what it means and what to do."""
 
 _Value = TypeVar("_Value")
+
+_LEAST_TAKEN = 64 << 20  # bytes; less than any process takes that has begun to use a GPU
+
+
+class GpuUse(NamedTuple):
+    """Who uses a GPU, as far as memory tells."""
+
+    uuid: str
+    used_bytes: int  # by all processes together, as one in a container may not see whose they are
+    total_bytes: int
+    is_exclusive: bool  # only one process may use it at a time (nvidia-smi --compute-mode)
+
+
+def read_gpu_use() -> tuple[GpuUse, ...]:
+    """Return how much of each GPU's memory is used now; none without NVML."""
+
+    def all_uses(pynvml: Any) -> tuple[GpuUse, ...]:
+        found = (_read_use(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
+        return tuple(use for use in found if use is not None)
+
+    none: tuple[GpuUse, ...] = ()
+    return ask_driver(all_uses, none)
+
+
+def _read_use(pynvml: Any, index: int) -> GpuUse | None:
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        uuid, mode = str(pynvml.nvmlDeviceGetUUID(handle)), pynvml.nvmlDeviceGetComputeMode(handle)
+    except pynvml.NVMLError:
+        return None  # it is lost, or shares the computer's memory
+    return GpuUse(uuid, int(memory.used), int(memory.total), mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
+
+
+def fills_a_gpu(before: Sequence[GpuUse], since: Sequence[GpuUse]) -> bool:
+    """Whether no second process like the one that has started between two looks would find room on its GPUs."""
+    used = {gpu.uuid: gpu.used_bytes for gpu in before}
+    for gpu in since:
+        taken = gpu.used_bytes - used.get(gpu.uuid, gpu.used_bytes)
+        if taken > _LEAST_TAKEN and (gpu.is_exclusive or taken > gpu.total_bytes - gpu.used_bytes):
+            return True
+    return False
 
 
 def ask_driver(question: Callable[[Any], _Value], otherwise: _Value) -> _Value:

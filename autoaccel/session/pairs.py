@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measure, ProofPair
+from autoaccel.records.trial import Failure, Finished, Measure, ProofPair
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import PairsFor
-from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.session.turns import TurnFailed, Turns, lacks_room, take_turns, turns_apart
 from autoaccel.statistics.comparison import Pair
 
 TURNS = 8
@@ -39,6 +41,7 @@ class FreshPairs:
         usual: float,
         fresh: bool = False,
         purpose: PairsFor = "proof",
+        apart: bool = False,
     ) -> None:
         """Begin with no pair measured.
 
@@ -50,6 +53,7 @@ class FreshPairs:
             usual: What a step of the baseline takes while nothing disturbs it.
             fresh: Whether the processes must be programs of their own, where forking would cost less.
             purpose: What the pairs are kept as.
+            apart: Whether the two processes of a pair must not be alive together; found out where that is not known.
         """
         self._run = run
         self._own = own
@@ -58,6 +62,7 @@ class FreshPairs:
         self._own_seconds = [usual]
         self._fresh = fresh
         self._purpose = purpose
+        self._apart = apart
         self._started = 0
         self._disturbed = 0
 
@@ -81,8 +86,18 @@ class FreshPairs:
         self._started += 1
         sides = ("baseline", "recipe") if self._purpose == "proof" else ("recipe", "without")
         names = [f"{self._purpose}-{self._started:02d}-{side}" for side in sides]
-        runner, clock = self._run.runner, self._run.clock
         task = Measure(seed=seed, steps=steps)
+        if self._apart:
+            return self._measure_apart(settings, task, names)
+        reading = self._measure_together(settings, task, names)
+        if isinstance(reading, Failure) and lacks_room(reading) and self._run.runner.on_accelerator:
+            self._apart = True  # alone each of the two may have room enough
+            return self._measure_apart(settings, task, names)
+        return reading
+
+    def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
+        """Return what two processes show that are alive together, in turns."""
+        runner, clock, steps = self._run.runner, self._run.clock, task.steps
         measuring = runner.start_all_measuring(task, [self._own, settings], names, clock.left, self._fresh)
         try:
             own, other = measuring
@@ -102,21 +117,62 @@ class FreshPairs:
             )
             if isinstance(turns, TurnFailed):
                 return turns.failure
-            self._own_seconds.extend(turns.own_seconds)
-            self._disturbed += turns.disturbed
-            if not turns.pairs:
-                return Failure(kind="invalid", message="the training is too short for a turn")
-            metrics: tuple[float, float] | None = None
-            if steps is not None:
-                ended = [own.finish(clock.left), other.finish(clock.left)]
-                found = [answer.metric for answer in ended if not isinstance(answer, Failure)]
-                if len(found) < 2:
-                    return next(answer for answer in ended if isinstance(answer, Failure))
-                metrics = (found[0], found[1])
-            pair = ProofPair(settings, seed, own.measurement, other.measurement, metrics)
-            self._run.folder.add_pair(pair, self._purpose)
-            return PairReading(turns.pairs, turns.trusted, metrics)
+            ended = [] if steps is None or not turns.pairs else [own.finish(clock.left), other.finish(clock.left)]
+            return self._keep(settings, task, turns, (own, other), ended)
         finally:
             for side in measuring:
                 if not isinstance(side, Failure):
                     side.close()
+
+    def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
+        """Return what two whole processes show, one after the other; who begins changes from pair to pair."""
+        clock = self._run.clock
+        most = TURNS if task.steps is None else _MOST_TURNS
+        chosen = (self._own, settings)
+        measured: dict[int, Measuring] = {}
+        ended: dict[int, Finished | Failure] = {}
+        for side in (0, 1) if self._started % 2 else (1, 0):
+            started = self._run.runner.start_all_measuring(task, [chosen[side]], [names[side]], clock.left, self._fresh)
+            measuring = started[0]
+            if isinstance(measuring, Failure):
+                return measuring
+            try:
+                for _ in range(most):
+                    turn = measuring.take_turn(self._turn_seconds, clock.left)
+                    if isinstance(turn, Failure):
+                        return turn
+                    if not turn.step_seconds:
+                        break
+                if task.steps is not None:
+                    ended[side] = measuring.finish(clock.left)
+            finally:
+                measuring.close()
+            measured[side] = measuring
+        own, other = measured[0], measured[1]
+        both = min(len(own.turns), len(other.turns))
+        factor = other.batch_factor / own.batch_factor
+        turns = turns_apart(own.turns[:both], other.turns[:both], self._steps_per_epoch, factor, self._own_seconds)
+        return self._keep(settings, task, turns, (own, other), [ended[side] for side in sorted(ended)])
+
+    def _keep(
+        self,
+        settings: Settings,
+        task: Measure,
+        turns: Turns,
+        measuring: tuple[Measuring, Measuring],
+        ended: Sequence[Finished | Failure],
+    ) -> PairReading | Failure:
+        """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down."""
+        self._own_seconds.extend(turns.own_seconds)
+        self._disturbed += turns.disturbed
+        if not turns.pairs:
+            return Failure(kind="invalid", message="the training is too short for a turn")
+        for answer in ended:
+            if isinstance(answer, Failure):
+                return answer
+        found = [answer.metric for answer in ended if isinstance(answer, Finished)]
+        metrics = (found[0], found[1]) if found else None
+        own, other = measuring
+        pair = ProofPair(settings, task.seed, own.measurement, other.measurement, metrics)
+        self._run.folder.add_pair(pair, self._purpose)
+        return PairReading(turns.pairs, turns.trusted, metrics)

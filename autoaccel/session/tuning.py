@@ -210,7 +210,9 @@ def _search_and_prove(
     """
     own = yardstick.settings
     steps_per_epoch = yardstick.facts.steps_per_epoch
-    pairs = FreshPairs(run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds)
+    pairs = FreshPairs(
+        run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds, apart=yardstick.is_apart
+    )
     prover = Prover(run, yardstick.facts, pairs)
 
     def reserve(settings: Settings, speedup: float | None) -> float:
@@ -273,7 +275,15 @@ def _break_down(
         own=yardstick.settings,
         space=space,
         whole=proof.comparison,
-        pairs=FreshPairs(run, best.settings, steps_per_epoch, yardstick.turn_seconds, usual, purpose="contributions"),
+        pairs=FreshPairs(
+            run,
+            best.settings,
+            steps_per_epoch,
+            yardstick.turn_seconds,
+            usual,
+            purpose="contributions",
+            apart=yardstick.is_apart,
+        ),
         believer=search,
         clock=run.clock,
         budget_seconds=run.request.budget_seconds,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from autoaccel.launch.measuring import Measuring
-from autoaccel.records.trial import Failure
+from autoaccel.records.trial import Failure, Turn
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
@@ -28,6 +28,13 @@ class Turns(NamedTuple):
     own_seconds: tuple[float, ...]  # the baseline's step seconds in every turn
     disturbed: int  # turns that were
     trusted: bool  # enough of them were undisturbed
+
+
+def lacks_room(failure: Failure) -> bool:
+    """Whether a process may have failed because another was alive beside it on the same accelerator."""
+    # "all CUDA-capable devices are busy or unavailable", since CUDA 11.2 "CUDA-capable device(s) is/are busy or
+    # unavailable": what CUDA says where a GPU is for one process at a time.
+    return failure.kind == "memory" or "busy or unavailable" in failure.message
 
 
 class TurnFailed(NamedTuple):
@@ -60,6 +67,7 @@ def take_turns(
         timeout_seconds: For all.
     """
     deadline = time.perf_counter() + timeout_seconds
+    factor = other.batch_factor / own.batch_factor
     before = len(own.turns), len(other.turns)
     while True:
         for number in range(_AT_ONCE):
@@ -68,16 +76,43 @@ def take_turns(
                 if isinstance(turn, Failure):
                     return TurnFailed(side, turn)
         alternated = list(zip(own.turns[before[0] :], other.turns[before[1] :], strict=True))
-        full = [both for both in alternated if all(turn.step_seconds for turn in both)]
-        own_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
-        other_seconds = step_seconds_of_turns(
-            [others for _, others in full], steps_per_epoch, other.batch_factor / own.batch_factor
-        )
-        every = list(zip(own_seconds, other_seconds, strict=True))
-        counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds][-RECENT_TURNS:]))
-        pairs = [pair for pair, counted in zip(every, counts, strict=True) if counted]
-        over = len(full) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
+        every, pairs = _read(alternated, steps_per_epoch, factor, usual)
+        over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
         if enough(pairs) or (over and len(pairs) >= _LEAST_TURNS):
-            return Turns(pairs, own_seconds, counts.count(False), trusted=True)
+            return _turns(every, pairs, trusted=True)
         if over or (len(every) >= _MOST_REPEATED * _LEAST_TURNS and len(pairs) < _LEAST_TURNS):
-            return Turns(every, own_seconds, counts.count(False), trusted=len(pairs) == len(every))
+            return _turns(every, pairs, trusted=len(pairs) == len(every))
+
+
+def turns_apart(
+    own: Sequence[Turn], other: Sequence[Turn], steps_per_epoch: int, factor: float, usual: Sequence[float]
+) -> Turns:
+    """Return what turns of two processes show that were not alive at the same time.
+
+    Args:
+        own: The baseline's.
+        other: The candidate's, as many.
+        steps_per_epoch: Of the training.
+        factor: Samples of one of the candidate's steps, over those of one of the baseline's.
+        usual: Step seconds of the baseline's earlier turns.
+    """
+    every, pairs = _read(list(zip(own, other, strict=True)), steps_per_epoch, factor, usual)
+    return _turns(every, pairs, trusted=len(pairs) >= _LEAST_TURNS or len(pairs) == len(every))
+
+
+def _read(
+    both: Sequence[tuple[Turn, Turn]], steps_per_epoch: int, factor: float, usual: Sequence[float]
+) -> tuple[list[Pair], list[Pair]]:
+    """Return the step seconds of all turns in which both made steps, and of those that were undisturbed."""
+    full = [turns for turns in both if all(turn.step_seconds for turn in turns)]
+    if not full:
+        return [], []
+    own_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
+    other_seconds = step_seconds_of_turns([others for _, others in full], steps_per_epoch, factor)
+    every = list(zip(own_seconds, other_seconds, strict=True))
+    counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds][-RECENT_TURNS:]))
+    return every, [pair for pair, counted in zip(every, counts, strict=True) if counted]
+
+
+def _turns(every: list[Pair], pairs: list[Pair], trusted: bool) -> Turns:
+    return Turns(pairs if trusted else every, tuple(mine for mine, _ in every), len(every) - len(pairs), trusted)

@@ -7,17 +7,19 @@ import time
 from typing import NamedTuple
 
 from autoaccel.launch.measuring import Measuring
+from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.run import Run
-from autoaccel.session.turns import Enough, TurnFailed, take_turns
+from autoaccel.session.turns import Enough, TurnFailed, lacks_room, take_turns, turns_apart
 from autoaccel.session.workers import turn_seconds_for, workload_error
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 _TURNS_ALONE = 6
+_TURNS_APART = 8  # of each process where they cannot be alive together; an even number
 
 
 class Reading(NamedTuple):
@@ -49,13 +51,19 @@ class Yardstick:
         self._own_seconds: list[float] = []  # of every turn it ever took
         self._disturbed = 0
         self._rests = False
+        unused = read_gpu_use()
         self._measuring = self._start()
         self.turn_seconds = turn_seconds_for(self._measuring.warm_step_seconds)
         self.ready_seconds = self._measuring.ready_seconds
-        # Ready once more, then about as many turns as it takes to tell, of both.
-        self.trial_seconds = self.ready_seconds + 16 * 1.3 * self.turn_seconds
         for _ in range(_TURNS_ALONE):
             self._take_turn()
+        self.is_apart = fills_a_gpu(unused, read_gpu_use())
+        """Whether it must not be alive beside a trial: a GPU has no room for two."""
+        # Ready once more, then about as many turns as it takes to tell, of both.
+        ready_again = 2 if self.is_apart else 1
+        self.trial_seconds = ready_again * self.ready_seconds + 16 * 1.3 * self.turn_seconds
+        if self.is_apart:
+            self.rest()
         self.measurement: Measurement = self._measuring.measurement
         self._own_seconds.extend(step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch))
         self.step_seconds = statistics.median(self._own_seconds)
@@ -89,6 +97,20 @@ class Yardstick:
             enough: When to end.
             timeout_seconds: For all.
         """
+        if self.is_apart:
+            return self._measure_apart(settings, name, timeout_seconds)
+        deadline = time.perf_counter() + timeout_seconds
+        reading = self._measure_beside(settings, name, enough, timeout_seconds)
+        on_accelerator = not self.facts.device.startswith("cpu")
+        if on_accelerator and isinstance(reading, Failure) and lacks_room(reading):
+            # Alone it may have room enough.
+            return self._measure_apart(settings, name, deadline - time.perf_counter())
+        return reading
+
+    def _measure_beside(
+        self, settings: Settings, name: str, enough: Enough, timeout_seconds: float
+    ) -> Reading | Failure:
+        """Measure settings in turns with a baseline that is alive."""
         deadline = time.perf_counter() + timeout_seconds
         candidate = self._run.runner.start_measuring(settings, name, timeout_seconds)
         if isinstance(candidate, Failure):
@@ -113,6 +135,47 @@ class Yardstick:
         self._own_seconds.extend(turns.own_seconds)
         self._disturbed += turns.disturbed
         return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
+
+    def _measure_apart(self, settings: Settings, name: str, timeout_seconds: float) -> Reading | Failure:
+        """Measure settings in one whole process, and then the baseline in another.
+
+        The candidate's turns are held against those of the baseline before and after it, half of them each, so that
+        a drift of the machine favours neither.
+        """
+        before = tuple(self._measuring.turns)
+        self.rest()
+        deadline = time.perf_counter() + timeout_seconds
+        candidate = self._run.runner.start_measuring(settings, name, timeout_seconds)
+        if isinstance(candidate, Failure):
+            return candidate
+        try:
+            failure = self._take_turns_of(candidate, deadline)
+        finally:
+            candidate.close()
+        if failure is not None:
+            return failure
+        self._measuring = self._start()
+        try:
+            failure = self._take_turns_of(self._measuring, deadline)
+        finally:
+            self._measuring.close()
+        if failure is not None:
+            return failure
+        half = _TURNS_APART // 2
+        beside = (*before[-half:], *self._measuring.turns[:half])
+        factor = candidate.batch_factor / self._measuring.batch_factor
+        steps_per_epoch = self.facts.steps_per_epoch
+        turns = turns_apart(beside, candidate.turns[: len(beside)], steps_per_epoch, factor, self._own_seconds)
+        self._own_seconds.extend(turns.own_seconds)
+        self._disturbed += turns.disturbed
+        return Reading(candidate.measurement, beside, turns.pairs, turns.trusted)
+
+    def _take_turns_of(self, measuring: Measuring, deadline: float) -> Failure | None:
+        for _ in range(_TURNS_APART):
+            turn = measuring.take_turn(self.turn_seconds, max(deadline - time.perf_counter(), 10 * self.turn_seconds))
+            if isinstance(turn, Failure):
+                return turn
+        return None
 
     def rest(self) -> None:
         """End its process until the next trial."""

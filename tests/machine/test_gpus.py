@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from autoaccel.machine.gpus import read_gpu_throttling, read_gpus
+from autoaccel.machine.gpus import fills_a_gpu, read_gpu_throttling, read_gpu_use, read_gpus
 from autoaccel.records.machine import Gpu
 
 GIB = 1024**3
@@ -143,3 +143,37 @@ def test_gpus_that_are_held_down_say_why(monkeypatch):
 def test_without_a_driver_nothing_is_held_down(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(start=NVMLError()))
     assert read_gpu_throttling() == ()
+
+
+class UsedNvml(FakeNvml):
+    """A driver whose GPUs are handles of (UUID, used, total, compute mode)."""
+
+    NVML_COMPUTEMODE_EXCLUSIVE_PROCESS = 3
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        return SimpleNamespace(used=handle[1], total=answer(handle[2]))
+
+    def nvmlDeviceGetUUID(self, handle):
+        return handle[0]
+
+    def nvmlDeviceGetComputeMode(self, handle):
+        return handle[3]
+
+
+@pytest.mark.parametrize(
+    ("used", "mode", "fills"),
+    [(30 * GIB, 0, False), (45 * GIB, 0, True), (10 * GIB, 3, True), (GIB, 3, False)],
+)
+def test_whether_a_second_process_fits_is_told_by_memory_and_compute_mode(monkeypatch, used, mode, fills):
+    """A model that fills more than half of a GPU fits once."""
+    monkeypatch.setitem(sys.modules, "pynvml", UsedNvml(("GPU-1", GIB, 80 * GIB, mode)))
+    before = read_gpu_use()
+    lost = ("GPU-2", 0, NVMLErrorNotSupported("not supported"), 0)
+    monkeypatch.setitem(sys.modules, "pynvml", UsedNvml(("GPU-1", used, 80 * GIB, mode), lost))
+    assert fills_a_gpu(before, read_gpu_use()) is fills
+
+
+def test_the_real_module_tells_who_uses_a_gpu():
+    pynvml = pytest.importorskip("pynvml")
+    assert pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS == UsedNvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
+    assert pynvml.nvmlDeviceGetUUID and pynvml.nvmlDeviceGetComputeMode

@@ -1,0 +1,161 @@
+"""A GPU on which two processes of the training do not fit: the runner and NVML are played, all else is real."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from autoaccel.machine.gpus import GpuUse
+from autoaccel.records.trial import Failure, Finished, Measure, Measurement, Turn
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.session import yardstick as module
+from autoaccel.session.pairs import FreshPairs, PairReading
+from autoaccel.session.yardstick import Reading, Yardstick
+
+STEP = 0.05
+GIB = 1 << 30
+
+
+class Computer:
+    """Processes on one GPU of 80 GiB; steps under "fast" take half as long."""
+
+    def __init__(self, process_bytes: int, is_exclusive: bool = False, on_accelerator: bool = True) -> None:
+        self.process_bytes = process_bytes
+        self.is_exclusive = is_exclusive
+        self.on_accelerator = on_accelerator
+        self.alive: list[Process] = []
+        self.most_alive = 0
+        self.started: list[str] = []
+
+    def use(self) -> tuple[GpuUse, ...]:
+        return (GpuUse("GPU-1", GIB + len(self.alive) * self.process_bytes, 80 * GIB, self.is_exclusive),)
+
+    def start_measuring(self, settings: Any, name: str, timeout_seconds: float) -> Any:
+        return self.start_all_measuring(Measure(), [settings], [name], timeout_seconds)[0]
+
+    def start_all_measuring(self, task: Any, settings: Any, names: Any, timeout: float, fresh: bool = False) -> Any:
+        found: list[Process | Failure] = []
+        for chosen, name in zip(settings, names, strict=True):
+            self.started.append(name)
+            if self.alive and self.is_exclusive:
+                found.append(Failure("raised", "AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or "
+                                     "unavailable"))  # fmt: skip
+            elif GIB + (len(self.alive) + 1) * self.process_bytes > 80 * GIB:
+                found.append(Failure("memory", "OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."))
+            else:
+                found.append(Process(self, STEP / 2 if chosen.get("fast") else STEP))
+                self.alive.append(found[-1])
+                self.most_alive = max(self.most_alive, len(self.alive))
+        return found
+
+
+class Process:
+    """One that takes turns, as Measuring does."""
+
+    batch_factor = 1.0
+    ready_seconds = 0.01
+    warm_step_seconds = STEP
+
+    def __init__(self, computer: Computer, step_seconds: float) -> None:
+        self.computer = computer
+        self.step_seconds = step_seconds
+        self.turns: list[Turn] = []
+
+    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn:
+        assert self in self.computer.alive
+        self.turns.append(Turn((self.step_seconds,) * 4))
+        return self.turns[-1]
+
+    def finish(self, timeout_seconds: float) -> Finished:
+        return Finished(metric=self.step_seconds)
+
+    @property
+    def measurement(self) -> Measurement:
+        return Measurement(1.0, (self.step_seconds,), tuple(self.turns))
+
+    def close(self) -> None:
+        if self in self.computer.alive:
+            self.computer.alive.remove(self)
+
+
+def run_on(computer: Computer) -> Any:
+    clock = SimpleNamespace(timeout=lambda what, share: math.inf, left=math.inf)
+    kept: list[Any] = []
+    folder = SimpleNamespace(add_pair=lambda pair, purpose: kept.append(pair), kept=kept)
+    return SimpleNamespace(runner=computer, clock=clock, folder=folder, request=SimpleNamespace(workload=None))
+
+
+def yardstick_on(
+    computer: Computer, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch, device: str = "cuda", nvml: bool = True
+) -> Yardstick:
+    monkeypatch.setattr(module, "read_gpu_use", computer.use if nvml else tuple)
+    return Yardstick(run_on(computer), msgspec.structs.replace(facts, device=device), {"fast": False})
+
+
+def measured(yardstick: Yardstick) -> Reading | Failure:
+    return yardstick.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
+
+
+@pytest.mark.parametrize(("gib", "is_exclusive"), [(50, False), (10, True)])
+def test_where_two_do_not_fit_whole_processes_alternate(
+    gib: int, is_exclusive: bool, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The baseline stayed alive beside each trial: every one of a larger model ran out of memory, and it alone won."""
+    computer = Computer(gib * GIB, is_exclusive)
+    yardstick = yardstick_on(computer, facts, monkeypatch)
+    assert yardstick.is_apart
+    assert computer.alive == []  # its memory is free for the profile, too
+    for _ in range(2):
+        reading = measured(yardstick)
+        assert isinstance(reading, Reading)
+        assert reading.trusted and reading.pairs == [(STEP, STEP / 2)] * 8
+        assert len(reading.own_turns) == len(reading.measurement.turns) == 8
+    assert computer.most_alive == 1
+    assert computer.started == ["baseline", "trial", "baseline", "trial", "baseline"]
+
+
+def test_where_two_fit_the_baseline_stays_alive(facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    computer = Computer(30 * GIB)
+    yardstick = yardstick_on(computer, facts, monkeypatch)
+    assert isinstance(measured(yardstick), Reading)
+    assert not yardstick.is_apart
+    assert computer.started == ["baseline", "trial"] and len(computer.alive) == 1
+
+
+@pytest.mark.parametrize(("gib", "is_exclusive"), [(50, False), (10, True)])
+def test_a_trial_that_found_no_room_is_repeated_alone(
+    gib: int, is_exclusive: bool, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where NVML does not tell, or the candidate needs more than the baseline."""
+    computer = Computer(gib * GIB, is_exclusive)
+    reading = measured(yardstick_on(computer, facts, monkeypatch, nvml=False))
+    assert isinstance(reading, Reading) and reading.trusted
+    assert reading.pairs == [(STEP, STEP / 2)] * 8
+
+
+def test_on_a_cpu_a_trial_that_runs_out_of_memory_has_failed(
+    facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computer = Computer(50 * GIB)
+    reading = measured(yardstick_on(computer, facts, monkeypatch, device="cpu", nvml=False))
+    assert isinstance(reading, Failure) and reading.kind == "memory"
+    assert computer.started == ["baseline", "trial"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
+    computer = Computer(50 * GIB)
+    run = run_on(computer)
+    pairs = FreshPairs(run, {"fast": False}, 20, 0.2, STEP, apart=known)
+    for seed in (0, 1):
+        reading = pairs.measure({"fast": True}, seed, steps=1000)
+        assert isinstance(reading, PairReading)
+        assert set(reading.turns) == {(STEP, STEP / 2)}
+        assert reading.metrics == (STEP, STEP / 2)  # the baseline's first, whoever began
+    assert computer.most_alive == 1
+    assert computer.started[-2:] == ["proof-02-recipe", "proof-02-baseline"]  # who begins changes
+    assert len(run.folder.kept) == 2
