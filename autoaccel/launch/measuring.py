@@ -79,6 +79,11 @@ class Measuring:
         )
 
     @property
+    def stated_in_vain(self) -> dict[str, str]:
+        """Why values that the training itself states did nothing, by knob."""
+        return self._ready.stated_in_vain
+
+    @property
     def batch_factor(self) -> float:
         """Samples of one of its steps, over those of a step of the training's own."""
         return self._ready.batch_factor

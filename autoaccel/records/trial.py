@@ -116,6 +116,7 @@ class Ready(Record, frozen=True, tag="ready"):
 
     warmup_step_seconds: tuple[float, ...]
     learned: dict[str, str] = {}  # knob -> what shows that its value took effect
+    stated_in_vain: dict[str, str] = {}  # knob -> why a value that the training itself states did nothing
     batch_factor: float = 1.0  # samples of one of its steps, over those of a step of the training's own
     late_seconds: float = 0.0  # that steps before its model shrinks would take longer, beyond the warm-up's own
     model_size: ModelSize | None = None  # if its model has shrunk

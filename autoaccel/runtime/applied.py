@@ -240,7 +240,7 @@ class Applied:
             optimizer.zero_grad(set_to_none=True)
 
     def check(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return, after the first steps, what shows that each knob took effect, and which did nothing and why."""
+        """Return, after some steps, what shows that each knob took effect, and which did nothing and why."""
         learned, ineffective = {}, {}
         for name, effect in self._effects.items():
             try:

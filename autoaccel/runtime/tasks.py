@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import msgspec
 import torch
-from msgspec.structs import replace
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.base import Record, decode
@@ -98,7 +97,9 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         training = build_training(build, workload, seed=0)
         facts, modules = describe(training), imports.since()
         own = find_own(training)
-        return Described(facts=replace(facts, found=own.settings, own_autocast=own.autocast), modules=modules)
+        return Described(
+            facts=msgspec.structs.replace(facts, found=own.settings, own_autocast=own.autocast), modules=modules
+        )
     if isinstance(task, Train):
         return _train(spec, task, workload, build)
     seed, steps = (task.seed, task.steps) if isinstance(task, Measure) else (0, None)
@@ -112,11 +113,12 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     steps = loop.own_steps(steps)
     warmed = warm_up(loop, spec.warmup_seconds, steps)
     learned, ineffective = loop.applied.check()
-    if ineffective:
-        return _ineffective(ineffective)
+    if failure := _failure_of(loop, ineffective, "did nothing"):
+        return failure
     ready = Ready(
         warmup_step_seconds=tuple(warmed.step_seconds),
         learned=learned,
+        stated_in_vain=ineffective,
         batch_factor=loop.batch_factor,
         late_seconds=warmed.late_seconds,
         model_size=loop.model_size,
@@ -128,17 +130,27 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     return None
 
 
-def _ineffective(reasons: Mapping[str, str]) -> Failure:
-    said = "; ".join(f"{name} did nothing: {reason}" for name, reason in reasons.items())
-    return Failure(kind="ineffective", message=said)
+def _failure_of(loop: Loop, ineffective: Mapping[str, str], what: str) -> Failure | None:
+    """Return the failure that settings without an effect are, unless the training itself states them.
+
+    What the user states is what they run, whatever it does: it must not end the measurement of their own settings.
+    """
+    stated = loop.training.settings
+    tried = {name: reason for name, reason in ineffective.items() if stated.get(name) != loop.applied.settings[name]}
+    said = "; ".join(f"{name} {what}: {reason}" for name, reason in tried.items())
+    return Failure(kind="ineffective", message=said) if said else None
+
+
+def _ended(loop: Loop) -> Failure | None:
+    """Return the failure that a setting is which took effect at first and no longer does."""
+    return _failure_of(loop, loop.applied.check()[1], f"took effect, but no longer after {loop.steps_done:,} steps")
 
 
 def take_and_gather(loop: Loop, task: TakeProfile, warmup_seconds: float) -> Profiled | Failure:
     """Warm up; return the profile, its circumstances and the machine's rates, what is worth most first."""
     warmed = warm_up(loop, min(warmup_seconds, _PROFILE_WARMUP_SECONDS))
-    _, ineffective = loop.applied.check()
-    if ineffective:
-        return _ineffective(ineffective)
+    if failure := _failure_of(loop, loop.applied.check()[1], "did nothing"):
+        return failure
     spending = Spending(warmed.step_seconds[-1], task.most_seconds)
     profile, steps = take_profile(loop, task.seconds, task.thorough, task.trace_path, spending)
     waits = profile.phases["data wait"] >= _WAITS
@@ -159,8 +171,11 @@ def _start_loop(
     return Loop(training, Applied(spec.settings, device_of(training), spec.own), seed, resumed)
 
 
-def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn:
-    """Make steps for one turn. The first is not counted: the caches are those that another process left."""
+def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn | Failure:
+    """Make steps for one turn, and see that every setting still has its effect after them.
+
+    The first step is not counted: the caches are those that another process left.
+    """
     most = math.inf if most_steps is None else most_steps
     if loop.steps_done < most:
         loop.step()
@@ -172,11 +187,12 @@ def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn:
         steps.append(loop.step())
     # Once, not after each step: the program runs ahead of an accelerator, as it does in the user's own loop.
     synchronize(loop.device)
-    return Turn(
+    done = Turn(
         step_seconds=tuple(step.seconds for step in steps),
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
         peak_bytes=int(ranks.total(peak_bytes(loop.device))),
     )
+    return _ended(loop) or done
 
 
 def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:
@@ -188,7 +204,7 @@ def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:
     if not (math.isfinite(metric) and math.isfinite(last_loss)):
         found = f"{loop.training.metric.name} is {metric}, the loss {last_loss}"
         return Failure(kind="diverged", message=f"after {loop.steps_done} steps {found}")
-    return Finished(metric=metric)
+    return _ended(loop) or Finished(metric=metric)
 
 
 def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[], Any]) -> TrainResult | Failure:

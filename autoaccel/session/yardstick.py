@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from autoaccel.launch.measuring import Measuring
 from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
+from autoaccel.records.progress import Note
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
@@ -53,6 +54,8 @@ class Yardstick:
         self._rests = False
         unused = read_gpu_use()
         self._measuring = self._start()
+        for name, reason in self._measuring.stated_in_vain.items():
+            run.tell(Note(f"{name}, which Training(settings=...) states, did nothing: {reason}"))
         self.turn_seconds = turn_seconds_for(self._measuring.warm_step_seconds)
         self.ready_seconds = self._measuring.ready_seconds
         for _ in range(_TURNS_ALONE):

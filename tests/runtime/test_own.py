@@ -13,10 +13,12 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from autoaccel.records.settings import Settings, Value
+from autoaccel.records.trial import Failure, GiveTurn, Turn
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs import effects_of, found_settings
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.own import find_own
+from autoaccel.runtime.tasks import _finish, _take_turn
 from autoaccel.runtime.training import Training
 from autoaccel.space.knobs import Place, baseline_settings, check_value, default_settings, find_knob
 from autoaccel.space.search_space import load_space
@@ -201,12 +203,66 @@ def test_defaults_are_as_ever_where_nobody_has_looked(place: Place) -> None:
     assert check_value(find_knob("threads.intra_op", ""), 2, place, "") == 2
 
 
+def resetting_after(steps: int) -> Callable[[], None]:
+    """Return what a step does that takes a flag back after some steps."""
+    made = [0]
+
+    def step() -> None:
+        made[0] += 1
+        if made[0] > steps:
+            torch.set_flush_denormal(False)
+
+    return step
+
+
+def test_an_effect_that_ends_during_a_turn_is_told_with_when() -> None:
+    """It was asked only after the first steps; whatever came later was measured and named after the setting."""
+    loop = Loop(training(resetting_after(5)), Applied({"precision.flush_denormals": True}), seed=0)
+    assert isinstance(_take_turn(loop, GiveTurn(seconds=0.0, least_steps=3), None), Turn)
+    ended = _take_turn(loop, GiveTurn(seconds=0.0, least_steps=3), None)
+    assert isinstance(ended, Failure) and ended.kind == "ineffective"
+    assert ended.message.startswith("precision.flush_denormals took effect, but no longer after 8 steps: ")
+
+
+def test_an_effect_that_ends_while_the_metric_is_trained_is_told() -> None:
+    loop = Loop(training(resetting_after(1)), Applied({"precision.flush_denormals": True}), seed=0)
+    ended = _finish(loop, most_steps=2)
+    assert isinstance(ended, Failure) and "no longer after 2 steps" in ended.message
+
+
+def test_what_the_training_states_in_vain_is_no_failure_of_its_own_baseline() -> None:
+    """A stated setting that its own steps take back ended the whole tune, as no candidate does."""
+    stated: Settings = {"precision.flush_denormals": True}
+    loop = Loop(training(resetting_after(0), settings=stated), Applied(stated), seed=0)
+    assert isinstance(_take_turn(loop, GiveTurn(seconds=0.0, least_steps=1), None), Turn)
+    assert list(loop.applied.check()[1]) == list(stated)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+def test_reaching_the_limit_of_compilations_ends_the_effect() -> None:
+    """From there on new shapes run as if nothing were compiled, and were measured as compiled."""
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    settings: Settings = {"compile.mode": "default", "compile.backend": "eager", "compile.dynamic": "off"}
+    data = TensorDataset(torch.ones(7, 4))  # batches of 4 and of 3
+    try:
+        with torch._dynamo.config.patch(cache_size_limit=1):
+            loop = Loop(training(train_data=data), Applied(settings), seed=0)
+            loop.step()
+            assert loop.applied.check()[0]["compile.mode"] == "1 graphs compiled"
+            loop.step()
+        assert "limit of compilations after 1 graphs" in loop.applied.check()[1]["compile.mode"]
+    finally:
+        counters.clear()
+        torch._dynamo.reset()
+
+
 def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     write_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     """In a real worker: its baseline has them, and is measured."""
     from autoaccel.launch.runner import Runner
-    from autoaccel.records.trial import Failure
     from autoaccel.session.workers import probe_and_describe
     from autoaccel.session.workloads import find_workload
 

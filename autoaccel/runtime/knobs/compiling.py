@@ -22,6 +22,23 @@ def _graphs() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
+def _check_limit() -> None:
+    """Raise an error if torch has stopped compiling anew, so that steps run without it.
+
+    Raises:
+        IneffectiveError: If it did.
+    """
+    from torch._dynamo.utils import counters
+
+    # "cache_size_limit reached" in torch 2.6, "Dynamo recompile limit exceeded ..." later; there is no number for it.
+    reasons = [reason for reason in counters["unimplemented"] if "limit" in reason]
+    if any("reached" in reason or "exceeded" in reason for reason in reasons):
+        raise IneffectiveError(
+            f"torch.compile has reached its limit of compilations after {_graphs()} graphs, and what is new runs "
+            "without it; compile.dynamic=on may need fewer"
+        )
+
+
 class Compile(Effect):
     """Compile the model; the module given stays as it is, so evaluation needs no compilation of its own."""
 
@@ -65,6 +82,7 @@ class Compile(Effect):
             raise IneffectiveError("torch.compile captured no graph; the step may not call the model itself")
         if self.settings.get("compile.region") == "blocks" and not self.compiled_blocks:
             raise IneffectiveError("the model has no blocks that repeat")
+        _check_limit()
         blocks = f" from {self.compiled_blocks} blocks" if self.compiled_blocks else ""
         skips = counters["inductor"]["cudagraph_skips"]
         if not skips or self.value not in ("reduce-overhead", "max-autotune"):
@@ -104,4 +122,5 @@ class CompileOptimizer(Effect):
             return ""
         if not self.graphs:
             raise IneffectiveError("torch.compile captured no graph of the optimizer's step")
+        _check_limit()
         return f"{self.graphs} graphs of the optimizer's step compiled"

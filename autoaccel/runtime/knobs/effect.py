@@ -108,7 +108,9 @@ class Effect:
         return False
 
     def check(self) -> str:
-        """Return what shows, after the first steps, that the value took effect; empty if there is nothing to show.
+        """Return what shows, after some steps, that the value takes effect; empty if there is nothing to show.
+
+        It is asked again after later steps: what an effect has seen once it remembers.
 
         Raises:
             IneffectiveError: If it silently did nothing.

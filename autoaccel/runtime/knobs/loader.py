@@ -16,6 +16,10 @@ from autoaccel.runtime.knobs.effect import Effect, IneffectiveError, Item
 class Workers(Effect):
     """Processes that prepare batches."""
 
+    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
+        super().__init__(name, settings, device)
+        self.most = 0
+
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments = {**arguments, "num_workers": int(self.value)}
         # They stay for all epochs unless `loader.persistent` says otherwise: starting them anew is never faster.
@@ -24,10 +28,13 @@ class Workers(Effect):
     def check(self) -> str:
         if not self.value:
             return ""
-        alive = len(torch.multiprocessing.active_children())
-        if alive < int(self.value):
-            raise IneffectiveError(f"{alive} worker processes are there; batches may not come from a torch DataLoader")
-        return f"{alive} worker processes"
+        # At the end of an epoch they may be gone already.
+        self.most = max(self.most, len(torch.multiprocessing.active_children()))
+        if self.most < int(self.value):
+            raise IneffectiveError(
+                f"{self.most} worker processes are there; batches may not come from a torch DataLoader"
+            )
+        return f"{self.most} worker processes"
 
 
 class _OfWorkers(Effect):
