@@ -11,7 +11,8 @@ from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
 from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import Request
-from autoaccel.records.trial import Failure, Verification
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Comparison, Failure, Verification
 from autoaccel.records.workload import Workload
 from autoaccel.session.clock import Clock
 from autoaccel.session.pairs import FreshPairs
@@ -76,18 +77,15 @@ def verify_recipe(
         step_seconds = recipe.baseline.step_seconds
         turn_seconds = turn_seconds_for(step_seconds)
         pairs = FreshPairs(run, own.settings, facts.steps_per_epoch, turn_seconds, step_seconds, fresh=True)
-        measured = verify_claim(recipe, Prover(run, facts, pairs), rounds)
+        measured = verify_claim(recipe.comparison, recipe.settings, Prover(run, facts, pairs), rounds)
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")
     return measured
 
 
-def verify_claim(recipe: Recipe, prover: Prover, rounds: int) -> Verification | Failure:
-    """Return what pairs of processes, at least so many, say of a recipe's claim."""
-    claimed = recipe.comparison
-    measured = prover.measure(
-        recipe.settings, rounds, lambda comparison: judge_claim(claimed, comparison) != "inconclusive"
-    )
+def verify_claim(claimed: Comparison, settings: Settings, prover: Prover, rounds: int) -> Verification | Failure:
+    """Return what pairs of processes, at least so many, say of what is claimed of settings."""
+    measured = prover.measure(settings, rounds, lambda found: judge_claim(claimed, found) != "inconclusive")
     if isinstance(measured, Failure):
         return measured
     return Verification(claimed, measured, judge_claim(claimed, measured))

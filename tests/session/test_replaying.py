@@ -8,12 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import cast
 
-import msgspec
 import pytest
 
 from autoaccel.launch.runner import Runner
 from autoaccel.records.progress import ignore
-from autoaccel.records.recipe import Constraint, Recipe
+from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison, Failure, Verification
@@ -25,7 +24,6 @@ from autoaccel.session.replaying import verify_claim
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, SHARED_DRIFT, verdict_of, with_drift
-from tests.report.samples import RECIPE
 
 TURN_DEVIATION = 0.12  # of the log ratio of one turn, as recorded on two shared cores
 AFFORDABLE_PAIRS = 16
@@ -59,13 +57,14 @@ def run(tmp_path: Path) -> Run:
     return Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(math.inf), ignore)
 
 
-def claim_of(speedup: float, low: float, high: float) -> Recipe:
-    comparison = Comparison(speedup, low, high, verdict_of(low, high), 0.95, 5, 40)
-    return msgspec.structs.replace(RECIPE, comparison=comparison)
+def claim_of(speedup: float, low: float, high: float) -> Comparison:
+    return Comparison(speedup, low, high, verdict_of(low, high), 0.95, 5, 40)
 
 
-def verified(run: Run, facts: TrainingFacts, recipe: Recipe, pairs: SimulatedPairs, rounds: int = 3) -> Verification:
-    found = verify_claim(recipe, Prover(run, facts, pairs), rounds)
+def verified(
+    run: Run, facts: TrainingFacts, claimed: Comparison, pairs: SimulatedPairs, rounds: int = 3
+) -> Verification:
+    found = verify_claim(claimed, {}, Prover(run, facts, pairs), rounds)
     assert isinstance(found, Verification)
     return found
 
@@ -82,14 +81,12 @@ def test_true_claims_hold_at_another_hour(run: Run, facts: TrainingFacts, speedu
     generator, verdicts = random.Random(2), Counter[str]()
     while verdicts.total() < TIMES / 2:
         at_its_hour, now = (math.log(speedup) + generator.gauss(0, SHARED_DRIFT / math.sqrt(2)) for _ in range(2))
-        proof = Prover(run, facts, SimulatedPairs(at_its_hour, generator)).prove(
-            RECIPE.settings, 1, None, least_speedup=1.02
-        )
+        proof = Prover(run, facts, SimulatedPairs(at_its_hour, generator)).prove({}, 1, None, least_speedup=1.02)
         if proof.outcome != "proven":
             continue
         assert proof.comparison is not None
-        recipe = msgspec.structs.replace(RECIPE, comparison=with_drift(proof.comparison, SHARED_DRIFT))
-        verdicts[verified(run, facts, recipe, SimulatedPairs(now, generator)).verdict] += 1
+        claimed = with_drift(proof.comparison, SHARED_DRIFT)
+        verdicts[verified(run, facts, claimed, SimulatedPairs(now, generator)).verdict] += 1
     assert verdicts["holds"] >= 0.9 * verdicts.total()
     assert verdicts["does not hold"] <= 0.05 * verdicts.total()
 
@@ -106,5 +103,5 @@ def test_pairs_are_added_until_it_is_clear_or_the_budget_is_spent(run: Run, fact
 def test_a_budget_that_ends_before_three_pairs_is_a_failure(run: Run, facts: TrainingFacts) -> None:
     pairs = SimulatedPairs(0.6, random.Random(4))
     pairs.measured = AFFORDABLE_PAIRS - 2
-    found = verify_claim(claim_of(1.8, 1.5, 2.1), Prover(run, facts, pairs), 3)
+    found = verify_claim(claim_of(1.8, 1.5, 2.1), {}, Prover(run, facts, pairs), 3)
     assert isinstance(found, Failure) and found.kind == "hung"

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoaccel.statistics.comparison import compare
+from autoaccel.records.trial import Comparison
+from autoaccel.statistics.comparison import compare_logs
 from autoaccel.statistics.runs import READING_DEVIATION, run_speedup, slowest_start
-from tests.statistics.test_comparison import simulated
 
-STEPS = compare(simulated(np.random.default_rng(1), 1.5, 8))
+
+def measured(generator: np.random.Generator) -> Comparison:
+    """Return what eight pairs say of steps that are 1.5 times as fast."""
+    return compare_logs(list(generator.normal(np.log(1.5), 0.06, 8)), 64, 0.95)
+
+
+STEPS = measured(np.random.default_rng(1))
 
 
 def test_a_long_run_is_as_much_faster_as_its_steps() -> None:
@@ -34,7 +40,7 @@ def test_a_start_that_is_spared_makes_a_run_faster_still() -> None:
 def test_the_interval_of_a_run_covers_what_it_takes() -> None:
     generator, covered = np.random.default_rng(2), 0
     for _ in range(400):
-        steps = compare(simulated(generator, 1.5, 8))
+        steps = measured(generator)
         overhead, extra = 10 * np.exp(generator.normal(0, READING_DEVIATION, 2))
         found = run_speedup(steps, 100.0, overhead, extra)
         covered += found.low <= 110 / (20 + 100 / 1.5) <= found.high
