@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.gpu_sets import MOST_GPUS, best_connected, cores_near
 from autoaccel.machine.ranks import rank_of
+from autoaccel.machine.visible import visible_gpus
 from autoaccel.records.machine import Interconnect, Machine
 from autoaccel.records.ranks import Rank
 from autoaccel.records.recipe import Recipe
@@ -44,23 +45,19 @@ def cores_of_ranks(machine: Machine, affinity: str, ranks: int) -> Cores:
 def gpus_of_ranks(machine: Machine, ranks: int, environment: Mapping[str, str] = os.environ) -> tuple[int, ...]:
     """Return the GPU of each rank, in the driver's order: those of the visible ones that are connected best.
 
-    None if that is not known, or if CUDA_VISIBLE_DEVICES names them otherwise than by numbers.
+    None if that is not known.
     """
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if machine.interconnect is None or not 1 < ranks <= len(machine.gpus):
+    # Where a GPU is lost, it is missing among the one and makes the other fail.
+    if machine.interconnect is None or len(machine.interconnect.links) != len(machine.gpus) or ranks < 2:
         return ()
-    everything = tuple(range(len(machine.interconnect.links)))
-    names = visible.split(",") if visible is not None else map(str, everything)
-    numbers = [int(name) for name in names if name.strip().isdecimal()]
-    if visible is not None and (len(numbers) != len(visible.split(",")) or not set(numbers) <= set(everything)):
-        return ()
-    if not ranks <= len(numbers) <= MOST_GPUS:
+    numbers = visible_gpus(machine.gpus, machine.torch.gpus if machine.torch else (), environment)
+    if numbers is None or not ranks <= len(numbers) <= MOST_GPUS:
         return ()
     among = _among(machine.interconnect, numbers)
     return tuple(numbers[place] for place in best_connected(among, ranks))
 
 
-def _among(interconnect: Interconnect, gpus: list[int]) -> Interconnect:
+def _among(interconnect: Interconnect, gpus: Sequence[int]) -> Interconnect:
     return Interconnect(
         links=tuple(tuple(interconnect.links[one][other] for other in gpus) for one in gpus),
         cpus=tuple(interconnect.cpus[gpu] for gpu in gpus),
@@ -117,4 +114,7 @@ def devices_of_ranks(place: Place, ranks: int) -> dict[str, str]:
     gpus = gpus_of_ranks(place.machine, ranks) if place.device == "cuda" else ()
     if not gpus:
         return {}
+    uuids = [place.machine.gpus[gpu].uuid for gpu in gpus]
+    if all(uuids):
+        return {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}

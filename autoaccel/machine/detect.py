@@ -17,6 +17,7 @@ from autoaccel.machine.kernel_files import read_fields, read_text
 from autoaccel.machine.libraries import ALLOCATOR_STEMS, OPENMP_STEMS, find_libraries, library_folders
 from autoaccel.machine.limits import read_limits
 from autoaccel.machine.topology import read_logical_cpus
+from autoaccel.machine.visible import visible_gpus
 from autoaccel.records.machine import Machine
 
 
@@ -28,6 +29,8 @@ def detect_machine(root: Path = Path("/")) -> Machine:
     """
     cpus = read_logical_cpus(root)
     folders = library_folders(root)
+    gpus = read_gpus()
+    shown = visible_gpus(gpus)
     return Machine(
         system=platform.system(),
         architecture=platform.machine(),
@@ -35,7 +38,7 @@ def detect_machine(root: Path = Path("/")) -> Machine:
         cpu=read_cpu(root, cpus),
         limits=read_limits(root, cpus),
         memory_bytes=_read_memory_bytes(root),
-        gpus=read_gpus(),
+        gpus=gpus,
         compiler=find_compiler(),
         openmp=find_libraries(OPENMP_STEMS, folders),
         allocators=find_libraries(ALLOCATOR_STEMS, folders),
@@ -44,6 +47,7 @@ def detect_machine(root: Path = Path("/")) -> Machine:
         packages=_installed(),
         c_compiler=find_c_compiler(),
         python_headers=has_python_headers(),
+        shown_gpus=None if shown is None else len(shown),
     )
 
 

@@ -7,14 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from autoaccel.records.machine import Gpu
 
-_THROTTLING = {
-    "HwThermalSlowdown": "it is too hot: improve its cooling",
-    "SwThermalSlowdown": "it is too hot: improve its cooling",
-    "HwPowerBrakeSlowdown": "the power supply holds it back",
-    "SwPowerCap": "it is at its power limit: nvidia-smi --power-limit shows and sets that",
-}
-"""Part of NVML's name of a reason for lower clocks -> what it means and what to do."""
-
 _Value = TypeVar("_Value")
 
 _LEAST_TAKEN = 64 << 20  # bytes; less than any process takes that has begun to use a GPU
@@ -92,30 +84,6 @@ def read_gpus() -> tuple[Gpu, ...]:
     return ask_driver(all_gpus, none)
 
 
-def read_gpu_throttling() -> tuple[str, ...]:
-    """Return one sentence for each GPU whose clocks are held down now, with what to do."""
-
-    def all_hints(pynvml: Any) -> tuple[str, ...]:
-        return tuple(_throttling_of(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
-
-    none: tuple[str, ...] = ()
-    return tuple(hint for hint in ask_driver(all_hints, none) if hint)
-
-
-def _throttling_of(pynvml: Any, index: int) -> str:
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        reasons = int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    except pynvml.NVMLError:
-        return ""  # not every GPU tells, nor every user may ask
-    for name, meaning in _THROTTLING.items():
-        # The constants were renamed from "throttle" to "event" reasons; a driver's library may know only one.
-        for prefix in ("nvmlClocksEventReason", "nvmlClocksThrottleReason"):
-            if reasons & int(getattr(pynvml, prefix + name, 0)):
-                return f"GPU {index} is slowed down: {meaning}"
-    return ""
-
-
 def _read_gpu(pynvml: Any, index: int, driver: str) -> Gpu | None:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
@@ -128,4 +96,8 @@ def _read_gpu(pynvml: Any, index: int, driver: str) -> Gpu | None:
     except pynvml.NVMLError_NotSupported:
         # A GPU that shares the computer's memory has none of its own.
         memory_bytes = 0
-    return Gpu(name, memory_bytes, driver)
+    try:
+        uuid = str(pynvml.nvmlDeviceGetUUID(handle))
+    except pynvml.NVMLError:
+        uuid = ""
+    return Gpu(name, memory_bytes, driver, uuid)

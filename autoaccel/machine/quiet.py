@@ -10,7 +10,6 @@ from typing import NamedTuple
 import psutil
 
 from autoaccel.machine.cgroups import find_hierarchy
-from autoaccel.machine.gpus import read_gpu_throttling
 from autoaccel.machine.kernel_files import read_text
 from autoaccel.records.machine import Machine
 
@@ -48,7 +47,6 @@ def quiet_hints(machine: Machine, load: Load, root: Path = Path("/")) -> list[st
         _quota_hint(machine, root),
         _governor_hint(root),
         _battery_hint() if root == Path("/") else "",
-        *read_gpu_throttling(),
     ]
     return [hint for hint in hints if hint]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
-from autoaccel.machine.gpus import read_gpu_throttling
 from autoaccel.machine.kernel_files import read_integer, read_text
 from autoaccel.machine.quiet import Load, throttled_periods
 from autoaccel.records.circumstances import Surroundings
@@ -34,8 +34,8 @@ def _swapped_bytes() -> int:
     return int(swap.sin + swap.sout)
 
 
-def read_surroundings(watch: Watch, root: Path = Path("/")) -> Surroundings:
-    """Return what went on since watching began."""
+def read_surroundings(watch: Watch, root: Path = Path("/"), gpu_throttling: Sequence[str] = ()) -> Surroundings:
+    """Return what went on since watching began; GPUs were watched while they worked (`watch_throttling`)."""
     seconds = max(time.perf_counter() - watch.began, 1e-3)
     folder = root / "sys/devices/system/cpu/cpu0/cpufreq"
     return Surroundings(
@@ -49,7 +49,7 @@ def read_surroundings(watch: Watch, root: Path = Path("/")) -> Surroundings:
         busy_share=watch.load.busy,
         stolen_share=watch.load.stolen,
         throttled_periods=throttled_periods(root),
-        gpu_throttling=read_gpu_throttling(),
+        gpu_throttling=tuple(gpu_throttling),
     )
 
 

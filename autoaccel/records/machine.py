@@ -68,6 +68,7 @@ class Gpu(Record, frozen=True):
     name: str
     memory_bytes: int  # 0 where it shares the computer's memory
     driver: str
+    uuid: str = ""  # "GPU-..."; empty: not told
 
 
 PCIE_LINKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -77,7 +78,7 @@ PCIE_LINKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 class Interconnect(Record, frozen=True):
     """How the GPUs of one computer are connected with one another and with its processors.
 
-    GPUs are in the driver's order, which is CUDA's only under CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    GPUs are in the driver's order, by bus, which is CUDA's only under CUDA_DEVICE_ORDER=PCI_BUS_ID.
     """
 
     links: tuple[tuple[str, ...], ...]  # of each pair as nvidia-smi names it: NV<n>, or of PCIE_LINKS; X: itself
@@ -109,6 +110,7 @@ class TorchFacts(Record, frozen=True):
     compile_backends: tuple[str, ...] = ()  # of torch.compile, besides Inductor, with which a small model trained
     has_triton: bool = True  # it is there, and generates code for the device; asked of accelerators only
     attention: dict[str, tuple[str, ...]] = {}  # kernel -> dtypes in which it trained on the accelerator
+    gpus: tuple[str, ...] = ()  # UUIDs of those that CUDA shows, in its order
 
 
 class Machine(Record, frozen=True):
@@ -130,6 +132,7 @@ class Machine(Record, frozen=True):
     packages: dict[str, str] = {}  # version of each installed distribution that a knob may need
     c_compiler: str | None = None  # of C, where Triton looks for it; None: compiling for a GPU will fail
     python_headers: bool = True  # Python.h is there, which Triton's launchers include
+    shown_gpus: int | None = None  # how many of `gpus` CUDA_VISIBLE_DEVICES shows; None: not known
 
     @property
     def usable_cores(self) -> int:

@@ -113,3 +113,11 @@ def has_triton(device: torch.device) -> bool:
     from torch.utils._triton import has_triton as found
 
     return bool(found())
+
+
+def gpu_uuids() -> tuple[str, ...]:
+    """Return the UUIDs of the GPUs that CUDA shows, in its order, as NVML writes them; none without CUDA."""
+    if not torch.cuda.is_available():
+        return ()
+    found = (torch.cuda.get_device_properties(index).uuid for index in range(torch.cuda.device_count()))
+    return tuple(f"GPU-{uuid}" for uuid in found)

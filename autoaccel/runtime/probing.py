@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autoaccel.records.machine import TorchFacts
-from autoaccel.runtime.accelerator import default_device, device_name, has_triton
+from autoaccel.runtime.accelerator import default_device, device_name, gpu_uuids, has_triton
 from autoaccel.runtime.knobs.attention import BACKENDS
 from autoaccel.runtime.knobs.precision import DTYPES
 
@@ -55,6 +55,7 @@ def probe_torch() -> TorchFacts:
         compile_backends=tuple(name for name in _installed_backends() if _compiles_with(name, device)),
         has_triton=on_cpu or has_triton(device),
         attention={} if on_cpu else attention_kernels(device),
+        gpus=gpu_uuids(),
     )
 
 

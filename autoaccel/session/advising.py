@@ -10,6 +10,7 @@ from autoaccel.advise.roofline import roofline
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.quiet import read_load
 from autoaccel.machine.surroundings import begin_watching, read_surroundings
+from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Advice, Diagnosis
 from autoaccel.records.circumstances import Surroundings
 from autoaccel.records.machine import Machine
@@ -61,10 +62,11 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
         own: Settings = dict(facts.settings)
         task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
-        answer = runner.ask(task, own, "profile", Profiled, START_SECONDS)
+        with watch_throttling() as throttling:
+            answer = runner.ask(task, own, "profile", Profiled, START_SECONDS)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
-    surroundings = read_surroundings(watch)
+    surroundings = read_surroundings(watch, gpu_throttling=throttling)
     diagnosis = diagnose(answer, machine, facts, surroundings)
     return Advice(
         findings=diagnosis.findings,

@@ -15,6 +15,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.quiet import Load, quiet_hints, read_load
 from autoaccel.machine.surroundings import Watch, begin_watching, read_surroundings
+from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.profile import Finding
@@ -307,10 +308,11 @@ def _diagnose(run: Run, own: Settings, machine: Machine, facts: TrainingFacts, w
     """Return where the time of a step goes and what that says; tell what only the user can set right."""
     timeout = run.clock.timeout("the profile was taken", share=0.5)
     thorough = run.request.budget_seconds >= _THOROUGH_BUDGET_SECONDS
-    answer = run.runner.ask(profile_task(machine, PROFILE_SECONDS, thorough), own, "profile", Profiled, timeout)
+    with watch_throttling() as throttling:
+        answer = run.runner.ask(profile_task(machine, PROFILE_SECONDS, thorough), own, "profile", Profiled, timeout)
     if isinstance(answer, Failure):
         raise workload_error(answer, run.request.workload, "while it was profiled")
-    diagnosis = diagnose(answer, machine, facts, read_surroundings(watch))
+    diagnosis = diagnose(answer, machine, facts, read_surroundings(watch, gpu_throttling=throttling))
     if words := left_out_words(diagnosis.profile):
         run.tell(Note(f"{words}."))
     for finding in diagnosis.findings:

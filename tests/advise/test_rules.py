@@ -211,6 +211,12 @@ def test_a_rule_says_nothing_where_its_problem_is_not(code: str, make_evidence: 
         assert found is None
 
 
+def test_gpus_that_the_user_has_hidden_are_no_finding(make_evidence: MakeEvidence) -> None:
+    """Whoever sets CUDA_VISIBLE_DEVICES to nothing was told to install another build of torch."""
+    assert RULES["unused-gpu"](make_evidence(machine={**A_GPU, "shown_gpus": 0})) is None
+    assert RULES["unused-gpu"](make_evidence(machine={**A_GPU, "shown_gpus": 1})) is not None
+
+
 def test_without_circumstances_only_what_a_profile_shows_is_said(make_evidence: MakeEvidence) -> None:
     nothing = dict.fromkeys(("circumstances", "rates", "training", "surroundings"))
     for code, changes in TRIPPING.items():

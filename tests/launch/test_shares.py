@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from autoaccel.launch.shares import cores_of_ranks, devices_of_ranks, gpus_of_ranks, share_of_rank
-from autoaccel.records.machine import Cpu, Gpu, Interconnect, Limits, Machine, NumaNode
+from autoaccel.records.machine import Cpu, Gpu, Interconnect, Limits, Machine, NumaNode, TorchFacts
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KNOBS, Place
 
@@ -99,6 +99,13 @@ def test_two_ranks_get_gpus_that_nvlink_joins_and_cores_near_them(four_gpus: Mac
 def test_only_visible_gpus_are_chosen_from(four_gpus: Machine) -> None:
     assert gpus_of_ranks(four_gpus, 2, {"CUDA_VISIBLE_DEVICES": "3,1,0"}) == (3, 1)
     assert gpus_of_ranks(four_gpus, 2, {"CUDA_VISIBLE_DEVICES": "GPU-5f0c"}) == ()
+    assert gpus_of_ranks(four_gpus, 2, {"CUDA_VISIBLE_DEVICES": "MIG-5f0c"}) == ()
+    told = TorchFacts("2.13.0", 4, 4, "AVX2", "cuda", "Test GPU", (), True, gpus=("GPU-d", "GPU-b"))
+    known = msgspec.structs.replace(
+        four_gpus, gpus=tuple(Gpu("Test GPU", 80 << 30, "555", f"GPU-{letter}") for letter in "abcd"), torch=told
+    )
+    # What CUDA has told counts more than numbers, which are by speed or by bus.
+    assert gpus_of_ranks(known, 2, {"CUDA_VISIBLE_DEVICES": "0,1"}) == (3, 1)
     assert gpus_of_ranks(four_gpus, 4, {"CUDA_VISIBLE_DEVICES": "0,1"}) == ()
 
 
@@ -109,3 +116,13 @@ def test_ranks_see_their_gpus_by_variables(
     variables = devices_of_ranks(on_cuda(four_gpus, facts), 2)
     assert variables == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,2"}
     assert devices_of_ranks(Place(four_gpus, facts), 2) == {}
+
+
+def test_ranks_see_their_gpus_by_uuid_where_it_is_known(
+    four_gpus: Machine, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers are others by speed, as CUDA counts, than by bus, as NVML does: ranks got GPUs that no link joins."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    known = tuple(Gpu("Test GPU", 80 << 30, "555", f"GPU-{letter}") for letter in "abcd")
+    variables = devices_of_ranks(on_cuda(msgspec.structs.replace(four_gpus, gpus=known), facts), 2)
+    assert variables == {"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-c"}

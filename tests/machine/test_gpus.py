@@ -1,6 +1,6 @@
 """NVML itself is played by a stand-in: most computers that run the tests have no GPU."""
 
-# ruff: noqa: N802, N815, N818  (the names are NVML's)
+# ruff: noqa: N802, N818  (the names are NVML's)
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from autoaccel.machine.gpus import fills_a_gpu, read_gpu_throttling, read_gpu_use, read_gpus
+from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use, read_gpus
 from autoaccel.records.machine import Gpu
 
 GIB = 1024**3
@@ -59,6 +59,9 @@ class FakeNvml:
     def nvmlDeviceGetMemoryInfo(self, handle):
         return SimpleNamespace(total=answer(handle[1]), free=1, used=2)
 
+    def nvmlDeviceGetUUID(self, handle):
+        return answer(handle[2] if len(handle) > 2 else NVMLErrorNotSupported("not supported"))
+
 
 def answer(value):
     if isinstance(value, Exception):
@@ -76,9 +79,9 @@ def play(monkeypatch):
 
 
 def test_gpus_are_told_in_order_and_nvml_is_shut_down(play):
-    nvml = play(FakeNvml(("NVIDIA H200", 141 * GIB), ("NVIDIA A10", 24 * GIB)))
+    nvml = play(FakeNvml(("NVIDIA H200", 141 * GIB, "GPU-5f0c"), ("NVIDIA A10", 24 * GIB)))
     assert read_gpus() == (
-        Gpu("NVIDIA H200", 141 * GIB, "570.86.15"),
+        Gpu("NVIDIA H200", 141 * GIB, "570.86.15", "GPU-5f0c"),
         Gpu("NVIDIA A10", 24 * GIB, "570.86.15"),
     )
     assert nvml.open == 0
@@ -117,32 +120,6 @@ def test_the_real_module_has_what_is_used_and_answers_here():
         if name.startswith(("nvml", "NVML")):
             assert hasattr(pynvml, name), name
     assert all(gpu.name and gpu.driver for gpu in read_gpus())
-
-
-class ThrottledNvml(FakeNvml):
-    """A driver whose GPUs' clocks are held down for these reasons."""
-
-    nvmlClocksEventReasonSwPowerCap = 0x4
-    nvmlClocksThrottleReasonHwThermalSlowdown = 0x40
-
-    def __init__(self, *reasons):
-        super().__init__(*reasons)
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
-        return answer(handle)
-
-
-def test_gpus_that_are_held_down_say_why(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", ThrottledNvml(0x0, 0x4, 0x44, NVMLErrorNotSupported()))
-    told = read_gpu_throttling()
-    assert [hint.partition(":")[0] for hint in told] == ["GPU 1 is slowed down", "GPU 2 is slowed down"]
-    assert "power limit" in told[0]
-    assert "too hot" in told[1]
-
-
-def test_without_a_driver_nothing_is_held_down(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(start=NVMLError()))
-    assert read_gpu_throttling() == ()
 
 
 class UsedNvml(FakeNvml):

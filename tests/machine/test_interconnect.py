@@ -178,6 +178,9 @@ class FakeNvml:
             raise NVMLError("GPU is lost")
         return index
 
+    def nvmlDeviceGetUUID(self, handle):
+        raise self.NVMLError
+
     def nvmlDeviceGetName(self, handle):
         return "NVIDIA A10"
 

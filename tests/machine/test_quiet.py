@@ -10,18 +10,12 @@ import time
 import msgspec
 import pytest
 
-from autoaccel.machine import quiet
 from autoaccel.machine.quiet import Load, quiet_hints, read_load
 from autoaccel.records.machine import Limits, Machine
 
 from .conftest import Computer
 
 CALM = Load(busy=0.01, stolen=0.0)
-
-
-@pytest.fixture(autouse=True)
-def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "read_gpu_throttling", lambda: ())
 
 
 def test_a_calm_computer_gets_no_hint(machine: Machine, computer: Computer) -> None:

@@ -164,7 +164,10 @@ def old_torch(evidence: Evidence) -> Finding | None:
 def unused_gpu(evidence: Evidence) -> Finding | None:
     """There is a GPU and the training does not use it."""
     circumstances = evidence.circumstances
-    if circumstances is None or evidence.on_gpu or not (circumstances.cuda_available or evidence.machine.gpus):
+    if circumstances is None or evidence.on_gpu:
+        return None
+    hidden = evidence.machine.shown_gpus == 0  # by whoever set CUDA_VISIBLE_DEVICES
+    if not circumstances.cuda_available and (hidden or not evidence.machine.gpus):
         return None
     advice = (
         'Leave out Training(device="cpu").'

@@ -32,7 +32,8 @@ def ranks_of(settings: Mapping[str, Value]) -> int:
 def _most_ranks(place: Place) -> int:
     if place.device == "cpu":
         return place.machine.usable_cores
-    return len(place.machine.gpus) if place.device == "cuda" else 1  # of others nobody has tried several
+    shown = place.machine.torch.gpus if place.machine.torch else ()
+    return len(shown or place.machine.gpus) if place.device == "cuda" else 1  # of others nobody has tried several
 
 
 def _world_sizes(place: Place) -> tuple[Value, ...]:
