@@ -13,7 +13,7 @@ from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.loop import Loop
 
 _WINDOW = 3  # steps compared with as many before them; a stall of one step does not move their median
-_CHANGE = 0.15  # of the step time; below the noise between two windows on a shared machine nothing can be told
+_CHANGE = 0.15  # of the step time; below the noise between two windows, on two shared cores, nothing can be told
 
 
 class WarmedUp(NamedTuple):

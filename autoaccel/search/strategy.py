@@ -30,7 +30,9 @@ _MOST_WEIGHED = 4096  # settings that are weighed against each other; of a large
 _MOST_PROPOSED = 64  # that Optuna proposes
 _FAILURES = 2  # in different settings, after which a value that never worked is not tried again
 _LEAST_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
-_READING_DEVIATION = math.hypot(PROCESS_DEVIATION, 0.03)  # of the next reading: its process and its turns
+_READING_DEVIATION = math.hypot(
+    PROCESS_DEVIATION, 0.03
+)  # of the next reading: its process and its turns, as TURNS has it
 _DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from autoaccel.search.shared import SharedStudy
 
 _LEAST_TURNS, MOST_TURNS = 4, 12  # of each of the two, per trial
-_USUAL_DEVIATION = 0.1  # of a turn's log ratio on a shared machine; a few turns may show less by chance
+_USUAL_DEVIATION = 0.1  # of a turn's log ratio on the benchmark's two shared cores; a few turns may show less by chance
 _CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
 _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
 _MOST_TIMES_SLOWER = 10  # than usual may a trial be; neighbours on shared machines slow one down by so much for minutes

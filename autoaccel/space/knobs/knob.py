@@ -89,7 +89,8 @@ class Knob:
         start_seconds: By how much the first steps of a run under any other value than the default take longer than
             later ones, as far as that can be expected before it was seen; None where they take no longer.
         usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
-            nothing is known.
+            nothing is known. A guess, where it is not said to come from the benchmark's workloads, that only decides
+            where a search looks first: its trials correct it.
     """
 
     name: str

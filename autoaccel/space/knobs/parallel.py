@@ -128,6 +128,8 @@ KNOBS = (
             Clash(_RANKS.suits, "threads.kmp_affinity", is_on, _BOUND),
             Clash(_RANKS.suits, "ipex.optimize", is_on, "ipex replaces the parameters that ranks have agreed on"),
         ),
+        # Two ranks on two cores, on the examples (benchmarks/results/ranks.jsonl): 0.41 to 1.56-fold, where batches are
+        # small. More cores, and a batch that fills them, would change it.
         usual_effect=0.2,
     ),
     Knob(
