@@ -9,10 +9,11 @@ def bound_of_share(share: float) -> float:
 
 
 OTHERS_SPEEDUP = 3.0
-"""By how much other remedies may shorten the rest of the step; what is a hundredth of the step now is then three. From the
-benchmark's own workloads: the best joint settings win 1.14 to 2.33-fold on its six tables (CPU, two cores), and three
-leaves room above. A GPU that leaves its tensor cores unused, or a training that wastes more, can win more: then a
-knob may be closed that would have mattered beside the others. It costs little to raise: fewer knobs are closed."""
+"""By how much other remedies may shorten the rest of the step; what is a hundredth of the step now is then three.
+From the benchmark's own workloads: the best joint settings win 1.14 to 2.33-fold on its six tables (CPU, two cores),
+and three leaves room above. A GPU that leaves its tensor cores unused, or a training that wastes more, can win more:
+then a knob may be closed that would have mattered beside the others. It costs little to raise: fewer knobs are
+closed."""
 
 
 def bound_beside_others(bound_speedup: float) -> float:

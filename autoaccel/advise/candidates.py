@@ -14,10 +14,11 @@ _WAITS_FOR_DATA = 0.1  # share of the step from which on workers are the first t
 def first_candidates(space: SearchSpace, baseline: Settings, findings: Sequence[Finding]) -> list[Settings]:
     """Return settings worth trying first, each allowed by the space and none twice, the baseline not among them.
 
-    Which and in which order is from the benchmark's own workloads on CPUs: the best of five of its six tables
-    is one of these, that of the sixth one setting from one. On a GPU compilation pays far more often, and would come first; wrong guesses cost
-    a few trials, since the search goes on by what it measures. Cheap ones come before those that must compile. Where the step waits for data, each is tried with workers,
-    also with fewer threads: workers need cores, and only the joint choice shows it.
+    Which and in which order is from the benchmark's own workloads on CPUs: the best of five of its six tables is one of
+    these, that of the sixth one setting from one. On a GPU compilation pays far more often, and would come first; wrong
+    guesses cost a few trials, since the search goes on by what it measures. Cheap ones come before those that must
+    compile. Where the step waits for data, each is tried with workers, also with fewer threads: workers need cores,
+    and only the joint choice shows it.
     """
     share = {finding.code: finding.share for finding in findings}
     loads: list[Settings] = [{}]

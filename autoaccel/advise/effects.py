@@ -11,9 +11,9 @@ from autoaccel.space.knobs import KNOBS
 
 _LEAST = 0.02  # of the logarithm of a speed-up: as good as nothing
 _MOST = 0.3
-"""The same: what the best knobs do. From the benchmark's own workloads: over its six tables (CPU, two cores) the effect of
-autocast has a root mean square of 0.33, that of a fused update 0.17, of compilation 0.08. On GPUs autocast does more; a
-search expects too little of it there, and finds out with its first trial."""
+"""The same: what the best knobs do. From the benchmark's own workloads: over its six tables (CPU, two cores) the
+effect of autocast has a root mean square of 0.33, that of a fused update 0.17, of compilation 0.08. On GPUs autocast
+does more; a search expects too little of it there, and finds out with its first trial."""
 
 
 def effect_deviations(names: Iterable[str], findings: Sequence[Finding]) -> dict[str, float]:

@@ -12,8 +12,8 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 
 _JOINT = 0.5
-"""How large the effect of two knobs together, beyond the sum of both, is expected relative to the smaller of them. A guess,
-which only decides where a search begins: what it measures corrects it."""
+"""How large the effect of two knobs together, beyond the sum of both, is expected relative to the smaller of them. A
+guess, which only decides where a search begins: what it measures corrects it."""
 
 _NEXT_VALUE = 0.7
 """Correlation of the effects of neighbouring counts, such as three and four workers."""

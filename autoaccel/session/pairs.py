@@ -14,10 +14,10 @@ from autoaccel.session.turns import TurnFailed, Turns, lacks_room, take_turns, t
 from autoaccel.statistics.comparison import Pair
 
 TURNS = 8
-"""Of each process in a pair, unless it trains to its end and has more. Of the two costs, starting processes and taking
-turns, and the two spreads, between processes and within, Kalibera and Jones (ISMM 2013) make the best number:
-sqrt(1.6 s / 0.5 s) * 0.12 / 0.03, about 7. All four are of the benchmark's small workloads on two shared cores: processes that
-take longer to start, and turns that scatter more beside their processes, would make it larger."""
+"""Of each process in a pair, unless it trains to its end and has more. Of the two costs, starting processes and
+taking turns, and the two spreads, between processes and within, Kalibera and Jones (ISMM 2013) make the best number:
+sqrt(1.6 s / 0.5 s) * 0.12 / 0.03, about 7. All four are of the benchmark's small workloads on two shared cores:
+processes that take longer to start, and turns that scatter more beside their processes, would make it larger."""
 
 _MOST_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
 

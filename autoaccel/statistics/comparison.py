@@ -18,14 +18,15 @@ NOISE_THRESHOLD = 0.02
 CONFIDENCE = 0.95
 
 PROCESS_DEVIATION = 0.06
-"""Standard deviation of the log ratio from one process to the next. From the benchmark's own workloads: between visits to
-the same settings it is 0.03 to 0.07 on the six tables (benchmarks/results/tables), whose steps take 0.6 to 150 ms on two
-shared cores; 0.06 is that of the digits. Longer steps, more cores and a machine of one's own would make it smaller, loader
-workers and neighbours larger. Used where one process must do, to rank and to plan; a proof measures its own."""
+"""Standard deviation of the log ratio from one process to the next. From the benchmark's own workloads: between
+visits to the same settings it is 0.03 to 0.07 on the six tables (benchmarks/results/tables), whose steps take 0.6 to
+150 ms on two shared cores; 0.06 is that of the digits. Longer steps, more cores and a machine of one's own would make
+it smaller, loader workers and neighbours larger. Used where one process must do, to rank and to plan; a proof
+measures its own."""
 
 _DISTURBED_DEVIATION = 0.4
-"""The same for a process measured while others used the cores: they take from two threads what they leave to one. A guess
-for two shared cores; with many it would be smaller. It makes such a reading count next to nothing."""
+"""The same for a process measured while others used the cores: they take from two threads what they leave to one. A
+guess for two shared cores; with many it would be smaller. It makes such a reading count next to nothing."""
 
 Pair = tuple[float, float]
 """Step seconds of the baseline and of the candidate, taken in turns right after one another."""
@@ -111,10 +112,11 @@ def compare_logs(logs: Sequence[float], turns: int, confidence: float) -> Compar
 
 SHARED_DRIFT = 0.06
 """Standard deviation of the log speed-up of the same settings from one hour to another on a virtual machine, what the
-two measurements do not know themselves taken off. From the benchmark's own workloads: on one virtual machine of two shared
-cores, nine claims showed 8 % and eleven later ones 6 %, three on another machine 1 % (`python benchmarks/claims.py table`).
-Other hosts, other neighbours and longer steps would change it; every virtual machine is given it, because one run cannot
-see its own. Verifying recipes at other hours, on more machines, is what would tell."""
+two measurements do not know themselves taken off. From the benchmark's own workloads: on one virtual machine of two
+shared cores, nine claims showed 8 % and eleven later ones 6 %, three on another machine 1 % (`python
+benchmarks/claims.py table`). Other hosts, other neighbours and longer steps would change it; every virtual machine is
+given it, because one run cannot see its own. Verifying recipes at other hours, on more machines, is what would
+tell."""
 
 
 def with_drift(comparison: Comparison, drift: float) -> Comparison:

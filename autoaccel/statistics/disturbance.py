@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 _DISTURBED = 1.5
 """A turn whose baseline steps take this many times what they usually take says little: contention does not slow all
-settings alike. Undisturbed turns scatter by 0.1 to 0.15 (standard deviation of the logarithm) on the benchmark's two shared
-cores, so that three deviations lie below it; where turns scatter less, on a machine of one's own, it could be lower."""
+settings alike. Undisturbed turns scatter by 0.1 to 0.15 (standard deviation of the logarithm) on the benchmark's two
+shared cores, so that three deviations lie below it; where turns scatter less, on a machine of one's own, it could be
+lower."""
 
 TOO_DISTURBED = 0.5
 """With more than this share of disturbed turns a machine is too busy to be measured on."""

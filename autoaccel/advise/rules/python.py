@@ -18,9 +18,10 @@ _GRADIENTS = (
 )  # fmt: skip
 _NOTICEABLE = 0.02  # share of the step: two fresh processes with the same settings differ by more
 _CACHES = 0.25
-"""By how much all else takes longer because these lines empty the caches, as a share of their own time. From one planted
-problem of the benchmark: 0.12 to 0.18 where lines read 1,024 numbers, with 2 MiB of second-level cache. Larger caches, or
-a step that needs more of them, would make it larger: filling takes about as long as emptying, so that 1 is its limit."""
+"""By how much all else takes longer because these lines empty the caches, as a share of their own time. From one
+planted problem of the benchmark: 0.12 to 0.18 where lines read 1,024 numbers, with 2 MiB of second-level cache.
+Larger caches, or a step that needs more of them, would make it larger: filling takes about as long as emptying, so
+that 1 is its limit."""
 _LOOP = 8  # calls per step by one function: a loop over tensors, not a handful of them
 _MEASURABLE = 1.02  # ratio of step times taken in turns
 _LOUD = (

@@ -216,8 +216,8 @@ KNOBS = (
         why_unavailable=_why_one_core,
         environment=lambda value, place: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
         limits=lambda place: (1, max(place.machine.usable_cores, _own_threads(place))),
-        # One thread instead of two, on the benchmark's six tables: root mean square 0.42, from 0.58 to 1.15-fold. Less was
-        # set, because most cores are many and one more or less of them matters less.
+        # One thread instead of two, on the benchmark's six tables: root mean square 0.42, from 0.58 to 1.15-fold.
+        # Less was set, because most cores are many and one more or less of them matters less.
         usual_effect=0.3,
     ),
     Knob(
