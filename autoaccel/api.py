@@ -171,7 +171,7 @@ def run_request(
     return recipe
 
 
-def apply(recipe: Recipe | str | Path, device: str = "cpu") -> Applied:
+def apply(recipe: Recipe | str | Path, device: str | None = None) -> Applied:
     """Bring a recipe to bear in your own training loop; see Applied for how.
 
     In a process that a launcher has made one of several ranks of this machine, it is this rank's share of cores,
@@ -179,13 +179,13 @@ def apply(recipe: Recipe | str | Path, device: str = "cpu") -> Applied:
 
     Args:
         recipe: A recipe, or the path of recipe.json.
-        device: Where you train.
+        device: Where you train; as the recipe was measured if None, of several ranks each on its current device.
 
     Raises:
         BadRequestError: If the file is no recipe.
     """
-    from autoaccel.launch.shares import share_of_this_rank
+    from autoaccel.launch.shares import device_of_this_rank, share_of_this_rank
     from autoaccel.runtime.applied import Applied
 
     found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
-    return Applied(share_of_this_rank(found), device)
+    return Applied(share_of_this_rank(found), device or device_of_this_rank(found))

@@ -109,6 +109,13 @@ def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.envir
     return share_of_rank(settings_here(recipe, rank), place, rank.local_rank, rank.local_world_size)
 
 
+def device_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the device of a recipe; in a process that a launcher has made a rank, without the number of one."""
+    torch = recipe.machine.torch
+    device = recipe.device or (torch.device if torch is not None else "cpu")
+    return device if rank_of(environment) is None else device.partition(":")[0]
+
+
 def devices_of_ranks(place: Place, ranks: int) -> dict[str, str]:
     """Return the variables by which ranks see their GPUs, each at the place of its local rank; none without GPUs."""
     gpus = gpus_of_ranks(place.machine, ranks) if place.device == "cuda" else ()

@@ -127,6 +127,7 @@ class Recipe(Record, frozen=True):
     projection: Projection
     search: SearchSummary
     versions: dict[str, str]
+    device: str = ""  # that was trained on, as torch names it; empty in recipes from before it was written down
     model_size: ModelSize | None = None  # if the settings make the model smaller
     contributions: tuple[Contribution, ...] = ()  # where two or more settings changed; the largest first
     interaction: Interaction | None = None  # the strongest, where the contributions' product is not the whole

@@ -21,6 +21,7 @@ from autoaccel.runtime.batches import count_samples
 from autoaccel.runtime.data import Drawn, batches_of, count_steps, epochs_of, eval_loader, last_step, train_loader
 from autoaccel.runtime.dividing import Piece
 from autoaccel.runtime.randomness import seed_all
+from autoaccel.runtime.reached import reached_modules
 from autoaccel.runtime.training import Training, is_dataset
 
 _MOST_AHEAD = 4
@@ -93,6 +94,8 @@ class Loop:
         self.applied = applied
         self.device = applied.device
         self.plain_model = training.model.to(self.device).train()
+        for module in reached_modules([training.loss, training.step, training.evaluate]):
+            module.to(self.device)
         if resumed is not None:
             self.plain_model = applied.restore(self.plain_model, resumed.model)
         self._equip()

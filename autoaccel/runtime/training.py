@@ -24,6 +24,10 @@ LoaderFactory = Callable[[], Iterable[Any]]
 class Training:
     """A model and how it is trained.
 
+    What is moved to the device: the model; each batch; and every module that `loss`, `step` or `evaluate` is, holds (as
+    a partial, or as an attribute of a method's object) or names, such as a loss with class weights or a teacher.
+    Tensors that your functions hold besides stay where they are.
+
     Attributes:
         model: The module to train.
         train_data: A dataset, an iterable dataset, or a function without arguments that returns a ready loader.
@@ -46,8 +50,9 @@ class Training:
         drop_last: Whether an incomplete last batch is left out.
         collate_fn: How samples become a batch; torch's default if None.
         steps_per_epoch: Steps of one epoch, needed where the data has no length.
-        settings: Knobs that your own runs already use, such as {"loader.workers": 4}: the baseline.
-        device: Where to train; the accelerator if there is one, else the CPU.
+        settings: Knobs that your own runs already use, such as {"loader.workers": 4}: the baseline, together with all
+            that your file itself sets in its process (thread counts, flags of torch).
+        device: Where to train, such as "cuda:1"; the accelerator if there is one, else the CPU.
     """
 
     model: nn.Module

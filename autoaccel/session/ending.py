@@ -202,6 +202,7 @@ def make_recipe(
             "torch": machine.torch.version if machine.torch else "unknown",
             "python": platform.python_version(),
         },
+        device=facts.device,
         model_size=_model_size(trials, ending.settings),
         contributions=ending.contributions,
         interaction=ending.interaction,

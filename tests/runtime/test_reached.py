@@ -1,0 +1,121 @@
+"""Losses with state, however a training reaches them, and the device of a recipe."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from autoaccel.api import apply
+from autoaccel.launch.shares import device_of_this_rank
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.reached import reached_modules
+from autoaccel.runtime.training import Training
+from tests.report.samples import RECIPE
+
+
+def weighted() -> nn.CrossEntropyLoss:
+    return nn.CrossEntropyLoss(weight=torch.tensor([1.0, 3.0]))
+
+
+GLOBAL = weighted()
+MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+
+
+def step_with_a_global(model: nn.Module, batch: Any) -> torch.Tensor:
+    return helper(model(batch[0]), batch[1])
+
+
+def helper(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return GLOBAL(outputs, targets)  # type: ignore[no-any-return]
+
+
+def step_with_a_loss(model: nn.Module, batch: Any, loss: nn.Module) -> torch.Tensor:
+    return loss(model(batch[0]), batch[1])  # type: ignore[no-any-return]
+
+
+class Trainer:
+    """Holds its loss, as the trainers of many code bases do."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        self.loss = loss
+        self.name = "a trainer"
+
+    def step(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        return step_with_a_loss(model, batch, self.loss)
+
+    __call__ = step
+
+
+def around(loss: nn.Module) -> Callable[..., torch.Tensor]:
+    return lambda model, batch: step_with_a_loss(model, batch, loss)
+
+
+REACHED: list[tuple[str, Callable[[nn.Module], dict[str, Any]]]] = [
+    ("the loss itself", lambda loss: {"loss": loss}),
+    ("a partial", lambda loss: {"step": functools.partial(step_with_a_loss, loss=loss)}),
+    ("a method", lambda loss: {"step": Trainer(loss).step}),
+    ("an object that is called", lambda loss: {"step": Trainer(loss)}),
+    ("a name from around", lambda loss: {"step": around(loss)}),
+    ("a partial of a method", lambda loss: {"step": functools.partial(Trainer(loss).step)}),
+    ("its forward", lambda loss: {"loss": loss.forward}),
+    ("evaluation", lambda loss: {"loss": nn.functional.cross_entropy, "evaluate": functools.partial(max, loss)}),
+]
+
+
+@pytest.mark.parametrize(("way", "given"), REACHED, ids=[way for way, _ in REACHED])
+def test_a_loss_with_state_is_on_the_device(way: str, given: Callable[[nn.Module], dict[str, Any]]) -> None:
+    """Its class weights stayed on the CPU, and the first step failed on every GPU."""
+    loss = weighted()
+    data = TensorDataset(torch.ones(8, 4), torch.zeros(8, dtype=torch.long))
+    training = Training(
+        **{
+            "model": nn.Linear(4, 2),
+            "train_data": data,
+            "eval_data": data,
+            "batch_size": 4,
+            "epochs": 1,
+            "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+            "evaluate": "accuracy",
+            **given(loss),
+        }
+    )
+    Loop(training, Applied({}, "meta"), seed=0)
+    assert loss.weight.is_meta
+
+
+def test_globals_of_the_same_file_are_followed_and_nothing_else() -> None:
+    assert reached_modules([step_with_a_global]) == [GLOBAL]
+    assert reached_modules([nn.functional.cross_entropy, None]) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "environment", "found"),
+    [
+        ("cuda:1", {}, "cuda:1"),
+        ("cpu", {}, "cpu"),
+        ("", {}, "cuda"),  # of an older recipe: its machine's accelerator
+        ("cuda:1", {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", **MEETING}, "cuda"),
+    ],
+)
+def test_a_recipe_is_applied_on_the_device_that_it_was_measured_on(
+    device: str, environment: dict[str, str], found: str
+) -> None:
+    """It was the CPU unless the caller said otherwise, so that batches stayed there and autocast was one of the CPU."""
+    torch_facts = msgspec.structs.replace(RECIPE.machine.torch, device="cuda")
+    machine = msgspec.structs.replace(RECIPE.machine, torch=torch_facts)
+    recipe = msgspec.structs.replace(RECIPE, machine=machine, device=device)
+    assert device_of_this_rank(recipe, environment) == found
+
+
+def test_apply_takes_the_recipes_device_unless_it_is_told_another() -> None:
+    recipe = msgspec.structs.replace(RECIPE, settings={}, device="meta")
+    assert apply(recipe).device == torch.device("meta")
+    assert apply(recipe, "cpu").device == torch.device("cpu")
