@@ -81,6 +81,7 @@ class Facts:
                 visits that compiled anew. Speeds are never read there.
         """
         self.whole = whole or self
+        self._compile_seconds: dict[str, float] = {}
         table = Table(table.head, by_baseline(table.visits))
         self.table = table
         steps_per_epoch = table.head.facts.steps_per_epoch
@@ -123,9 +124,13 @@ class Facts:
 
     def compile_seconds(self, settings: Settings) -> float:
         """Return what slower first steps cost a run that finds nothing compiled."""
-        visits = self.whole.visits[settings_key(settings)]
-        warm = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
-        return max(warm, self.cold_seconds.get(settings_key(compiled_part(settings)), 0.0))
+        key = settings_key(settings)
+        if key not in self._compile_seconds:
+            visits = self.whole.visits[key]
+            warm = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
+            cold = self.cold_seconds.get(settings_key(compiled_part(settings)), 0.0)
+            self._compile_seconds[key] = max(warm, cold)
+        return self._compile_seconds[key]
 
     def total_seconds(self, settings: Settings, planned_steps: int) -> float:
         """Return the time of a whole run, as all visits together tell it."""
