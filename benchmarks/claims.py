@@ -135,6 +135,9 @@ def verify() -> None:
             continue
         done = autoaccel("verify", str(path), arguments[0], "--rounds", ROUNDS, "--budget", "1h", "--json")
         claimed, measured = recipe["comparison"], json.loads(done.stdout)["measured"]
+        if measured is None:
+            add_row("claims", name, {}, code=CODE, outcome="incomplete", reason="too few pairs of processes in an hour")
+            continue
         row = {
             "command": ["autoaccel", "tune", *arguments],
             "settings": {

@@ -48,6 +48,7 @@ class Contest:
     def compare(self, change: Settings, rounds: int) -> dict[str, Any]:
         """Return the speed-up of a change over the baseline, with its interval; or why there is none."""
         found = self._prover.measure(self.own | change, rounds)
+        assert found is not None  # for this there is no budget
         if isinstance(found, Failure):
             return {"failure": found.kind, "message": found.message}
         return {"speedup": found.speedup, "low": found.low, "high": found.high, "pairs": found.process_pairs}

@@ -59,7 +59,7 @@ def verifications(found: dict[str, Any]) -> list[str]:
             counts = [
                 sum(row["verdict"] == name for row in rows) for name in ("holds", "does not hold", "inconclusive")
             ]
-            pairs = statistics.median(row["measured"]["process_pairs"] for row in rows)
+            pairs = statistics.median((row["measured"] or {"process_pairs": 0})["process_pairs"] for row in rows)
             seconds = statistics.median(row["seconds"] for row in rows)
             told = " | ".join(map(str, counts))
             lines.append(f"| {kind} | {len(rows)} | {told} | {pairs:.0f} | {seconds:.0f} |")

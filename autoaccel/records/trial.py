@@ -232,7 +232,7 @@ class Verification(Record, frozen=True):
     """A claim, what was measured again, and whether the claim holds."""
 
     claimed: Comparison
-    measured: Comparison
+    measured: Comparison | None  # None if the budget did not suffice for three pairs of processes
     verdict: ClaimVerdict
 
 

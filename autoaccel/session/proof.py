@@ -180,8 +180,10 @@ class Prover:
 
     def measure(
         self, settings: Settings, least_pairs: int, clear: Callable[[Comparison], bool] | None = None
-    ) -> Comparison | Failure:
+    ) -> Comparison | Failure | None:
         """Return what pairs say of the settings' speed: at least so many, at least three.
+
+        None if the budget was spent before there were three.
 
         Args:
             settings: What to measure.
@@ -195,7 +197,7 @@ class Prover:
         while True:
             reading = self._pairs.measure(settings, len(pairs), None)
             if isinstance(reading, Failure):
-                return comparison if comparison is not None and reading.kind == "hung" else reading
+                return comparison if reading.kind == "hung" and self._run.clock.left <= 0 else reading
             pairs.append(reading.turns)
             comparison = compare(pairs) if len(pairs) >= LEAST_PAIRS else None
             self._run.tell(RoundFinished(len(pairs), most_pairs, settings, comparison))

@@ -149,6 +149,8 @@ def test_an_inconclusive_verification_neither_holds_nor_fails_and_says_what_to_t
     text = printed(print_verification, Verification(samples.PROOF, measured, "inconclusive"), width=200)
     assert "not clear whether the recipe holds" in text and "Measure longer with --budget" in text
     assert "The recipe holds" not in text and "does not hold" not in text
+    text = printed(print_verification, Verification(samples.PROOF, None, "inconclusive"), width=200)
+    assert "too few pairs of processes" in text and "--budget" in text
 
 
 def test_machine_says_what_this_process_may_use():

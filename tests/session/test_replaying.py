@@ -54,7 +54,7 @@ class SimulatedPairs:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     request = Request(Workload("/m.py", "build", ""), math.inf, Constraint(0.01, False))
-    return Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(math.inf), ignore)
+    return Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(0.0), ignore)  # a pair that hangs has spent it
 
 
 def claim_of(speedup: float, low: float, high: float) -> Comparison:
@@ -100,8 +100,19 @@ def test_pairs_are_added_until_it_is_clear_or_the_budget_is_spent(run: Run, fact
     assert close.measured == AFFORDABLE_PAIRS
 
 
-def test_a_budget_that_ends_before_three_pairs_is_a_failure(run: Run, facts: TrainingFacts) -> None:
+def test_a_budget_that_ends_before_three_pairs_is_inconclusive(run: Run, facts: TrainingFacts) -> None:
+    """It was told as a failure of the user's training."""
     pairs = SimulatedPairs(0.6, random.Random(4))
     pairs.measured = AFFORDABLE_PAIRS - 2
-    found = verify_claim(claim_of(1.8, 1.5, 2.1), {}, Prover(run, facts, pairs), 3)
-    assert isinstance(found, Failure) and found.kind == "hung"
+    found = verified(run, facts, claim_of(1.8, 1.5, 2.1), pairs)
+    assert (found.measured, found.verdict) == (None, "inconclusive")
+
+
+def test_a_training_that_fails_is_told_as_such(run: Run, facts: TrainingFacts) -> None:
+    class Failing(SimulatedPairs):
+        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+            return super().measure(settings, seed, steps) if self.measured < 4 else Failure("memory", "out of memory")
+
+    failing = Failing(0.03, random.Random(5))
+    found = verify_claim(claim_of(1.04, 1.02, 1.06), {}, Prover(run, facts, failing), 3)
+    assert isinstance(found, Failure) and found.kind == "memory"
