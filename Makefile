@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-wheel check-long picture clean
+.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-wheel check-long picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -62,6 +62,9 @@ claims: setup  ## tune; an hour later the same command measures each claim again
 
 search-cost: setup  ## what a run spends its time on
 	$(BIN)/python benchmarks/search_cost.py
+
+gpu: setup  ## on a CUDA GPU, ten minutes: the knobs' contract, two tunes, and what a peer finds; exit 2 without one
+	$(BIN)/python benchmarks/gpu.py
 
 neighbour: setup  ## tune beside a neighbour that hogs all cores in bursts
 	$(BIN)/python benchmarks/neighbour.py

@@ -48,6 +48,15 @@ def wish(knob: Knob, place: Place) -> Settings | None:
         if not suiting:
             return None
         found[other.name] = suiting[0]
+    for clash in knob.clashes:
+        other, mine = KNOBS[clash.knob], found[knob.name]
+        fitting = [
+            value for value in (other.default(place), *other.values(place)) if not clash.holds(place, mine, value)
+        ]
+        if not fitting:
+            return None
+        if fitting[0] != other.default(place):
+            found[other.name] = fitting[0]
     return found
 
 

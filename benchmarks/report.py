@@ -16,6 +16,7 @@ import report_advice as advice
 import report_levers as levers
 import report_ranks as several
 import report_searches as searches
+from report_gpu import on_gpu
 from rows import RESULTS, UNKNOWN, Provenance, Row, digest, is_stale, latest, provenance, read_rows
 
 from autoaccel.records.base import Record, write_json, write_text
@@ -191,6 +192,7 @@ SECTIONS = {
     "sharing": Section("Several workers of one study, one killed", "make check-sharing", only(several.sharing), False),
     "report_page": Section("Reports in a browser", "make check-report", only(advice.report_page), False),
     "scaling": Section("Published run times, predicted", "make scaling", only(several.scaling)),
+    "gpu": Section("On a GPU, beside pytorch-autotune", "make gpu", on_gpu),
 }
 """Result -> its section, in the order of the page."""
 

@@ -154,7 +154,7 @@ def _clashes(
     for name, values in possible.items():
         for clash in KNOBS[name].clashes:
             for mine, theirs in itertools.product(values, possible.get(clash.knob, ())):
-                if not (clash.mine(mine) and clash.theirs(theirs) and clash.where(place, mine, theirs)):
+                if not clash.holds(place, mine, theirs):
                     continue
                 pair: Settings = {name: mine, clash.knob: theirs}
                 if not held.keys() >= pair.keys():

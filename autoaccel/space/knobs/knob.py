@@ -53,6 +53,10 @@ class Clash:
     reason: str
     where: Callable[[Place, Value, Value], bool] = lambda place, mine, theirs: True  # asked of such a pair of values
 
+    def holds(self, place: Place, mine: Value, theirs: Value) -> bool:
+        """Whether these two values cannot be had together at a place."""
+        return self.mine(mine) and self.theirs(theirs) and self.where(place, mine, theirs)
+
 
 def _available(place: Place) -> str:
     return ""
