@@ -16,8 +16,9 @@ is missing where it has none. Written by `docs/write_knobs.py` from the declarat
 [autoaccel/space/knobs](../autoaccel/space/knobs).
 
 *Risk*: **exact** gives the same numbers; **rounding** the same algorithm with other rounding; **changes training**
-another model, batch or number of steps. Whatever is not exact must keep the metric. *Stage*: when it takes effect;
-what is of the stages launch and environment must be there when a process starts.
+another model, batch, number of steps or draw of samples. Whatever is not exact must keep the metric. What decides who
+loads a sample is exact unless loading draws random numbers: that is found out for each training. *Stage*: when it takes
+effect; what is of the stages launch and environment must be there when a process starts.
 
 A package of yours can bring a knob of its own by an entry point of the group `autoaccel.knobs`:
 [examples/own_knob](../examples/own_knob).
@@ -28,12 +29,16 @@ def rows(knob: Knob) -> str:
     """Return what the page says of one knob."""
     lines = [f"### `{knob.name}`", "", f"{knob.help[0].upper()}{knob.help[1:]}.", ""]
     lines.append(f"- Helps when: {knob.helps_when}.")
-    lines.append(f"- Stage {knob.stage}; risk: {knob.risk.replace('_', ' ')}.")
+    lines.append(f"- Stage {knob.stage}; risk: {_risk(knob)}.")
     for need in knob.needs:
         lines.append(f"- Does nothing unless `{need.knob}` is {need.words}.")
     for clash in knob.clashes:
         lines.append(f"- Not with every value of `{clash.knob}`: {clash.reason}.")
     return "\n".join(lines)
+
+
+def _risk(knob: Knob) -> str:
+    return f"{knob.risk.replace('_', ' ')}{', unless loading draws random numbers' if knob.decides_on_loading else ''}"
 
 
 def page() -> str:

@@ -15,7 +15,7 @@ Stage = Literal["launch", "environment", "process", "data", "model", "optimizer"
 
 Risk = Literal["exact", "rounding", "changes_training"]
 """exact: the same numbers. rounding: the same algorithm, other rounding. changes_training: another model,
-batch or number of steps. Whatever is not exact must keep the metric."""
+batch, number of steps or draw of samples. Whatever is not exact must keep the metric."""
 
 
 class KnobRow(Record, frozen=True):

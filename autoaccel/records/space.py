@@ -36,6 +36,7 @@ class SearchSpace(Record, frozen=True):
     forbidden: tuple[Forbidden, ...] = ()
     conditions: dict[str, tuple[Condition, ...]] = {}  # open knob -> all that must hold for it to do anything
     resting: Settings = {}  # those knobs' values where it does not: the baseline's
+    inexact: dict[str, str] = {}  # knob that is exact elsewhere -> why it changes this training's numbers
     title: str = ""  # what the file says of itself
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -98,6 +98,7 @@ def render_report(
     trials: Sequence[Trial],
     not_searched: Mapping[str, str],
     request: Request | None = None,
+    inexact: Collection[str] = (),
 ) -> str:
     """Return one self-contained HTML page that asks nothing of the network.
 
@@ -105,6 +106,7 @@ def render_report(
         diagnosis: None if nothing was looked at, for there is nothing to win.
         not_searched: Knob -> why it was not searched.
         request: What was asked for; None if that is not known.
+        inexact: Knobs that are exact elsewhere, but not on this training.
     """
     # Everything but the template comes from the user, or from whoever sent the recipe.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -124,7 +126,7 @@ def render_report(
         bars=_run_bars(recipe),
         strip=_strip(recipe.comparison),
         contributions=_contribution_rows(recipe),
-        pareto=speed_and_accuracy(recipe, trials),
+        pareto=speed_and_accuracy(recipe, trials, inexact),
         pareto_width=pareto.WIDTH,
         pareto_height=pareto.HEIGHT,
         profile=profile,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from autoaccel.records.recipe import Recipe
@@ -46,10 +46,15 @@ class Pareto:
     limit_y: float  # of the worst metric that is accepted
 
 
-def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial]) -> Pareto | None:
+def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collection[str] = ()) -> Pareto | None:
     """Return the picture, or None where the metric of nothing but the user's own settings is known.
 
     Known is the metric of what was proven or refused, and of settings that change no number: it is the user's own.
+
+    Args:
+        recipe: What the trials came to.
+        trials: Of the run.
+        inexact: Knobs that are exact elsewhere, but not on this training.
     """
     accuracy = recipe.accuracy or next((trial.accuracy for trial in trials if trial.accuracy), None)
     if accuracy is None:
@@ -57,7 +62,7 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial]) -> Pareto | None
     own = recipe.baseline.settings
     found: dict[str, tuple[str, float, float, Settings]] = {}
     for trial in trials:
-        metric = _metric_of(trial.settings, trial.accuracy, own, accuracy)
+        metric = _metric_of(trial, own, accuracy, inexact)
         if trial.comparison is not None and metric is not None:
             kind = "feasible" if trial.feasible else "infeasible"
             found[settings_key(trial.settings)] = (kind, trial.comparison.speedup, metric, trial.settings)
@@ -101,11 +106,11 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial]) -> Pareto | None
     )
 
 
-def _metric_of(settings: Settings, measured: Accuracy | None, own: Settings, accuracy: Accuracy) -> float | None:
-    if measured is not None:
-        return measured.recipe
-    known = all(name in KNOBS for name in settings)
-    return accuracy.baseline if known and is_exact(settings, own) else None
+def _metric_of(trial: Trial, own: Settings, accuracy: Accuracy, inexact: Collection[str]) -> float | None:
+    if trial.accuracy is not None:
+        return trial.accuracy.recipe
+    known = all(name in KNOBS for name in trial.settings)
+    return accuracy.baseline if known and is_exact(trial.settings, own, inexact) else None
 
 
 def _limit(recipe: Recipe, accuracy: Accuracy) -> float:

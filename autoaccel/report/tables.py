@@ -140,8 +140,8 @@ def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
     console.print(
         Text(
             "* is what happens if nobody changes anything. Risk: exact gives the same numbers; rounding the same "
-            "algorithm with other rounding; changes training another model, batch or number of steps. Whatever is not "
-            "exact must keep the metric.",
+            "algorithm with other rounding; changes training another model, batch, number of steps or draw of samples. "
+            "Whatever is not exact must keep the metric.",
             style="dim",
         )
     )

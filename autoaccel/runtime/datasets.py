@@ -1,56 +1,107 @@
-"""Whether a dataset gives the same samples each time, and how much memory they would take."""
+"""Whether samples are the same whoever loads them, and how much memory they would take."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from autoaccel.runtime.batches import parts_of
+from autoaccel.runtime.randomness import Apart, State, generators_of, state_of
 
 _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
+_LEAST_LOOKED_AT = 2
+_LOOK_SECONDS = 2.0  # of which no more samples are begun: somebody waits for a run to begin
+
+_OTHER_NUMBERS = "draws random numbers, and workers draw others"
 
 
-def bytes_if_cached(dataset: Any) -> int | None:
-    """Return the bytes that all samples take in memory; None if some are not the same each time, or have no number.
+class Look(NamedTuple):
+    """What loading some samples of a loader, each twice, has shown."""
 
-    A transform that draws random numbers is noticed because each sample is loaded from two states of the generators.
-    What they were is restored.
+    bytes_if_cached: int | None
+    """Bytes that all samples take in memory; None if some are not the same each time, or have no number."""
+    why_loading_matters: str
+    """Why who loads a sample, and when, decides on its numbers; empty if it does not."""
+
+
+class _Found(Exception):  # noqa: N818  # what is looked for is no error
+    """Loading matters."""
+
+
+def look_at_samples(loader: DataLoader[Any]) -> Look:
+    """Return what a few samples show: each is loaded twice, from two states of the generators, which are watched.
+
+    It loads 8 samples twice, or as many as it has begun in two seconds, at least 2, and makes a batch of them twice.
+    The generators that a process shares are left as they were; those of the dataset's own have gone on.
     """
-    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__") or not len(dataset):
-        return None
-    step = max(1, len(dataset) // _LOOKED_AT)
-    numbers = range(0, len(dataset), step)[:_LOOKED_AT]
-    sizes = []
-    for number in numbers:
-        once, twice = _load(dataset, number, seed=0), _load(dataset, number, seed=1)
-        if not _is_same(once, twice):
-            return None
-        sizes.append(bytes_of(once))
-    return round(sum(sizes) / len(sizes) * len(dataset))
-
-
-def _load(dataset: Any, number: int, seed: int) -> Any:
-    """Return a sample, loaded after all generators were seeded."""
-    import random
-
-    state = random.getstate()
-    numpy = sys.modules.get("numpy")
-    numpy_state = numpy.random.get_state() if numpy else None
+    dataset = loader.dataset
+    if isinstance(dataset, IterableDataset):
+        return Look(None, "its data is a stream, which workers divide among them, or repeat")
     try:
-        with torch.random.fork_rng(devices=[]):
-            random.seed(seed)
-            torch.manual_seed(seed)
-            if numpy:
-                numpy.random.seed(seed)
-            return dataset[number]
-    finally:
-        random.setstate(state)
-        if numpy and numpy_state is not None:
-            numpy.random.set_state(numpy_state)
+        samples, numbers = _load_samples(dataset)
+        _make_batches(loader, samples, numbers)
+    except _Found as found:
+        return Look(None, str(found))
+    except Exception:  # whatever the user's code raises where it is not asked as its sampler would
+        return Look(None, "its samples cannot be looked at one by one")
+    if not samples:
+        return Look(None, "")
+    mean_bytes = sum(map(bytes_of, samples)) / len(samples)
+    return Look(round(mean_bytes * len(dataset)), "")  # type: ignore[arg-type]  # it has a length
+
+
+def _load_samples(dataset: Any) -> tuple[list[Any], list[int]]:
+    """Return samples, each the same twice, and their numbers."""
+    step = max(1, len(dataset) // _LOOKED_AT)
+    own = generators_of(dataset)
+    samples: list[Any] = []
+    numbers: list[int] = []
+    until = time.perf_counter() + _LOOK_SECONDS
+    for number in range(0, len(dataset), step)[:_LOOKED_AT]:
+        if time.perf_counter() > until and len(samples) >= _LEAST_LOOKED_AT:
+            break
+        load = partial(dataset.__getitem__, number)
+        once, twice = (_watched(load, own, seed, "loading a sample") for seed in (0, 1))
+        if not _is_same(once, twice):
+            raise _Found("samples are not the same each time that they are loaded")
+        samples.append(once)
+        numbers.append(number)
+    return samples, numbers
+
+
+def _make_batches(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> None:
+    """Make a batch of these samples twice, as a loader does."""
+    own = generators_of(loader.collate_fn)
+    of_batches = getattr(loader.dataset, "__getitems__", None)
+
+    def make() -> Any:
+        loaded = of_batches(numbers) if of_batches else samples
+        return loader.collate_fn(loaded) if loader.batch_sampler is not None else [*map(loader.collate_fn, samples)]
+
+    if samples:
+        once, twice = (_watched(make, own, seed, "making a batch of samples") for seed in (0, 1))
+        if not _is_same(once, twice):
+            raise _Found("batches of the same samples are not the same each time")
+
+
+def _watched(load: Callable[[], Any], own: list[State], seed: int, what: str) -> Any:
+    """Return what is loaded from such a state of the shared generators.
+
+    Raises:
+        _Found: If it draws from any generator, be it one of its own.
+    """
+    with Apart(seed):
+        before = state_of(own)
+        loaded = load()
+        if state_of(own) != before:
+            raise _Found(f"{what} {_OTHER_NUMBERS}")
+    return loaded
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -22,7 +22,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, divides_batches, train_loader
-from autoaccel.runtime.datasets import bytes_if_cached
+from autoaccel.runtime.datasets import Look, look_at_samples
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name, why_not_rebuildable
 from autoaccel.runtime.loop import device_of
@@ -93,6 +93,7 @@ def describe(training: Training) -> TrainingFacts:
     loader = train_loader(training, Applied({}), seed=0)
     torch_loader = loader if isinstance(loader, torch.utils.data.DataLoader) else None
     fixed = why_not_rebuildable(torch_loader) if torch_loader is not None else ""
+    look = look_at_samples(torch_loader) if torch_loader is not None else Look(None, "")
     model = training.model.train()
     blocks = repeated_blocks(model)
     optimizer = training.make_optimizer(training.model)
@@ -125,7 +126,8 @@ def describe(training: Training) -> TrainingFacts:
         loader_context=context_name(torch_loader) if torch_loader is not None else "",
         batches_divisible=divides_batches(loader),
         batch_adjustable=_has_batches_of_any_size(training),
-        dataset_bytes=bytes_if_cached(torch_loader.dataset) if torch_loader is not None else None,
+        dataset_bytes=look.bytes_if_cached,
+        loading_matters=look.why_loading_matters,
         repeated_blocks=len(blocks),
         blocks_normalise_batches=any(normalises_batches(getattr(parent, name)) for parent, name in blocks),
         biases=len(with_bias(model)),

@@ -1,9 +1,16 @@
-"""The generators of random numbers that a whole process shares: torch's, numpy's and Python's own."""
+"""Generators of random numbers: those that a whole process shares, torch's, numpy's and Python's own, and others."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
+import pickle
 import random
-from types import TracebackType
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType, TracebackType
+from typing import Any
 
 import numpy
 import torch
@@ -48,3 +55,69 @@ class Apart:
         other_numpy = numpy.random.get_bit_generator()  # type: ignore[attr-defined]  # not in its stubs
         numpy.random.set_bit_generator(self._numpy)  # type: ignore[attr-defined]
         self._torch, self._python, self._numpy = other_torch, other_python, other_numpy
+
+
+State = Callable[[], Any]
+"""Returns the state of a generator."""
+
+_DEEPEST = 6  # attributes of attributes
+_MOST_LOOKED_INTO = 1000  # objects
+_MOST_OF_ONE = 100  # a dataset may hold a list of a million paths
+
+
+def state_of(others: Iterable[State] = ()) -> bytes:
+    """Return the state of the generators that the process shares, and of others."""
+    shared = (torch.get_rng_state().numpy().tobytes(), random.getstate(), numpy.random.get_state())
+    return pickle.dumps((shared, [state() for state in others]))
+
+
+def generators_of(thing: Any) -> list[State]:
+    """Return the generators that can be seen in an object: in its attributes and theirs, in what a function has bound.
+
+    And in the variables of the modules that define their classes and functions.
+    """
+    found: dict[int, State] = {}
+    seen: dict[int, Any] = {}  # kept, so that no other object gets the same id
+    left = [(thing, 0)]
+    while left and len(seen) < _MOST_LOOKED_INTO:
+        one, depth = left.pop()
+        if id(one) in seen or isinstance(one, (str, bytes, int, float, torch.Tensor, numpy.ndarray, type(None))):
+            continue
+        seen[id(one)] = one
+        if state := _own_state(one):
+            found[id(one)] = state
+        elif depth < _DEEPEST:
+            left += [(part, depth + 1) for part in _parts(one)]
+    return list(found.values())
+
+
+def _own_state(thing: Any) -> State | None:
+    """Return how to ask a generator for its state; None if it is no generator."""
+    if isinstance(thing, torch.Generator):
+        return lambda: thing.get_state().numpy().tobytes()
+    if isinstance(thing, numpy.random.Generator):
+        return lambda: thing.bit_generator.state
+    if isinstance(thing, numpy.random.RandomState):
+        return thing.get_state
+    return thing.getstate if isinstance(thing, random.Random) else None
+
+
+def _parts(thing: Any) -> Iterator[Any]:
+    """Yield what an object consists of, as far as generators may be there."""
+    if isinstance(thing, (tuple, list, dict)):
+        yield from itertools.islice(thing.values() if isinstance(thing, dict) else thing, _MOST_OF_ONE)
+        return
+    if isinstance(thing, (type, ModuleType)):
+        return
+    if isinstance(thing, functools.partial):
+        yield from (thing.func, thing.args, thing.keywords)
+    if isinstance(thing, (MethodType, BuiltinMethodType)):
+        yield thing.__self__
+    if isinstance(thing, FunctionType):
+        for cell in thing.__closure__ or ():
+            with contextlib.suppress(ValueError):  # an empty one
+                yield cell.cell_contents
+    yield from list(getattr(thing, "__dict__", {}).values())
+    home = thing if isinstance(thing, (FunctionType, MethodType)) else type(thing)
+    module = sys.modules.get(home.__module__ or "")
+    yield from [value for value in vars(module).values() if _own_state(value)] if module else ()

@@ -119,7 +119,7 @@ class Strategy:
             economy: What time is worth.
             seed: Of Optuna's sampler.
         """
-        self._space = space
+        self.space = space
         self._own = own
         self._candidates = list(candidates)
         self._economy = economy
@@ -159,7 +159,7 @@ class Strategy:
                 return weighed
         first = not (self._measured or self._failed)
         # What a person has set is tried once, however little it promises.
-        forced = first and changed(self._space.fixed, self._own)
+        forced = first and changed(self.space.fixed, self._own)
         while self._candidates:
             candidate = self._candidates.pop(0)
             if self._is_new(candidate) and settings_key(candidate) not in busy:
@@ -200,7 +200,7 @@ class Strategy:
         total_seconds = self._economy.total_seconds(log_speedup, self.compile_seconds(trial.settings))
         self._study.add_trial(
             optuna.trial.create_trial(
-                params={name: trial.settings[name] for name in self._space.open},
+                params={name: trial.settings[name] for name in self.space.open},
                 distributions=self._distributions,
                 value=float(total_seconds),
             )
@@ -313,21 +313,21 @@ class Strategy:
     def _is_new(self, settings: Settings) -> bool:
         key = settings_key(settings)
         tried = key in self._measured or key in self._failed or settings == self._own
-        return not tried and self._space.allows(settings) and self._is_feasible(settings)
+        return not tried and self.space.allows(settings) and self._is_feasible(settings)
 
     def _is_feasible(self, settings: Settings) -> bool:
         ruled_out = (*self._infeasible, *self._never_worked)
         return not any(one.items() <= settings.items() for one in ruled_out)
 
     def _untried(self) -> list[Settings]:
-        if self._space.size <= _MOST_WEIGHED:
+        if self.space.size <= _MOST_WEIGHED:
             everything = list(self._all_settings())
         else:
             near = [ranked.settings for ranked in self.ranked()[:3]] or [self._own]
-            values_of = self._space.open
+            values_of = self.space.open
             one_off = [{**one, name: value} for one in near for name in values_of for value in values_of[name]]
             everything = [*one_off, *self._proposed()]
-        settled = {settings_key(settings): settings for settings in map(self._space.settle, everything)}
+        settled = {settings_key(settings): settings for settings in map(self.space.settle, everything)}
         return [settings for settings in settled.values() if self._is_new(settings)]
 
     def _proposed(self) -> list[Settings]:
@@ -335,13 +335,13 @@ class Strategy:
         proposed = []
         for _ in range(_MOST_PROPOSED):
             trial = self._study.ask(self._distributions)
-            proposed.append({**self._space.fixed, **trial.params})
+            proposed.append({**self.space.fixed, **trial.params})
             self._study.tell(trial, state=TrialState.FAIL)  # as long as it is only weighed; TPE ignores these
         return proposed
 
     def _all_settings(self) -> Iterator[Settings]:
-        for values in itertools.product(*self._space.open.values()):
-            yield {**self._space.fixed, **dict(zip(self._space.open, values, strict=True))}
+        for values in itertools.product(*self.space.open.values()):
+            yield {**self.space.fixed, **dict(zip(self.space.open, values, strict=True))}
 
 
 def _deviation(comparison: Comparison) -> float:

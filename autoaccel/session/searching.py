@@ -128,7 +128,7 @@ class Search:
             self._strategy.learn(trial)
             self.trials.append(trial)
             if not trial.feasible:
-                self._strategy.rule_out(risky_part(trial.settings, self._own))
+                self._strategy.rule_out(risky_part(trial.settings, self._own, self._strategy.space.inexact))
 
     def compile_seconds(self, settings: Settings) -> float:
         """Return what slower first steps cost a run under these settings."""
@@ -154,12 +154,12 @@ class Search:
         self, settings: Settings, accuracy: Accuracy | None, verdict: Literal["holds", "drops", "slower"]
     ) -> None:
         """Take the proof of some settings into account: what it ruled out is not tried again."""
-        risky = risky_part(settings, self._own)
+        risky = risky_part(settings, self._own, self._strategy.space.inexact)
         if verdict != "holds":
             self._strategy.rule_out(risky if verdict == "drops" else settings)
 
         def judged(trial: Trial) -> Trial:
-            other = risky_part(trial.settings, self._own)
+            other = risky_part(trial.settings, self._own, self._strategy.space.inexact)
             if verdict == "drops" and risky.items() <= other.items():
                 trial = msgspec.structs.replace(trial, feasible=False)
             return msgspec.structs.replace(trial, accuracy=accuracy) if other == risky else trial

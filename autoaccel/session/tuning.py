@@ -144,7 +144,7 @@ def _conclude(
 ) -> Recipe:
     """Write what the run comes to; return the recipe."""
     recipe = make_recipe(run, machine, yardstick, ending, trials, space, ended)
-    run.folder.save(recipe, render_report(recipe, diagnosis, trials, space.closed, run.request))
+    run.folder.save(recipe, render_report(recipe, diagnosis, trials, space.closed, run.request, space.inexact))
     return recipe
 
 
@@ -167,6 +167,10 @@ def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Find
     space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     for name, reason in space.closed.items():
         run.tell(Note(f"{name} is not searched: {reason}"))
+    for reason in dict.fromkeys(space.inexact.values()):
+        names = [name for name in space.open if space.inexact.get(name) == reason]
+        if names:
+            run.tell(Note(f"the metric decides on {', '.join(names)} as well: {reason}"))
     return space
 
 
@@ -217,7 +221,7 @@ def _search_and_prove(
     prover = Prover(run, yardstick.facts, pairs)
 
     def reserve(settings: Settings, speedup: float | None) -> float:
-        trained = None if is_exact(settings, own) else steps
+        trained = None if is_exact(settings, own, space.inexact) else steps
         needed = proof_seconds(trained, run.request.metric_repeats, yardstick, speedup)
         return min(_PROOF_SHARE * run.request.budget_seconds, needed)
 
@@ -235,7 +239,7 @@ def _search_and_prove(
             break
         yardstick.rest()  # whose memory the proof may need
         run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
-        exact = is_exact(best.settings, own)
+        exact = is_exact(best.settings, own, space.inexact)
         least_speedup = search.least_speedup(best.settings)
         proof = prover.prove(best.settings, contender, None if exact else steps, least_speedup)
         if study and proof.outcome != "incomplete":

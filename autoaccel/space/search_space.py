@@ -25,7 +25,7 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.space import Condition, Forbidden, SearchSpace
-from autoaccel.space.knobs import KNOBS, Knob, Place, check_value, find_knob, parse_value
+from autoaccel.space.knobs import KNOBS, Knob, Place, check_value, find_knob, inexact_here, parse_value
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,6 +39,7 @@ class _SpaceFile(msgspec.Struct, forbid_unknown_fields=True):
     title: str
     knobs: dict[str, Any]
     forbidden: list[Forbidden] = []
+    exact: bool = False  # whether only what is exact on the training may be searched
 
 
 def space_names() -> list[str]:
@@ -92,6 +93,7 @@ def load_space(
     if both := sorted(excluded_names & wishes.keys()):
         raise BadRequestError(f"{both[0]} is both set and excluded; choose one of --set and --exclude.")
 
+    inexact = inexact_here(place)
     opened: dict[str, tuple[Value, ...]] = {}
     closed: dict[str, str] = {}
     for knob in KNOBS.values():
@@ -103,6 +105,8 @@ def load_space(
             continue  # what nobody has named needs no reason
         elif reason := knob.why_unavailable(place):
             closed[knob.name] = reason
+        elif file.exact and knob.risk_at(place) != "exact":
+            closed[knob.name] = f"it is not exact here: {inexact.get(knob.name, 'it may change the numbers')}"
         else:
             values = _values_of(knob, listed[knob.name], place, baseline, name)
             if len(values) > 1:
@@ -111,7 +115,9 @@ def load_space(
                 closed[knob.name] = "no listed value but your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
     forbidden = (*file.forbidden, *_clashes(place, opened, held, baseline))
-    space = SearchSpace(name=name, open=opened, fixed=held, closed=closed, forbidden=forbidden, title=file.title)
+    space = SearchSpace(
+        name=name, open=opened, fixed=held, closed=closed, forbidden=forbidden, inexact=inexact, title=file.title
+    )
     return close_idle(space, baseline)
 
 

@@ -273,6 +273,14 @@ def test_of_a_metric_to_be_minimised_less_is_better():
     assert found.front == f"M{at['feasible'].x} {at['feasible'].y}L{at['best'].x} {at['best'].y}"
 
 
+def test_the_metric_of_workers_that_draw_other_numbers_is_not_known():
+    """They were drawn at the baseline's own metric, as if it had been measured."""
+    workers = samples.measured(10, {**samples.BASELINE, "loader.workers": 2}, 1.2, 1.1, 1.3)
+    kinds = [{point.kind for point in speed_and_accuracy(samples.RECIPE, [workers], inexact).points}
+             for inexact in ((), ("loader.workers",))]  # fmt: skip
+    assert kinds == [{"own", "feasible", "best"}, {"own", "best"}]
+
+
 def test_without_a_metric_there_is_no_picture_of_it():
     recipe = msgspec.structs.replace(samples.RECIPE, accuracy=None)
     assert speed_and_accuracy(recipe, samples.TRIALS) is None

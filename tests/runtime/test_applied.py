@@ -13,7 +13,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import last_step, train_loader
-from autoaccel.runtime.datasets import bytes_if_cached
+from autoaccel.runtime.datasets import look_at_samples
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import with_arguments
@@ -340,9 +340,9 @@ def test_cached_samples_are_loaded_once_and_are_the_same() -> None:
 
 def test_only_samples_that_stay_the_same_could_be_cached() -> None:
     state = torch.random.get_rng_state()
-    assert bytes_if_cached(Counting()) == len(INPUTS) * (64 * 4 + 8)
-    assert bytes_if_cached(Counting(noise=True)) is None
-    assert bytes_if_cached(Stream()) is None
+    assert look_at_samples(DataLoader(Counting())).bytes_if_cached == len(INPUTS) * (64 * 4 + 8)
+    assert look_at_samples(DataLoader(Counting(noise=True))).bytes_if_cached is None
+    assert look_at_samples(DataLoader(Stream())).bytes_if_cached is None
     assert torch.equal(torch.random.get_rng_state(), state)
 
 

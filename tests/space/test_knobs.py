@@ -20,6 +20,7 @@ from autoaccel.space.knobs import (
     default_settings,
     environment_of,
     find_knob,
+    inexact_here,
     is_exact,
     knob_rows,
     parse_value,
@@ -189,7 +190,26 @@ def test_ipex_is_decided_from_versions(place: Place, vary: Vary) -> None:
 
 def test_only_exact_knobs_leave_the_numbers_alone(place: Place) -> None:
     own = default_settings(place)
-    assert is_exact({**own, "loader.workers": 2}, own)
+    assert is_exact({**own, "loader.workers": 2}, own, ())
     changed = {**own, "loader.workers": 2, "precision.autocast": "bfloat16"}
-    assert not is_exact(changed, own)
-    assert risky_part(changed, own) == {"precision.autocast": "bfloat16"}
+    assert not is_exact(changed, own, ())
+    assert risky_part(changed, own, ()) == {"precision.autocast": "bfloat16"}
+
+
+def test_workers_are_exact_only_where_samples_draw_no_random_numbers(place: Place, vary: Vary) -> None:
+    """Workers draw others: a recipe with them was accepted without a look at the metric."""
+    own = default_settings(place)
+    assert inexact_here(place) == {}
+    random = vary(place, loading_matters="loading a sample draws random numbers")
+    inexact = inexact_here(random)
+    assert inexact == dict.fromkeys(
+        ["loader.workers", "loader.persistent", "loader.context", "loader.side_stream"],
+        "loading a sample draws random numbers",
+    )
+    changed = {**own, "loader.workers": 2, "loader.prefetch": 4}
+    assert risky_part(changed, own, inexact) == {"loader.workers": 2}
+    assert not is_exact(changed, own, inexact)
+    assert KNOBS["loader.workers"].risk_at(random) == "changes_training"
+    assert {row.name: row.risk for row in knob_rows(random)}["loader.workers"] == "changes_training"
+    assert KNOBS["loader.workers"].risk_at(place) == "exact"
+    assert KNOBS["precision.autocast"].risk_at(random) == "rounding"

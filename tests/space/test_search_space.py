@@ -154,7 +154,23 @@ def test_everything_is_everything(place: Place) -> None:
 
 
 def test_exact_only_is_exact(place: Place) -> None:
-    assert {KNOBS[name].risk for name in load(place, "exact-only").open} == {"exact"}
+    space = load(place, "exact-only")
+    assert {KNOBS[name].risk for name in space.open} == {"exact"}
+    assert "loader.workers" in space.open and space.inexact == {}
+
+
+def test_exact_only_leaves_out_what_is_not_exact_on_the_training(
+    place: Place, vary: Callable[..., Place], tmp_path: Path
+) -> None:
+    """It promised the same numbers, and searched loader workers that draw others."""
+    random = vary(place, loading_matters="loading a sample draws random numbers")
+    space = load(random, "exact-only")
+    assert not {"loader.workers", "loader.persistent", "loader.context"} & space.open.keys()
+    assert space.closed["loader.workers"] == "it is not exact here: loading a sample draws random numbers"
+    assert "loader.workers" in load(random).inexact
+    own = tmp_path / "own.toml"
+    own.write_text('title = "mine"\nexact = true\n[knobs]\n"precision.autocast" = "all"\n')
+    assert load(place, str(own)).closed["precision.autocast"] == "it is not exact here: it may change the numbers"
 
 
 def finding(knob: str, bound: float) -> Finding:

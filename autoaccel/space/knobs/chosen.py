@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.settings import Settings, Value
@@ -77,18 +77,30 @@ def compiled_part(settings: Mapping[str, Value]) -> Settings:
     }
 
 
-def is_exact(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> bool:
-    """Whether the settings give the same numbers as the baseline: only exact knobs differ."""
-    return not risky_part(settings, baseline)
+def inexact_here(place: Place) -> dict[str, str]:
+    """Return the knobs that are exact elsewhere, but not at this place, and why."""
+    return {name: reason for name, knob in KNOBS.items() if (reason := knob.why_inexact(place))}
 
 
-def risky_part(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> Settings:
+def is_exact(settings: Mapping[str, Value], baseline: Mapping[str, Value], inexact: Collection[str]) -> bool:
+    """Whether the settings give the same numbers as the baseline: only exact knobs differ; see `risky_part`."""
+    return not risky_part(settings, baseline, inexact)
+
+
+def risky_part(settings: Mapping[str, Value], baseline: Mapping[str, Value], inexact: Collection[str]) -> Settings:
     """Return the settings that differ from the baseline and may change the numbers.
 
     Two settings with the same risky part train to the same metric.
+
+    Args:
+        settings: Whatever they are.
+        baseline: The user's own.
+        inexact: Knobs that are exact elsewhere, but not on this training; see `inexact_here`.
     """
     return {
-        name: value for name, value in settings.items() if KNOBS[name].risk != "exact" and value != baseline.get(name)
+        name: value
+        for name, value in settings.items()
+        if (KNOBS[name].risk != "exact" or name in inexact) and value != baseline.get(name)
     }
 
 
@@ -112,7 +124,7 @@ def knob_rows(place: Place) -> list[KnobRow]:
             values=knob.values(place),
             default=knob.default(place),
             stage=knob.stage,
-            risk=knob.risk,
+            risk=knob.risk_at(place),
             available=not knob.why_unavailable(place),
             reason=knob.why_unavailable(place),
             help=knob.help,

@@ -74,7 +74,7 @@ class Knob:
         name: `word.what`; it is what people type and what recipes hold.
         group: What it is about.
         stage: When it takes effect.
-        risk: What it may do to the numbers.
+        risk: What it may do to the numbers, wherever nothing is known of the training; see `risk_at`.
         help: What it does, in one sentence.
         helps_when: The condition under which it is known to help.
         effect: `module:Class` of what it does, in the runtime.
@@ -92,6 +92,8 @@ class Knob:
         clashes: What it cannot be combined with.
         start_seconds: By how much the first steps of a run under any other value than the default take longer than
             later ones, as far as that can be expected before it was seen; None where they take no longer.
+        decides_on_loading: Whether it decides who loads a sample, or when: an exact one is so only where that does not
+            matter.
         usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
             nothing is known. A guess, where it is not said to come from the benchmark's workloads, that only decides
             where a search looks first: its trials correct it.
@@ -114,11 +116,22 @@ class Knob:
     needs: tuple[Need, ...] = ()
     clashes: tuple[Clash, ...] = ()
     start_seconds: float | None = None
+    decides_on_loading: bool = False
     usual_effect: float = 0.1
 
     def default(self, place: Place) -> Value:
         """Return the user's own value: what their code has set, or what happens if nobody changes anything."""
         return place.found.get(self.name, self.usual(place))
+
+    def why_inexact(self, place: Place) -> str:
+        """Return why it changes the numbers of the training at a place, though it is exact elsewhere; or nothing."""
+        if self.risk != "exact" or not self.decides_on_loading or place.training is None:
+            return ""
+        return place.training.loading_matters
+
+    def risk_at(self, place: Place) -> Risk:
+        """Return what it may do to the numbers of the training at a place."""
+        return "changes_training" if self.why_inexact(place) else self.risk
 
 
 def switch(place: Place) -> tuple[Value, ...]:

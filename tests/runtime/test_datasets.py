@@ -1,0 +1,154 @@
+"""Whether who loads a sample decides on its numbers: found out by loading some twice, and watching the generators."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
+
+from autoaccel.records.workload import Workload
+from autoaccel.runtime import datasets
+from autoaccel.runtime.datasets import look_at_samples
+from autoaccel.runtime.loading import build_training, describe, load_build
+
+DRAWS = "loading a sample draws random numbers, and workers draw others"
+OF_THIS_MODULE = numpy.random.default_rng(0)
+
+
+class Samples(Dataset[Any]):
+    """Samples of one number, to which something is done."""
+
+    def __init__(self, change: Callable[[float], Any] = float) -> None:
+        self.change = change
+        self.loaded = 0
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> Any:
+        self.loaded += 1
+        return self.change(float(index))
+
+
+class Mirror:
+    """A transform with a generator of its own, of which few samples show anything."""
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+
+    def __call__(self, value: float) -> float:
+        return -value if self.generator.random() < 1e-9 else value
+
+
+class Seeded(Samples):
+    """Random, but the same for each sample, whoever loads it."""
+
+    def __getitem__(self, index: int) -> Any:
+        return float(numpy.random.default_rng(index).random())
+
+
+class Stream(IterableDataset[float]):
+    def __iter__(self) -> Iterator[float]:
+        return iter([1.0, 2.0])
+
+
+class Named(Samples):
+    """Samples that go by names."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return {"a": 1.0}[index]
+
+
+class Batched(Samples):
+    """It loads batches, as those of Hugging Face do."""
+
+    def __getitems__(self, indices: list[int]) -> list[float]:
+        return [index + random.random() * 0 for index in indices]
+
+
+def rarely(draw: Callable[[], float], value: float) -> float:
+    return -value if draw() < 1e-9 else value
+
+
+def mask(samples: list[float]) -> torch.Tensor:
+    return default_collate(samples) * (torch.rand(()) >= 0)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value + float(torch.rand(())),
+        lambda value: rarely(lambda: float(torch.rand(())), value),
+        partial(rarely, random.random),
+        partial(rarely, numpy.random.random),
+        lambda value: rarely(OF_THIS_MODULE.random, value),
+        Mirror(random.Random(3)),
+        Mirror(numpy.random.default_rng(3)),
+        Mirror(numpy.random.RandomState(3)),
+        [Mirror(random.Random(3))][0].__call__,
+    ],
+    ids=["torch", "rare", "python", "numpy", "module", "own python", "own numpy", "own old numpy", "method"],
+)
+def test_a_sample_that_draws_random_numbers_is_noticed(change: Callable[[float], Any]) -> None:
+    """Workers were called exact where they draw other numbers; a cache was offered that would freeze what is rare."""
+    before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()  # type: ignore[index]
+    for data in (Samples(change), Subset(Samples(change), range(5, 15))):
+        assert look_at_samples(DataLoader(data)) == (None, DRAWS)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before[1:]  # type: ignore[index]
+
+
+def test_a_generator_of_torchs_own_kind_is_noticed() -> None:
+    generator = torch.Generator()
+    data = Samples(lambda value: rarely(lambda: float(torch.rand((), generator=generator)), value))
+    assert look_at_samples(DataLoader(data)).why_loading_matters == DRAWS
+
+
+@pytest.mark.parametrize(
+    ("loader", "why"),
+    [
+        (DataLoader(Samples(lambda value: time.perf_counter_ns())), "samples are not the same each time"),
+        (DataLoader(Samples(), collate_fn=mask), "making a batch of samples draws random numbers"),
+        (DataLoader(Batched()), "making a batch of samples draws random numbers"),
+        (DataLoader(Stream()), "its data is a stream"),
+        (DataLoader(Named(), sampler=["a"]), "its samples cannot be looked at one by one"),
+    ],
+)
+def test_what_else_depends_on_who_loads_it(loader: DataLoader[Any], why: str) -> None:
+    """Masks that a collate function draws, streams that workers repeat."""
+    found = look_at_samples(loader)
+    assert found.bytes_if_cached is None
+    assert found.why_loading_matters.startswith(why)
+
+
+def test_samples_that_are_the_same_whoever_loads_them() -> None:
+    """Numbers drawn from a seed of the sample's own are no reason to judge the metric."""
+    for data in (Samples(), Seeded()):
+        assert look_at_samples(DataLoader(data, batch_size=4)).why_loading_matters == ""
+        assert look_at_samples(DataLoader(data, batch_size=None)).why_loading_matters == ""
+
+
+def test_looking_takes_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples of seconds each were all loaded, eight of them twice, before a run began."""
+    monkeypatch.setattr(datasets, "_LOOK_SECONDS", 0.0)
+    data = Samples()
+    assert look_at_samples(DataLoader(data)).bytes_if_cached is not None
+    assert data.loaded == 4
+
+
+@pytest.mark.parametrize(("name", "why"), [("image_pipeline.py", DRAWS), ("digits_cnn.py", "")])
+def test_the_examples_are_told_apart(name: str, why: str) -> None:
+    """The image example distorts its tiles at random."""
+    path = Path(__file__).parents[2] / "examples" / name
+    workload = Workload(str(path), "build", "")
+    facts = describe(build_training(load_build(workload), workload, seed=0))
+    assert facts.loading_matters == why
+    assert (facts.dataset_bytes is None) is bool(why)
