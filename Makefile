@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup examples tables simulate false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-wheel check-long picture clean
+.PHONY: demo test lint tests setup results break-even examples tables simulate false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-wheel check-long picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -38,6 +38,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+results: setup  ## measure all that the results page needs, in stages; goes on where it was; ARGS=--list shows them
+	$(BIN)/python benchmarks/stages.py $(ARGS)
+
 examples: setup  ## tune the four examples, verify and use their recipes; half an hour
 	$(BIN)/python benchmarks/examples.py
 
@@ -52,7 +55,7 @@ false-wins: setup  ## the baseline against itself: 2,000 replayed and 30 live co
 	$(BIN)/python benchmarks/false_wins.py replayed
 	$(BIN)/python benchmarks/false_wins.py live
 
-live: setup  ## autoaccel and its peers in the same time on each workload, picks side by side; an hour
+live: setup  ## autoaccel and its peers in the same time on each workload, picks side by side; an hour and a half
 	$(BIN)/python benchmarks/live.py
 
 claims: setup  ## tune; an hour later the same command measures each claim again
@@ -65,6 +68,9 @@ search-cost: setup  ## what a run spends its time on
 
 gpu: setup  ## on a CUDA GPU, ten minutes: the knobs' contract, two tunes, and what a peer finds; exit 2 without one
 	$(BIN)/python benchmarks/gpu.py
+
+break-even: setup  ## the same model with 50 and with 50,000 planned steps; half an hour
+	$(BIN)/python benchmarks/break_even.py
 
 neighbour: setup  ## tune beside a neighbour that hogs all cores in bursts
 	$(BIN)/python benchmarks/neighbour.py
@@ -125,7 +131,7 @@ check-report: setup  ## open reports in a browser: on a desk, on a telephone, li
 	$(BIN)/python benchmarks/check_report.py
 
 picture: setup  ## draw docs/terminal.svg from the run that `make examples` left
-	$(BIN)/python docs/draw_terminal.py autoaccel-runs/examples/digits_cnn docs/terminal.svg
+	$(BIN)/python docs/draw_terminal.py "$$(ls -dt autoaccel-runs/examples/*/digits_cnn | head -n 1)" docs/terminal.svg
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

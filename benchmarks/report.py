@@ -177,7 +177,7 @@ SECTIONS = {
     "verify": Section("Claims verified: true ones and planted false ones", "make check-verify", verifications, False),
     "search_cost": Section("What a run spends its time on", "make search-cost", search_cost),
     "neighbour": Section("Beside a neighbour that hogs all cores in bursts", "make neighbour", only(neighbour)),
-    "break_even": Section("The same model, short and long", "python benchmarks/break_even.py", break_even),
+    "break_even": Section("The same model, short and long", "make break-even", break_even),
     "planted": Section("Problems that were planted", "make planted", advice.planted),
     "advice": Section("Advice on the examples", "make advice", advice.examples),
     "bounds": Section("What bounds are worth to a search", "make simulate", advice.bounds),

@@ -5,14 +5,16 @@
 After `--rounds` rounds over all settings come `--more` over the better third, by their steps and by the planned run,
 because there the differences that matter are small (randomised multiple interleaved trials: Abedi and Brecht, ICPE
 2017), and `--closest` over those that are within some percent of the best by then. Each round has a baseline process of
-its own. It may be stopped at any time and goes on where it was; each visit is kept as it ends, in
-autoaccel-runs/tables/NAME.jsonl, and in the end everything in benchmarks/results/tables/NAME.jsonl.gz.
+its own. It may be stopped at any time and goes on where it was, as long as the code is the same; each visit is kept as
+it ends, in autoaccel-runs/tables, and in the end everything in benchmarks/results/tables/NAME.jsonl.gz. A table that
+was there stays in benchmarks/results/tables/earlier.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import hashlib
 import itertools
 import math
 import random
@@ -24,6 +26,10 @@ from pathlib import Path
 import msgspec
 from replay import Facts
 from table import DIGITS, TABLES, Table, TableHead, Visit, read_table, write_table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rows import add_row, runs_folder, to_measure
 
 from autoaccel.advise.findings import advise
 from autoaccel.launch.measuring import Measuring
@@ -40,7 +46,7 @@ from autoaccel.space.search_space import load_space
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 ROOT = Path(__file__).parents[2]
-RUNS = ROOT / "autoaccel-runs" / "tables"
+CODE = ("autoaccel/launch", "autoaccel/runtime", "benchmarks/tables/measure.py")
 WORKLOADS = {
     "digits_cnn": ("examples/digits_cnn.py", "fewer-workers.toml"),
     "small_resnet": ("benchmarks/workloads/small_resnet.py", "fewer-workers.toml"),
@@ -192,9 +198,10 @@ def contenders(table: Table) -> list[Settings]:
 
 def measure(name: str, rounds: int, more: int, closest: int) -> None:
     """Measure one table, or go on with it."""
-    folder = RUNS / name
+    runs = runs_folder("tables")
+    folder = runs / name
     folder.mkdir(parents=True, exist_ok=True)
-    path = RUNS / f"{name}.jsonl"
+    path = runs / f"{name}.jsonl"
     with Runner(folder, find_workload(str(ROOT / WORKLOADS[name][0]))) as runner:
         fresh_head = make_head(runner, name)  # also after an interruption: it warms the runner up
         if not path.exists():
@@ -239,7 +246,26 @@ def measure(name: str, rounds: int, more: int, closest: int) -> None:
                     flush=True,
                 )
             baseline.close()
-        write_table(Table(head, visits), TABLES / f"{name}.jsonl.gz")
+    keep(name, Table(head, visits))
+
+
+def keep(name: str, table: Table, folder: Path = TABLES) -> None:
+    """Write a table, and add its row; a table of other measurements that was there stays beside it."""
+    path = folder / f"{name}.jsonl.gz"
+    if path.exists() and read_table(path).head != table.head:
+        number = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        (folder / "earlier").mkdir(exist_ok=True)
+        path.rename(folder / "earlier" / f"{name}-{number}.jsonl.gz")
+    write_table(table, path)
+    facts = Facts(table)
+    found = {
+        "settings": len(facts.settings),
+        "visits": len(table.visits),
+        "rounds": len({visit.round for visit in facts.table.visits}),
+        "seconds": round(facts.grid_seconds, 3),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    add_row("tables", name, found, code=(*CODE, WORKLOADS[name][0]))
 
 
 if __name__ == "__main__":
@@ -249,5 +275,5 @@ if __name__ == "__main__":
     parser.add_argument("--more", type=int, default=5)
     parser.add_argument("--closest", type=int, default=8)
     arguments = parser.parse_args()
-    for chosen in arguments.names or WORKLOADS:
+    for chosen in arguments.names or to_measure("tables", WORKLOADS):
         measure(chosen, arguments.rounds, arguments.more, arguments.closest)

@@ -49,7 +49,11 @@ from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
 ROOMS = ("advise", "search", "session", "space", "statistics")
-CODE = (*(f"autoaccel/{room}" for room in ROOMS), "benchmarks/peers.py", "benchmarks/tables")
+CODE = (
+    *(f"autoaccel/{room}" for room in ROOMS),
+    "benchmarks/peers.py",
+    *(f"benchmarks/tables/{module}.py" for module in ("halves", "proofs", "replay", "simulate", "table")),
+)
 SHARE = 0.1  # of the grid's cost that a search may take
 RUNS = 1000
 CLOSE = 1.02

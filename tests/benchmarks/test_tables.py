@@ -6,13 +6,16 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import rows
 from bounds import what_is_left
 from false_wins import NullPairs, replayed
 from halves import Splits
+from measure import keep
 from replay import Facts, Replay, SimulatedClock
 from simulate import simulate
-from table import TABLES, read_table, write_table
+from table import TABLES, Table, read_table, write_table
 
 from autoaccel.records.trial import Failure, Measurement
 
@@ -124,3 +127,19 @@ def test_null_pairs_have_no_difference_on_average(facts: Facts) -> None:
         if reading.trusted:
             logs.append(math.log(reading.turns[0][0] / reading.turns[0][1]))
     assert abs(sum(logs) / len(logs)) < 0.05
+
+
+def test_a_table_that_is_measured_again_leaves_the_other_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new table took the place of the one that earlier results were simulated on."""
+    monkeypatch.setattr(rows, "RESULTS", tmp_path)
+    table = read_table(TABLES / "wide_mlp.jsonl.gz")
+    again = Table(msgspec.structs.replace(table.head, prepare_seconds=1.0), table.visits)
+    keep("wide_mlp", table, tmp_path)
+    keep("wide_mlp", again, tmp_path)
+    (earlier,) = (tmp_path / "earlier").glob("*.gz")
+    assert read_table(earlier).head == table.head
+    first, second = rows.read_rows("tables")
+    assert first.found["sha256"].startswith(earlier.name.removesuffix(".jsonl.gz").rpartition("-")[2])
+    assert second.found["visits"] == len(table.visits)
