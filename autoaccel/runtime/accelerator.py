@@ -1,5 +1,6 @@
-"""The device that a training runs on, where that is not the CPU. What only CUDA has is asked for here alone.
+"""The device that a training runs on, where that is not the CPU.
 
+What only CUDA has is asked for here alone, but for the side stream that a knob of the loader makes.
 Such a device works behind the program, which queues operators and goes on. `torch.accelerator` speaks for all of them
 (CUDA, Apple's mps, Intel's xpu); it has been there since torch 2.6, its numbers on memory only since 2.9.
 """
@@ -121,3 +122,14 @@ def gpu_uuids() -> tuple[str, ...]:
         return ()
     found = (torch.cuda.get_device_properties(index).uuid for index in range(torch.cuda.device_count()))
     return tuple(f"GPU-{uuid}" for uuid in found)
+
+
+def uses_cuda() -> bool:
+    """Whether this process has begun to use CUDA."""
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+
+def has_expandable_segments() -> bool:
+    """Whether some of CUDA's memory in this process lies in segments that grow in place."""
+    segments = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return any(segment.get("is_expandable") for segment in segments)

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 
 from autoaccel.records.circumstances import Alone, Circumstances, Evaluation, Loader, Model, Optimizer, Switched
 from autoaccel.runtime import ranks
+from autoaccel.runtime.accelerator import gpu_uuids
 from autoaccel.runtime.batches import count_samples, tensors_of
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.evaluating import EVALUATION_STEPS, measure_evaluation
@@ -133,7 +134,7 @@ def gather_circumstances(
         flushes_denormals=FlushDenormals.found(loop.device),
         gradients=seen.gradients,
         float32_matmul=Float32Matmul.found(loop.device),
-        cuda_available=torch.cuda.is_available(),
+        cuda_available=bool(gpu_uuids()),
         model=_describe_model(loop.plain_model),
         optimizer=_describe_optimizer(loop.optimizer),
         loader=_describe_loader(loop.loader),

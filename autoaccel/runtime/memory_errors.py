@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from autoaccel.runtime.accelerator import free_bytes
+from autoaccel.runtime.accelerator import free_bytes, uses_cuda
 
 # CUDA, HIP, xpu, mps, Triton and NCCL say "out of memory"; cuBLAS, cuSOLVER, cuFFT, cuSPARSE and cuDNN up to 8 have a
 # status ..._ALLOC_FAILED, cuDNN 9 ..._ALLOCATION_FAILED; the rest are of the main memory: torch's allocator on Linux
@@ -52,7 +52,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 def _gpu_is_full() -> bool:
     """Whether so little is free that a library could not load its kernels."""
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    if not uses_cuda():
         return False
     try:
         return free_bytes(torch.device("cuda")) < _KERNELS_BYTES

@@ -97,7 +97,7 @@ def _installed_backends() -> list[str]:
     cudagraphs needs no package but a GPU: on a CPU it is skipped with a warning.
     """
     found = [name for name, module in _BACKEND_PACKAGES.items() if importlib.util.find_spec(module)]
-    if torch.cuda.is_available():
+    if gpu_uuids():
         found.append("cudagraphs")
     if not found:
         return []

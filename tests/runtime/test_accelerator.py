@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -177,3 +178,10 @@ def test_attention_kernels_are_those_that_train() -> None:
     found = attention_kernels(torch.device("cpu"))
     assert "float32" in found["flash"] and "float32" in found["math"]
     assert not found.keys() & {"cudnn", "efficient"}
+
+
+def test_what_is_cudas_alone_lies_in_one_place() -> None:
+    """Wherever "cuda" stood for "an accelerator", Apple's and Intel's devices were shut out."""
+    runtime = Path(accelerator.__file__).parent
+    found = {str(path.relative_to(runtime)) for path in runtime.rglob("*.py") if "torch.cuda." in path.read_text()}
+    assert found == {"accelerator.py", "knobs/loader.py"}

@@ -92,7 +92,7 @@ def idle_gpu(evidence: Evidence) -> Finding | None:
 
 
 def throttled_gpu(evidence: Evidence) -> Finding | None:
-    """A GPU lowers its clocks."""
+    """A GPU lowers its clocks while the training is profiled."""
     surroundings = evidence.surroundings
     if surroundings is None or not surroundings.gpu_throttling or not evidence.on_gpu:
         return None

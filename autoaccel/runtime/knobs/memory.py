@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from autoaccel.records.settings import Value
+from autoaccel.runtime.accelerator import has_expandable_segments
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.knobs.threads import is_loaded
 from autoaccel.runtime.modules import repeated_blocks, shadow
@@ -52,8 +53,7 @@ class ExpandableSegments(Effect):
             return ""
         if "expandable_segments:True" not in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""):
             raise IneffectiveError("PYTORCH_CUDA_ALLOC_CONF was not set when the process started")
-        segments = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        if not any(segment.get("is_expandable") for segment in segments):
+        if not has_expandable_segments():
             raise IneffectiveError("no segment of CUDA memory is expandable")
         return "segments of CUDA memory are expandable"
 

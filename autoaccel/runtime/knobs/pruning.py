@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
+from autoaccel.runtime.accelerator import same_random_numbers_after
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.modules import count_parameters, layers
 
@@ -93,8 +94,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     """Leave random numbers and running statistics as they were: a look at the model must not change its training."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
-    devices = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
-    with torch.random.fork_rng(devices=devices):
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    with same_random_numbers_after(device):
         yield
     for module, training in modes.items():
         module.training = training
