@@ -7,6 +7,7 @@ import subprocess
 import pytest
 import report
 from report import CodeThen, read_results, render, take_code
+from report_searches import live, simulation
 from rows import RESULTS, ROOT, UNKNOWN, Provenance, Row
 
 from autoaccel.records.base import read_json
@@ -77,3 +78,27 @@ def _git(*arguments: str) -> str:
     except OSError:
         pytest.skip("there is no git")
     return done.stdout if done.returncode == 0 else ""
+
+
+def test_regrets_stand_beside_the_tables_resolution_with_intervals() -> None:
+    """Means stood without intervals, and regrets below what the table can tell apart."""
+    peer = {
+        "mean_regret": 0.015,
+        "mean_regret_interval": [0.012, 0.019],
+        "p90_regret": 0.04,
+        "kept_own": 0.0,
+        "median_seconds": 118.0,
+        "of_single_pass": 0.284,
+        "median_seconds_to_close": None,
+    }
+    horizons = {"210": {"own": True, "resolution": 0.024, "peers": {"autoaccel": peer}}}
+    lines = simulation({name: {"horizons": horizons} for name in ("one", "two")})
+    assert "| one | 210 | 2.4% | autoaccel | 1.5% (1.2% to 1.9%) | 4.0% | 0% | 118 | 28% | seldom |" in lines
+    assert "| autoaccel | 1.5% (1.5% to 1.5%) |  |" in lines
+
+
+def test_a_mean_of_ratios_leaves_out_what_is_the_same_settings() -> None:
+    """A geometric mean counted two processes of the same settings."""
+    page = "\n".join(live({one.name: one.found for one in read_results()["live"]}))
+    assert "| small_resnet | 1.86x" in page and "the same settings" in page
+    assert "Student's 95 % interval over workloads" in page
