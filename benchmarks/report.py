@@ -181,6 +181,8 @@ SECTIONS = {
     "planted": Section("Problems that were planted", "make planted", advice.planted),
     "advice": Section("Advice on the examples", "make advice", advice.examples),
     "bounds": Section("What bounds are worth to a search", "make simulate", advice.bounds),
+    "held": Section("Bounds beside what remedies won", "make held", advice.held),
+    "remedies": Section("Bounds by measured rates, and gains on the same machine", "make remedies", advice.remedies),
     "pairs": Section("Every two knobs together", "make check-knobs", levers.pairs, False),
     "libraries": Section("OpenMP runtimes and allocators", "make libraries", levers.libraries),
     "pruning": Section("Sparsity against time and accuracy", "make pruning", levers.pruning),

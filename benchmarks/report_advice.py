@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from typing import Any
 
 
@@ -23,6 +25,29 @@ def examples(found: dict[str, Any]) -> list[str]:
     for name, row in found.items():
         first = ", ".join(f"{code} (at most {bound:.2f}x)" for code, bound in row["calls"][0]["findings"][:3])
         lines.append(f"| {name} | {row['longest_seconds']:.0f} s | {row['median_departure']:.1%} | {first} |")
+    return lines
+
+
+def held(found: dict[str, Any]) -> list[str]:
+    """Return each remedy that was measured alone beside the most that advice says of it."""
+    lines = ["| Where | Remedy | At most | Won alone | Its lower end | Within |", "|---|---|---|---|---|---|"]
+    for name, row in found.items():
+        for one in row["remedies"]:
+            numbers = " | ".join(f"{one[what]:.2f}x" for what in ("bound", "gain", "gain_low"))
+            lines.append(f"| {name} | {one['remedy']} | {numbers} | {'yes' if one['within'] else 'no'} |")
+    ratios = [ratio for row in found.values() for ratio in row["bound_over_best"].values()]
+    middle = f"{statistics.median(ratios):.2f} times what the best remedy of its kind won ({len(ratios)} kinds)"
+    return [*lines, "", f"The median bound is {middle}."]
+
+
+def remedies(found: dict[str, Any]) -> list[str]:
+    """Return what remedies won alone on one machine, and their bounds by its rates."""
+    lines = ["| Workload | Remedy | At most, in each profile | Won, in each round |", "|---|---|---|---|"]
+    for name, row in found.items():
+        for one in row["remedies"]:
+            bounds = ", ".join(f"{bound:.2f}x" for bound in one["bounds"])
+            gains = ", ".join(f"{math.exp(log):.2f}x" for log in one["logs"])
+            lines.append(f"| {name} | {one['change']} | {bounds} | {gains} |")
     return lines
 
 

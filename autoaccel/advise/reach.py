@@ -23,8 +23,8 @@ _LAYOUT = 1.8
 """By how much convolutions get quicker with channels last where that was not measured: the most that is reported of
 whole models ("Accelerating PyTorch Vision Models with Channels Last on CPU", PyTorch's blog, 2022)."""
 _STRIDED = 4.0
-"""Pooling and normalisation: one layout of the two lets them work on whole registers. On the two small convolutional
-models of benchmarks/results/tables they never got more than twice as quick."""
+"""Pooling, normalisation and copies: one layout of the two lets them work on whole registers, or spares the copy. A
+guess on the safe side: on the convolutional workloads of benchmarks/results/tables channels last won 1.15 at most."""
 _UNMEASURED = {"amx_bf16": 16.0, "cuda": 16.0}
 """How many times as fast 16-bit units are as those for float32, where nobody measured. AMX: 1,024 operations per core
 and cycle against 64 with two units for AVX-512 (Intel's optimization manual); tensor cores of an A100: 312 against 19.5

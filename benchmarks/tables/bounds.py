@@ -28,7 +28,7 @@ from autoaccel.space.narrow import narrow
 def narrowed_space(facts: Facts) -> SearchSpace:
     """Return the space that `autoaccel tune` would search: what the bounds leave of the table's."""
     head = facts.table.head
-    return narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
+    return narrow(head.space, head.own, facts.findings, LEAST_SPEEDUP)
 
 
 def what_is_left(facts: Facts, planned_steps: int) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def compare(facts: Facts, planned_steps: int, searches: int) -> dict[str, dict[s
     """Return what searches with and without bounds come to."""
     head = facts.table.head
     variants: dict[str, tuple[SearchSpace, Sequence[Finding]]] = {
-        "narrowed": (narrowed_space(facts), head.findings),
-        "not narrowed": (head.space, head.findings),
+        "narrowed": (narrowed_space(facts), facts.findings),
+        "not narrowed": (head.space, facts.findings),
         "without findings": (head.space, ()),
     }
     budget_seconds = SHARE * facts.grid_seconds

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 from table import Table, Visit
 
+from autoaccel.advise.findings import advise
 from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, Measurement, Turn
@@ -82,6 +83,9 @@ class Facts:
         """
         self.whole = whole or self
         self._compile_seconds: dict[str, float] = {}
+        head = table.head
+        self.findings = advise(head.profile, head.machine, training=head.facts)
+        """Of today's rules about the recorded profile, as a search would have them today."""
         table = Table(table.head, by_baseline(table.visits))
         self.table = table
         steps_per_epoch = table.head.facts.steps_per_epoch

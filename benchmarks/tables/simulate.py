@@ -70,15 +70,15 @@ Searcher = Callable[[Facts, int, float, int], History]
 def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
     """Search and prove as `autoaccel tune` does; what cannot be proven is not held."""
     head = facts.table.head
-    space = narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
-    return search_space(facts, space, head.findings, planned_steps, budget_seconds, seed, proves=True)
+    space = narrow(head.space, head.own, facts.findings, LEAST_SPEEDUP)
+    return search_space(facts, space, facts.findings, planned_steps, budget_seconds, seed, proves=True)
 
 
 def autoaccel_unproven(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
     """Search as `autoaccel tune` does, and believe the best without a proof, as the peers do."""
     head = facts.table.head
-    space = narrow(head.space, head.own, head.findings, LEAST_SPEEDUP)
-    return search_space(facts, space, head.findings, planned_steps, budget_seconds, seed)
+    space = narrow(head.space, head.own, facts.findings, LEAST_SPEEDUP)
+    return search_space(facts, space, facts.findings, planned_steps, budget_seconds, seed)
 
 
 def search_space(
