@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 import pytest
-from scaling import MEASURED, ONE_MACHINE, RESULTS, fitted_on, leave_one_out, two_machines
+from rows import latest, read_rows
+from scaling import MEASURED, ONE_MACHINE, fitted_on, leave_one_out, two_machines
 
 from autoaccel.advise.all_reduce import LINKS, all_reduce_seconds, find_link, ring_seconds, tree_seconds
 from autoaccel.advise.run_times import scale_runs
@@ -308,7 +308,7 @@ def test_the_first_added_gpu_costs_what_only_several_ranks_have_to_pay() -> None
 
 
 def test_the_kept_results_are_those_of_this_model() -> None:
-    kept = json.loads(RESULTS.read_text())
+    kept = latest(read_rows("scaling"))["all"].found
     assert kept["fits"][0]["fitted_on"] == [1, 2, 4]
     now = {row["ranks"]: row["predicted"] for row in fitted_on((1, 2, 4))}
     assert {row["ranks"]: row["predicted"] for row in kept["fits"][0]["predictions"]} == pytest.approx(now, abs=0.2)
