@@ -130,13 +130,13 @@ def test_small_gains_are_given_up_before_all_pairs_are_spent(run: Run, facts: Tr
     assert clear.count("proven") >= 27
 
 
-@pytest.mark.parametrize(("speedup", "scatter"), [(1.08, 0.03), (1.1, 0.05), (1.2, 0.05), (1.4, 0.09)])
+@pytest.mark.parametrize(("speedup", "scatter"), [(1.1, 0.05), (1.2, 0.05), (1.4, 0.09)])
 def test_claims_are_right_on_average_though_a_proof_stops_when_they_look_good(
     run: Run, facts: TrainingFacts, speedup: float, scatter: float
 ) -> None:
     """Claims of a tenth were 1.8 % too high on average: a proof ended with the pair that made it look good."""
     errors, covered = [], 0
-    for seed in range(300):
+    for seed in range(200):
         pairs = FakePairs(math.log(speedup), seed=seed, scatter=scatter)
         found = proved(run, facts, pairs, steps=None).comparison
         if found is not None and found.verdict == "faster":
