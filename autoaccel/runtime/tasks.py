@@ -41,6 +41,7 @@ from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.checkpoints import Checkpoints
 from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.knobs.effect import IneffectiveError
+from autoaccel.runtime.leftovers import remove_folder_of_imports
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
 from autoaccel.runtime.loop import Loop, Progress, Step, device_of
@@ -52,6 +53,9 @@ from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.warmup import warm_up
 from autoaccel.runtime.work import time_modules
 from autoaccel.units import format_duration
+
+# When this is imported: a fork server imports it for its workers, and is killed as they are.
+remove_folder_of_imports()
 
 _SHARE_FOR_EACH = 0.5  # of the time for untraced steps: for each other measurement beside a profile
 _PROFILE_WARMUP_SECONDS = 2.0  # at most: shares settle sooner than speed-ups can be told
