@@ -42,7 +42,8 @@ class Contest:
         self.yardstick = Yardstick(run, place.training, self.own)
         self.yardstick.rest()
         turn_seconds, usual = self.yardstick.turn_seconds, self.yardstick.step_seconds
-        pairs = FreshPairs(run, self.own, place.training.steps_per_epoch, turn_seconds, usual, fresh=True)
+        steps_per_epoch, apart = place.training.steps_per_epoch, self.yardstick.is_apart
+        pairs = FreshPairs(run, self.own, steps_per_epoch, turn_seconds, usual, fresh=True, apart=apart)
         self._prover = Prover(run, place.training, pairs)
 
     def compare(self, change: Settings, rounds: int) -> dict[str, Any]:

@@ -163,6 +163,8 @@ def _clashes(
                 if not clash.holds(place, mine, theirs):
                     continue
                 pair: Settings = {name: mine, clash.knob: theirs}
+                if all(baseline.get(one) == value for one, value in pair.items()):
+                    continue  # the user's own training does it already
                 if not held.keys() >= pair.keys():
                     found.append(Forbidden(pair, clash.reason))
                 elif any(held[one] != baseline[one] for one in pair):

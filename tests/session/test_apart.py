@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -59,6 +60,7 @@ class Process:
     batch_factor = 1.0
     ready_seconds = 0.01
     warm_step_seconds = STEP
+    stated_in_vain: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, computer: Computer, step_seconds: float) -> None:
         self.computer = computer
@@ -132,9 +134,13 @@ def test_a_trial_that_found_no_room_is_repeated_alone(
 ) -> None:
     """As where NVML does not tell, or the candidate needs more than the baseline."""
     computer = Computer(gib * GIB, is_exclusive)
-    reading = measured(yardstick_on(computer, facts, monkeypatch, nvml=False))
+    yardstick = yardstick_on(computer, facts, monkeypatch, nvml=False)
+    assert not yardstick.is_apart
+    reading = measured(yardstick)
     assert isinstance(reading, Reading) and reading.trusted
+    # Six turns of the baseline's went before, as many as it took alone; the last four of them count.
     assert reading.pairs == [(STEP, STEP / 2)] * 8
+    assert yardstick.is_apart  # the next is not tried beside it
 
 
 def test_on_a_cpu_a_trial_that_runs_out_of_memory_has_failed(
