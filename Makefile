@@ -138,7 +138,9 @@ check-report: setup  ## open reports in a browser: on a desk, on a telephone, li
 	$(BIN)/python benchmarks/check_report.py
 
 picture: setup  ## draw docs/terminal.svg from the run that `make examples` left
-	$(BIN)/python docs/draw_terminal.py "$$(ls -dt autoaccel-runs/examples/*/digits_cnn | head -n 1)" docs/terminal.svg
+	@run="$$(ls -dt autoaccel-runs/examples/*/digits_cnn 2>/dev/null | head -n 1)"; \
+	test -n "$$run" || { echo "there is no run to draw: make examples"; exit 2; }; \
+	$(BIN)/python docs/draw_terminal.py "$$run" docs/terminal.svg
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

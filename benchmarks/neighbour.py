@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from report_searches import t_radius
 from rows import add_row
 
 ROOT = Path(__file__).parents[1]
@@ -57,8 +58,8 @@ def tune(folder: Path, busy: float, calm: float, seed: int) -> dict[str, Any]:
     return recipe
 
 
-def compare(picks: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return the speed of each pick relative to the first's, measured in turns in fresh processes."""
+def compare(picks: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
+    """Return the log speed of each pick relative to the first's, for each round of fresh processes, in turns."""
     from autoaccel.launch.measuring import Measuring
     from autoaccel.launch.runner import Runner
     from autoaccel.session.workers import probe_and_describe, turn_seconds_for
@@ -86,7 +87,13 @@ def compare(picks: dict[str, dict[str, Any]]) -> dict[str, float]:
             for name, one in alive.items():
                 one.close()
                 logs[name].append(middle([math.log(a / b) for a, b in zip(steps[first], steps[name], strict=True)]))
-    return {name: math.exp(statistics.fmean(found)) for name, found in logs.items()}
+    return logs
+
+
+def interval(logs: list[float]) -> list[float]:
+    """Return Student's 95 % interval of the speed, over rounds."""
+    mean, radius = statistics.fmean(logs), t_radius(logs)
+    return [math.exp(mean - radius), math.exp(mean + radius)]
 
 
 def main() -> None:
@@ -100,14 +107,15 @@ def main() -> None:
         recipes = {"undisturbed": tune(Path(place) / "undisturbed", 0.0, 0.0, 0)}
         for number in range(1, parsed.runs + 1):
             recipes[f"disturbed {number}"] = tune(Path(place) / f"disturbed-{number}", parsed.busy, parsed.calm, number)
-    speeds = compare({name: recipe["settings"] for name, recipe in recipes.items()})
+    logs = compare({name: recipe["settings"] for name, recipe in recipes.items()})
     found = {
         name: {
             "summary": recipe["summary"],
             "settings": recipe["settings"],
             "disturbed_share": recipe["search"]["disturbed_share"],
             "seconds": recipe["search"]["spent_seconds"],
-            "speed_relative_to_undisturbed_pick": speeds[name],
+            "speed_relative_to_undisturbed_pick": math.exp(statistics.fmean(logs[name])),
+            "interval": interval(logs[name]),
         }
         for name, recipe in recipes.items()
     }

@@ -8,6 +8,7 @@ in benchmarks/results/code.json, so that the same rows and the same file give th
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,12 +26,26 @@ Found = dict[str, Any]
 """Name of a row -> what was found."""
 
 
+def most_share(count: int, of: int) -> float:
+    """Return the largest share under which so few of so many still come about in one of twenty series.
+
+    The upper end of Clopper and Pearson's one-sided 95 % interval (1934), by bisection.
+    """
+    low, high = count / of, 1.0
+    for _ in range(50):
+        share = (low + high) / 2
+        chance = math.fsum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count + 1))
+        low, high = (share, high) if chance > 0.05 else (low, share)
+    return high
+
+
 def false_wins(found: dict[str, Any]) -> list[str]:
     """Return how often the baseline was called faster than itself."""
-    lines = ["| Comparisons | Called faster | Outcomes |", "|---|---|---|"]
+    lines = ["| Comparisons | Called faster | In truth at most (95 %) | Outcomes |", "|---|---|---|---|"]
     for kind, row in found.items():
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in row["outcomes"].items())
-        lines.append(f"| {row['comparisons']:,} {kind} | {row['false_win_share']:.2%} | {outcomes} |")
+        most = most_share(round(row["false_win_share"] * row["comparisons"]), row["comparisons"])
+        lines.append(f"| {row['comparisons']:,} {kind} | {row['false_win_share']:.2%} | {most:.2%} | {outcomes} |")
     return lines
 
 
@@ -93,8 +108,10 @@ def neighbour(found: dict[str, Any]) -> list[str]:
     """Return the picks made beside a neighbour."""
     lines = ["| Run | Disturbed turns | Speed of its pick | What it said |", "|---|---|---|---|"]
     for name, row in found["runs"].items():
+        interval = row.get("interval")
+        shown = f" ({interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
         lines.append(
-            f"| {name} | {row['disturbed_share']:.0%} | {row['speed_relative_to_undisturbed_pick']:.3f} "
+            f"| {name} | {row['disturbed_share']:.0%} | {row['speed_relative_to_undisturbed_pick']:.3f}{shown} "
             f"| {row['summary']} |"
         )
     return lines

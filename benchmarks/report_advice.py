@@ -9,7 +9,10 @@ from typing import Any
 
 def planted(found: dict[str, Any]) -> list[str]:
     """Return how the advice fared with each planted problem."""
-    lines = ["| Problem | Named | Finding | Bound | Repaired, faster by | Claims half |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| Problem | Named | Finding | Bound | Repaired, faster by (least to most of the pairs) | Claims half |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, row in found.items():
         place = {None: "not at all", 1: "first", 2: "second"}.get(row["place"], f"at place {row['place']}")
         bound = f"{row['bound_speedup']:.2f}x" if row["bound_speedup"] else ""

@@ -102,3 +102,10 @@ def test_a_mean_of_ratios_leaves_out_what_is_the_same_settings() -> None:
     page = "\n".join(live({one.name: one.found for one in read_results()["live"]}))
     assert "| small_resnet | 1.86x" in page and "the same settings" in page
     assert "Student's 95 % interval over workloads" in page
+
+
+def test_none_of_thirty_is_no_proof_of_none() -> None:
+    """No false win in thirty comparisons stood as 0.00 %, without what that can still hide."""
+    assert report.most_share(0, 30) == pytest.approx(1 - 0.05 ** (1 / 30))  # the rule of three: about 3 / n
+    assert report.most_share(0, 2000) == pytest.approx(0.0015, abs=1e-4)
+    assert 0.10 < report.most_share(1, 30) < 0.16
