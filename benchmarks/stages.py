@@ -59,6 +59,7 @@ STAGES = (
     Stage("check-machines", {"machines": 1}, 5, "root"),
     Stage("check-report", {"report_page": 1}, 2, "installs Chromium"),
     Stage("scaling", {"scaling": 1}, 1),
+    Stage("remedies", {"remedies": 6}, 60),
     Stage("held", {"held": 8}, 1),  # after what it compares with
     # Claims are measured again when they are an hour old, which those of the first time are by now.
     Stage("claims", {"claims": 14}, 60),
