@@ -47,6 +47,7 @@ STAGES = (
     Stage("break-even", {"break_even": 2}, 30),
     Stage("planted", {"planted": 13}, 30),
     Stage("advice", {"advice": 4}, 10),
+    Stage("remedies", {"remedies": 6, "held": 14}, 60),
     Stage("check-verify", {"verify": 60}, 30),
     Stage("check-ranks", {"ranks": 6}, 90),
     Stage("check-sharing", {"sharing": 1}, 20, "installs PostgreSQL"),

@@ -103,9 +103,14 @@ def bound_of_layout(evidence: Evidence) -> float:
 
 
 def bound_of_compiling(evidence: Evidence) -> float:
-    """Return what a compiler could win at most: what is not dense vanishes, dense kernels change their layout."""
+    """Return what a compiler could win at most: what is not dense vanishes, dense kernels change their layout.
+
+    Products in batches may be attention that somebody has written out, which it replaces by one kernel: these are
+    limited by the scores that they write to memory, and vanish as well.
+    """
     layout = MARGIN * (_layout_ratio(evidence) or 1.0)
-    dense = {"matmul": MARGIN, "attention": MARGIN, "convolution": layout}
+    written_out = any(name.endswith(("::bmm", "::baddbmm")) for name in evidence.profile.operator_names)
+    dense = {"matmul": math.inf if written_out else MARGIN, "attention": MARGIN, "convolution": layout}
     return bound_of_groups(evidence, dense, math.inf)
 
 

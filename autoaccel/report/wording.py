@@ -33,6 +33,7 @@ from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.units import format_bytes, format_duration, format_flops, two_digits
 
 _MOST_MODULES = 10
+_FAR_FROM_ITS_LIMITS = 100.0  # times what arithmetic and memory take: something else takes the time
 _WORTH_SHOWING = 1.01  # expected of a finding's remedies
 
 
@@ -284,9 +285,11 @@ def _target(workload: Workload) -> list[str]:
 
 def roofline_words(line: Roofline) -> str:
     """Return what a step attains, and how much faster it could become at most."""
+    limit = f"This step can become at most {speedup_words(line.most_speedup)} faster on this machine"
+    if line.most_speedup > _FAR_FROM_ITS_LIMITS:
+        limit = "Neither arithmetic nor memory holds this step back"
     return (
-        f"This step can become at most {speedup_words(line.most_speedup)} faster on this machine: its "
-        f"{format_flops(line.flops)} run at {format_flops(line.achieved)}/s; as its operators are, "
+        f"{limit}: its {format_flops(line.flops)} run at {format_flops(line.achieved)}/s; as its operators are, "
         f"{format_flops(line.attainable)}/s are attainable, limited by {line.limited_by}"
     )
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from held import KINDS, bounds_of
 from measure import ROOT, TIMEOUT_SECONDS, WORKLOADS, make_head, middle_ratio, start_baseline, visit
-from rows import add_row
+from rows import add_row, to_measure
 from table import TableHead
 
 from autoaccel.launch.runner import Runner
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--times", type=int, default=3, help="profiles")
     parser.add_argument("--rounds", type=int, default=5)
     parsed = parser.parse_args(arguments)
-    for name in parsed.names or WORKLOADS:
+    for name in parsed.names or to_measure("remedies", WORKLOADS):
         found = measure(name, parsed.times, parsed.rounds)
         add_row("remedies", name, found, code=CODE)
         for remedy in found["remedies"]:

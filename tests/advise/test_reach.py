@@ -164,3 +164,10 @@ def test_a_remedy_is_told_once(make_evidence: MakeEvidence) -> None:
     shown = [finding.code for finding in worth_showing(findings)]
     assert {"reduced-precision", "optimizer-loop"} <= set(shown)
     assert not {"dense-compute", "optimizer"} & set(shown)
+
+
+def test_attention_that_is_written_out_is_no_dense_kernel_to_a_compiler(make_evidence: MakeEvidence) -> None:
+    step = profile(groups={"matmul": 0.6, "elementwise": 0.4})
+    written_out = msgspec.structs.replace(step, operator_names=("aten::bmm", "aten::mm"))
+    plain = bound_of_compiling(make_evidence(profile=step))
+    assert plain == pytest.approx(MARGIN / 0.6) and bound_of_compiling(make_evidence(profile=written_out)) > 10 * plain

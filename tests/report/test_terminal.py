@@ -203,6 +203,20 @@ def test_profile_bars_grow_with_the_share():
     assert "limited by memory" in text and "bfloat16 400 GFLOP/s" in text
 
 
+def test_a_step_far_from_the_machines_limits_is_promised_nothing_by_them():
+    """A step that waited for data was said to become at most 700.01x faster, beside findings of at most 2.29x."""
+    line = msgspec.structs.replace(samples.LIMITS.roofline, most_speedup=700.01)
+    advice = msgspec.structs.replace(samples.ADVICE, limits=msgspec.structs.replace(samples.LIMITS, roofline=line))
+    text = printed(print_advice, advice)
+    assert "Neither arithmetic nor memory holds this step back" in text and "700" not in text
+
+
+def test_what_was_left_out_for_want_of_steps_is_said():
+    profile = msgspec.structs.replace(samples.ADVICE.profile, step_seconds=2.2, left_out=("evaluation", "modules"))
+    text = " ".join(printed(print_advice, msgspec.structs.replace(samples.ADVICE, profile=profile)).split())
+    assert "Left out, because a step takes 2.2 s: evaluation, modules." in text
+
+
 def test_a_finding_that_is_worth_nothing_is_not_printed():
     worthless = msgspec.structs.replace(samples.FINDINGS[1], expected_speedup=1.001)
     advice = msgspec.structs.replace(samples.ADVICE, findings=(samples.FINDINGS[0], worthless))
