@@ -31,6 +31,10 @@ class Measure(Record, frozen=True, tag="measure"):
     steps: int | None = None  # the training ends after so many, warm-up included; None: it goes on for ever
 
 
+MOST_PROFILE_SECONDS = 17.0
+"""That all steps after the warm-up may take to look at a training: eight of two seconds."""
+
+
 class TakeProfile(Record, frozen=True, tag="profile"):
     """Profile some steps: untraced for the phases, traced for the operators."""
 
@@ -40,7 +44,7 @@ class TakeProfile(Record, frozen=True, tag="profile"):
     cache_bytes: int = 0  # of the largest cache
     trace_path: str | None = None  # where a trace for Perfetto or chrome://tracing goes
     board_path: str | None = None  # folder that TensorBoard is to show
-    most_seconds: float = 17.0  # that all steps after the warm-up may take: eight of two seconds
+    most_seconds: float = MOST_PROFILE_SECONDS  # that all steps after the warm-up may take
 
 
 class Train(Record, frozen=True, tag="train"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 
@@ -16,13 +17,14 @@ from autoaccel.records.circumstances import Surroundings
 from autoaccel.records.machine import Machine
 from autoaccel.records.rates import RateLimits
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Profiled, TakeProfile
+from autoaccel.records.trial import MOST_PROFILE_SECONDS, Failure, Profiled, TakeProfile
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.space.knobs import Place
 
 START_SECONDS = 600.0  # for a build() outside any budget
 _PROFILE_SECONDS = 2.0
+_SHARE_OF_BUDGET = 0.1  # that the steps of a profile may take; a few are made in any case
 
 
 def profile_task(
@@ -31,8 +33,9 @@ def profile_task(
     thorough: bool = False,
     trace_path: Path | None = None,
     board_path: Path | None = None,
+    budget_seconds: float = math.inf,
 ) -> TakeProfile:
-    """Return what to ask of the worker that takes a profile on this machine."""
+    """Return what to ask of the worker that takes a profile on this machine, for a small share of a budget."""
     return TakeProfile(
         seconds=seconds,
         thorough=thorough,
@@ -40,6 +43,7 @@ def profile_task(
         cache_bytes=max((cache.size_bytes for cache in machine.cpu.caches), default=0),
         trace_path=str(trace_path.absolute()) if trace_path else None,
         board_path=str(board_path.absolute()) if board_path else None,
+        most_seconds=min(MOST_PROFILE_SECONDS, _SHARE_OF_BUDGET * budget_seconds),
     )
 
 

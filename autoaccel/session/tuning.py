@@ -311,9 +311,11 @@ def _check_resumable(earlier: RunState | None, request: Request, machine: Machin
 def _diagnose(run: Run, own: Settings, machine: Machine, facts: TrainingFacts, watch: Watch) -> Diagnosis:
     """Return where the time of a step goes and what that says; tell what only the user can set right."""
     timeout = run.clock.timeout("the profile was taken", share=0.5)
-    thorough = run.request.budget_seconds >= _THOROUGH_BUDGET_SECONDS
+    budget_seconds = run.request.budget_seconds
+    thorough = budget_seconds >= _THOROUGH_BUDGET_SECONDS
+    task = profile_task(machine, PROFILE_SECONDS, thorough, budget_seconds=budget_seconds)
     with watch_throttling() as throttling:
-        answer = run.runner.ask(profile_task(machine, PROFILE_SECONDS, thorough), own, "profile", Profiled, timeout)
+        answer = run.runner.ask(task, own, "profile", Profiled, timeout)
     if isinstance(answer, Failure):
         raise workload_error(answer, run.request.workload, "while it was profiled")
     diagnosis = diagnose(answer, machine, facts, read_surroundings(watch, gpu_throttling=throttling))
