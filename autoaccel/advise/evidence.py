@@ -70,9 +70,13 @@ class Evidence:
 
     @property
     def most_speedup(self) -> float:
-        """By how much the step as it is could become faster on this machine: its roofline; infinite if not known."""
+        """By how much the step as it is could become faster on this machine: its roofline; infinite if not known.
+
+        A step that is faster than the rates allow shows that others disturbed the measuring of these.
+        """
         line = roofline(self.profile, self.machine, self.rates, self.circumstances) if self.rates else None
-        return math.inf if line is None else max(1.0, self.mean_step_seconds / line.step_seconds_at_least)
+        speedup = self.mean_step_seconds / line.step_seconds_at_least if line else math.inf
+        return speedup if speedup > 1 else math.inf
 
     def groups(self, *names: str) -> float:
         """Return the share of all operators' own time that these groups of them take, at most 1."""

@@ -29,6 +29,7 @@ _UNMEASURED = {"amx_bf16": 16.0, "cuda": 16.0}
 """How many times as fast 16-bit units are as those for float32, where nobody measured. AMX: 1,024 operations per core
 and cycle against 64 with two units for AVX-512 (Intel's optimization manual); tensor cores of an A100: 312 against 19.5
 TFLOP/s (NVIDIA's data sheet). Of others, a register holds twice as many numbers."""
+_MOST_UNITS = 4.0  # times the rate in float32, of 16-bit instructions without tiles (Arm's BFMMLA)
 _READS_OVER_COPIES = 1.5  # a copy also reads the lines that it writes (McCalpin on STREAM): reading alone is that fast
 
 _OF_COMPUTE = (
@@ -78,10 +79,11 @@ def sixteen_bits(evidence: Evidence) -> dict[str, float]:
     convolutions = rate_ratio(evidence, "convolution", "float32", "bfloat16", "float16")
     has_amx = "amx_bf16" in evidence.machine.cpu.features and not evidence.on_gpu
     unit = "cuda" if evidence.on_gpu else "amx_bf16" if has_amx else ""
-    unmeasured = _UNMEASURED.get(unit, 2.0)
-    matmul = max(1.0, products or unmeasured)
+    unmeasured, most = _UNMEASURED.get(unit, 2.0), _UNMEASURED.get(unit, _MOST_UNITS)
+    # What no hardware has is a rate in float32 that others disturbed.
+    matmul = min(most, max(1.0, products or unmeasured))
     # Convolutions are products for some of their shapes, and their gradients.
-    return {"matmul": matmul, "attention": matmul, "convolution": max(matmul, convolutions or unmeasured)}
+    return {"matmul": matmul, "attention": matmul, "convolution": min(most, max(matmul, convolutions or unmeasured))}
 
 
 def bound_of_sixteen_bits(evidence: Evidence) -> float:
@@ -115,9 +117,12 @@ def bound_of_compiling(evidence: Evidence) -> float:
 
 
 def bound_of_update(evidence: Evidence) -> float:
-    """Return what another form of the update could win at most: it passes over its numbers once, from memory."""
+    """Return what another form of the update could win at most: it passes over its numbers once, from memory.
+
+    Half of it always: memory that was measured beside others may be faster.
+    """
     least_share = _least_update_seconds(evidence) / evidence.mean_step_seconds
-    return bound_of_share(max(0.0, evidence.update - least_share))
+    return bound_of_share(max(evidence.update / 2, evidence.update - least_share))
 
 
 def _layout_ratio(evidence: Evidence) -> float | None:
@@ -125,7 +130,7 @@ def _layout_ratio(evidence: Evidence) -> float | None:
     if evidence.rates is None or evidence.rates.channels_first is None:
         return None
     last = evidence.rates.convolution.get("float32")
-    return max(1.0, last / evidence.rates.channels_first) if last else None
+    return min(_STRIDED, max(1.0, last / evidence.rates.channels_first)) if last else None
 
 
 def _least_update_seconds(evidence: Evidence) -> float:

@@ -171,3 +171,22 @@ def test_attention_that_is_written_out_is_no_dense_kernel_to_a_compiler(make_evi
     written_out = msgspec.structs.replace(step, operator_names=("aten::bmm", "aten::mm"))
     plain = bound_of_compiling(make_evidence(profile=step))
     assert plain == pytest.approx(MARGIN / 0.6) and bound_of_compiling(make_evidence(profile=written_out)) > 10 * plain
+
+
+def test_rates_that_others_disturbed_close_nothing_and_promise_nothing_absurd(make_evidence: MakeEvidence) -> None:
+    """Beside eight busy processes float32 convolutions read 264 times as slow in one layout as in the other."""
+    images = profile({"optimizer": 0.2}, groups={"convolution": 1.0}, parameters=10**7, least_bytes=5 * 10**8)
+    slow = msgspec.structs.replace(
+        RATES,
+        matmul={"float32": 1e9, "bfloat16": 1e12},
+        convolution={"float32": 2.6e11, "bfloat16": 2.6e11},
+        channels_first=1e9,
+        memory_bytes_per_second=1e8,
+    )
+    features = {"cpu": {"features": ("avx512_bf16",), "caches": ()}}
+    evidence = make_evidence(profile=images, rates=slow, machine=features, **NO_AUTOCAST)
+    assert bound_of_sixteen_bits(evidence) < 4.0 and bound_of_layout(evidence) < 4.0
+    assert bound_of_update(evidence) == pytest.approx(1 / 0.9)
+    # A step that is faster than its roofline says nothing but that.
+    impossible = gpt(flops={"matmul": 10**13})
+    assert make_evidence(profile=impossible).most_speedup == float("inf")
