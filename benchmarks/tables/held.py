@@ -159,8 +159,9 @@ def held_with_rates() -> dict[str, list[Held]]:
     for name, row in latest(read_rows("remedies")).items():
         for remedy in row.found["remedies"]:
             logs, bound = remedy["logs"], statistics.median(remedy["bounds"])
-            spread = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
-            mean = statistics.fmean(logs)
+            if len(logs) < 2:
+                continue  # nobody knows how far off a single reading is
+            spread, mean = statistics.stdev(logs) / math.sqrt(len(logs)), statistics.fmean(logs)
             held = Held(remedy["change"], remedy["kind"], bound, math.exp(mean), math.exp(mean - _DEVIATIONS * spread))
             found.setdefault(f"{name}, with rates", []).append(held)
     return found
