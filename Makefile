@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-wheel check-long picture clean
+.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -107,6 +107,9 @@ check-nni: setup  ## prune with NNI in an environment of its own
 
 check-ipex: setup  ## tune with Intel's extension in an environment of its own; 7 GB
 	$(BIN)/python benchmarks/check_ipex.py
+
+check-versions: setup  ## suite, tune and launch with the lowest versions, a middle torch and the newest; 20 GB, two hours
+	$(BIN)/python benchmarks/check_versions.py $(ENVIRONMENTS)
 
 check-launchers: setup  ## the same recipe through torchrun, Open MPI and Slurm; installs them; a quarter of an hour
 	$(BIN)/python benchmarks/check_launchers.py

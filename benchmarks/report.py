@@ -205,6 +205,7 @@ SECTIONS = {
     "pruning": Section("Sparsity against time and accuracy", "make pruning", levers.pruning),
     "nni": Section("NNI beside today's torch", "make check-nni", only(levers.nni)),
     "ipex": Section("Intel's extension", "make check-ipex", only(levers.ipex)),
+    "versions": Section("Versions of torch, Python and the other dependencies", "make check-versions", levers.versions),
     "ranks": Section("Two ranks on two cores", "make check-ranks", several.ranks),
     "machines": Section("Two machines, one of whose ranks is killed", "make check-machines", only(several.machines)),
     "launchers": Section("The same recipe through every launcher", "make check-launchers", only(several.launchers)),

@@ -87,3 +87,17 @@ def ipex(found: dict[str, Any]) -> list[str]:
             f"| {row['settings']['ipex.optimize']} | {others} | {speed} | {row['learned'] or row['failure']} |"
         )
     return lines
+
+
+def versions(found: dict[str, Any]) -> list[str]:
+    """Return what the suite, a tune and a launch came to with each set of versions."""
+    lines = ["| Versions | Python | torch | numpy | optuna | Came to |", "|---|---|---|---|---|---|"]
+    for name, row in found.items():
+        have = row["versions"]
+        if "passed" in row:
+            told = f"{row['passed']} passed, {row['skipped']} skipped, {len(row['failed'])} failed"
+            told += "".join(f"<br>`{failed}`" for failed in row["failed"])
+        else:
+            told = row.get("summary") or f"two ranks trained to an accuracy of {row['accuracy']:.4f}"
+        lines.append(f"| {name} | {have['python']} | {have['torch']} | {have['numpy']} | {have['optuna']} | {told} |")
+    return lines
