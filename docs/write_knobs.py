@@ -21,7 +21,8 @@ loads a sample is exact unless loading draws random numbers: that is found out f
 effect; what is of the stages launch and environment must be there when a process starts.
 
 A package of yours can bring a knob of its own by an entry point of the group `autoaccel.knobs`:
-[examples/own_knob](../examples/own_knob).
+[examples/own_knob](../examples/own_knob). If its value can be read off a process, let the effect's `found` do so: what
+the user's own code has set is then the default.
 """
 
 

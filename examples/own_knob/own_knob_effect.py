@@ -8,6 +8,11 @@ from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 class Deterministic(Effect):
     """Deterministic algorithms."""
 
+    @classmethod
+    def found(cls, device: torch.device) -> bool:
+        """Return what the user's own code has chosen: that is the default."""
+        return torch.are_deterministic_algorithms_enabled()
+
     def process(self) -> None:
         torch.use_deterministic_algorithms(bool(self.value))
 

@@ -11,7 +11,9 @@ import jsonschema
 import msgspec
 import pytest
 
+from autoaccel.api import apply
 from autoaccel.errors import BadRequestError
+from autoaccel.launch.shares import device_of_this_rank
 from autoaccel.records.base import write_json, write_text
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.recipe import (
@@ -190,3 +192,38 @@ def test_settings_are_told_by_what_differs() -> None:
 def test_slower_first_steps_count_as_compilation() -> None:
     measurement = Measurement(3.0, (2.0, 0.5, 0.1, 0.1), (Turn((0.1, 0.1)), Turn((0.1, 0.1, 9.0))))
     assert measurement.compile_seconds == pytest.approx(1.9 + 0.4)
+
+
+@pytest.mark.parametrize(
+    ("device", "environment", "found"),
+    [
+        ("cuda:1", {}, "cuda:1"),
+        ("cpu", {}, "cpu"),
+        ("", {}, "cuda"),  # of an older recipe: its machine's accelerator
+        (
+            "cuda:1",
+            {
+                "RANK": "1",
+                "WORLD_SIZE": "2",
+                "LOCAL_RANK": "1",
+                "LOCAL_WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": "29500",
+            },
+            "cuda",
+        ),
+    ],
+)
+def test_a_recipe_is_applied_on_the_device_that_it_was_measured_on(
+    recipe: Recipe, device: str, environment: dict[str, str], found: str
+) -> None:
+    """It was the CPU unless the caller said otherwise, so that batches stayed there and autocast was one of the CPU."""
+    torch_facts = msgspec.structs.replace(recipe.machine.torch, device="cuda")
+    machine = msgspec.structs.replace(recipe.machine, torch=torch_facts)
+    measured = msgspec.structs.replace(recipe, machine=machine, device=device)
+    assert device_of_this_rank(measured, environment) == found
+
+
+def test_apply_takes_the_recipes_device_unless_it_is_told_another(recipe: Recipe) -> None:
+    measured = msgspec.structs.replace(recipe, settings={}, device="meta")
+    assert (apply(measured).device.type, apply(measured, "cpu").device.type) == ("meta", "cpu")

@@ -1,4 +1,4 @@
-"""Losses with state, however a training reaches them, and the device of a recipe."""
+"""Losses with state, however a training reaches them, are on its device."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from autoaccel.api import apply
-from autoaccel.launch.shares import device_of_this_rank
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.reached import reached_modules
 from autoaccel.runtime.training import Training
-from tests.report.samples import RECIPE
 
 
 def weighted() -> nn.CrossEntropyLoss:
@@ -26,7 +22,6 @@ def weighted() -> nn.CrossEntropyLoss:
 
 
 GLOBAL = weighted()
-MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
 def step_with_a_global(model: nn.Module, batch: Any) -> torch.Tensor:
@@ -94,28 +89,3 @@ def test_a_loss_with_state_is_on_the_device(way: str, given: Callable[[nn.Module
 def test_globals_of_the_same_file_are_followed_and_nothing_else() -> None:
     assert reached_modules([step_with_a_global]) == [GLOBAL]
     assert reached_modules([nn.functional.cross_entropy, None]) == []
-
-
-@pytest.mark.parametrize(
-    ("device", "environment", "found"),
-    [
-        ("cuda:1", {}, "cuda:1"),
-        ("cpu", {}, "cpu"),
-        ("", {}, "cuda"),  # of an older recipe: its machine's accelerator
-        ("cuda:1", {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", **MEETING}, "cuda"),
-    ],
-)
-def test_a_recipe_is_applied_on_the_device_that_it_was_measured_on(
-    device: str, environment: dict[str, str], found: str
-) -> None:
-    """It was the CPU unless the caller said otherwise, so that batches stayed there and autocast was one of the CPU."""
-    torch_facts = msgspec.structs.replace(RECIPE.machine.torch, device="cuda")
-    machine = msgspec.structs.replace(RECIPE.machine, torch=torch_facts)
-    recipe = msgspec.structs.replace(RECIPE, machine=machine, device=device)
-    assert device_of_this_rank(recipe, environment) == found
-
-
-def test_apply_takes_the_recipes_device_unless_it_is_told_another() -> None:
-    recipe = msgspec.structs.replace(RECIPE, settings={}, device="meta")
-    assert apply(recipe).device == torch.device("meta")
-    assert apply(recipe, "cpu").device == torch.device("cpu")
