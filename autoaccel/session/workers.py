@@ -62,8 +62,11 @@ def probe_and_describe(runner: Runner, workload: Workload, timeout_seconds: floa
         WorkloadFailedError: If it fails, with the user's own traceback.
     """
     describing = runner.start(Describe(), {}, "describe")
-    machine = probe_machine(runner)
-    return machine, _facts_of(describing.receive(timeout_seconds), runner, workload)
+    try:
+        machine = probe_machine(runner)
+        return machine, _facts_of(describing.receive(timeout_seconds), runner, workload)
+    finally:
+        describing.close()  # its step may have started loader workers, which would load on beside what is measured
 
 
 def workload_error(failure: Failure, workload: Workload, when: str) -> AutoaccelError:
