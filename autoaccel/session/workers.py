@@ -9,6 +9,7 @@ import msgspec
 from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.detect import detect_machine
+from autoaccel.machine.gpus import read_gpu_use
 from autoaccel.records.machine import Machine
 from autoaccel.records.trial import Answer, Describe, Described, Failure, Probe, Probed
 from autoaccel.records.workload import TrainingFacts, Workload
@@ -61,9 +62,12 @@ def probe_and_describe(runner: Runner, workload: Workload, timeout_seconds: floa
         BadRequestError: If build() returns the wrong thing.
         WorkloadFailedError: If it fails, with the user's own traceback.
     """
+    # A step of the training is made: where only one process may use a GPU, not while another asks it what it can do.
+    alone = any(gpu.is_exclusive for gpu in read_gpu_use())
+    machine = probe_machine(runner) if alone else None
     describing = runner.start(Describe(), {}, "describe")
     try:
-        machine = probe_machine(runner)
+        machine = machine or probe_machine(runner)
         return machine, _facts_of(describing.receive(timeout_seconds), runner, workload)
     finally:
         describing.close()  # its step may have started loader workers, which would load on beside what is measured
