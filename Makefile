@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long picture clean
+.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -16,6 +16,9 @@ test: lint tests  ## everything that CI checks
 
 check-long: setup  ## the tests that are too long for every commit; minutes
 	$(BIN)/pytest -m long
+
+check-trainings: setup  ## hundreds of random trainings and real ranks, each held against a plain loop; minutes
+	$(BIN)/pytest -m 'long or not long' tests/runtime/test_trainings.py
 
 lint: setup
 	$(BIN)/ruff check .
@@ -146,4 +149,4 @@ picture: setup  ## draw docs/terminal.svg from the run that `make examples` left
 	$(BIN)/python docs/draw_terminal.py "$$run" docs/terminal.svg
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -131,6 +131,7 @@ class Turn(Record, frozen=True, tag="turn"):
 
     step_seconds: tuple[float, ...]
     epoch_starts: tuple[int, ...] = ()  # indices of steps that began an epoch
+    step_shares: tuple[float, ...] = ()  # each step's samples, over those of a whole step; empty if all are whole
     peak_bytes: int = 0
 
 

@@ -249,3 +249,12 @@ class Applied:
             except IneffectiveError as error:
                 ineffective[name] = str(error)
         return learned, ineffective
+
+    def state(self) -> dict[str, Any]:
+        """Return what the settings have learned from the steps so far, such as float16's scale, for a checkpoint."""
+        return {name: state for name, effect in self._effects.items() if (state := effect.state())}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` has returned, under these settings or others."""
+        for name, effect in self._effects.items():
+            effect.load_state(state.get(name, {}))

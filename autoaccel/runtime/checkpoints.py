@@ -1,8 +1,7 @@
 """Checkpoints: a training that was killed goes on from where it was last written down.
 
-What goes on exactly: weights, optimizer, schedule, the order of samples and, in a process alone without loader
-workers, every random number. What begins anew: the random numbers of loader workers and of other ranks, and the
-gradient scaler of float16, which finds its scale again within a few steps.
+What goes on exactly: weights, optimizer, schedule, gradient scaler, the order of samples and, in a process alone
+without loader workers, every random number. `begins_anew` tells what does not.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ from typing import Any
 import torch
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.settings import Value, format_value
 from autoaccel.runtime import ranks
+from autoaccel.runtime.data import batches_of
 from autoaccel.runtime.loop import Loop, Progress
 
 _FORM = "autoaccel/checkpoint/2"
@@ -72,3 +73,34 @@ class Checkpoints:
         torch.save({"form": _FORM, "seed": self._seed, **loop.progress()._asdict()}, aside)
         aside.replace(self._path)
         self._written_at = time.monotonic()
+
+
+def begins_anew(loop: Loop, resumed: Progress) -> list[str]:
+    """Return what is not as it would have been without the interruption, in words; nothing if all is."""
+    settings, found = loop.applied.settings, []
+    names = sorted({*settings, *resumed.settings})
+    changed = [
+        f"{name} {_shown(resumed.settings.get(name))} -> {_shown(settings.get(name))}"
+        for name in names
+        if settings.get(name) != resumed.settings.get(name)
+    ]
+    if changed:
+        found.append(f"it ran with other settings ({', '.join(changed)})")
+    if loop.whole_samples != resumed.whole_samples:
+        found.append(
+            f"steps have {loop.whole_samples} samples instead of {resumed.whole_samples}: it goes on at the same "
+            "sample, with the learning rate that it had"
+        )
+    if batches_of(loop.loader) is None and resumed.place[2]:
+        found.append("the data is a stream, which begins anew")
+    if getattr(loop.loader, "num_workers", 0):
+        found.append("loader workers draw other random numbers, if samples depend on any")
+    if settings.get("loader.side_stream"):
+        found.append("the batch that was fetched ahead is loaded again, with other random numbers if it depends on any")
+    if ranks.world_size() > 1:
+        found.append("ranks other than the first draw other random numbers, such as those of dropout")
+    return found
+
+
+def _shown(value: Value | None) -> str:
+    return "nothing" if value is None else format_value(value)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import IterableDataset
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import Mark, default_device, mark, same_random_numbers_after, seconds_between
@@ -20,7 +21,7 @@ from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import count_samples
 from autoaccel.runtime.data import Drawn, batches_of, count_steps, epochs_of, eval_loader, last_step, train_loader
 from autoaccel.runtime.dividing import Piece
-from autoaccel.runtime.randomness import seed_all
+from autoaccel.runtime.randomness import random_states, restore_random_states, seed_all
 from autoaccel.runtime.reached import reached_modules
 from autoaccel.runtime.training import Training, is_dataset
 
@@ -62,7 +63,9 @@ class Progress(NamedTuple):
     model: dict[str, Any]
     optimizer: dict[str, Any]
     scheduler: dict[str, Any] | None
-    random_state: torch.Tensor  # of torch's generator
+    applied: dict[str, Any]  # what the settings have learned, such as float16's scale
+    random_states: dict[str, Any]  # of the leader
+    settings: dict[str, Value]  # that it ran with
 
 
 def _ignore_phase(phase: str) -> None:
@@ -140,13 +143,22 @@ class Loop:
     def _resume(self, resumed: Progress) -> None:
         if resumed.has_shrunk:
             self.shrinks_at = math.inf
+        # Which form its update takes is a matter of these settings, not of those that it ran with.
+        of_form = ("fused", "foreach")
+        forms = [{name: group[name] for name in group if name in of_form} for group in self._groups()]
         self.optimizer.load_state_dict(resumed.optimizer)
+        for group, form in zip(self._groups(), forms, strict=True):
+            group.update(form)
+        self.applied.load_state(resumed.applied)
         # At the beginning of an epoch the schedule advances before the new optimizer object's first step.
         warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before", UserWarning)
         if self.scheduler is not None and resumed.scheduler is not None:
             self.scheduler.load_state_dict(resumed.scheduler)
         if ranks.leads():
-            torch.set_rng_state(resumed.random_state)
+            restore_random_states(resumed.random_states, self.device)
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
 
     @property
     def last_loss(self) -> float:
@@ -165,7 +177,9 @@ class Loop:
             model=self.plain_model.state_dict(),
             optimizer=self.optimizer.state_dict(),
             scheduler=self.scheduler.state_dict() if self.scheduler else None,
-            random_state=torch.get_rng_state(),
+            applied=self.applied.state(),
+            random_states=random_states(self.device),
+            settings=self.applied.settings,
         )
 
     def _find_place(self, resumed: Progress) -> None:
@@ -174,6 +188,11 @@ class Loop:
         if (divided := batches_of(self.loader)) is not None:
             self._epoch_steps = divided.go_on(self._epochs_begun, self._epoch_samples)
             if resumed.whole_samples != self.whole_samples:
+                if self.scheduler is not None and self.training.scheduler_interval == "step":
+                    raise BadRequestError(
+                        f"the checkpoint: its schedule counts steps of {resumed.whole_samples} samples, which now have "
+                        f"{self.whole_samples}. Go on with the batch size that it ran with, or begin anew."
+                    )
                 self.steps_done = self._epochs_begun * self.steps_per_epoch + self._epoch_steps
         self._epochs_begun += self._epoch_samples > 0
 

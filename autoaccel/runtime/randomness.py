@@ -8,7 +8,7 @@ import itertools
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
@@ -23,6 +23,33 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % _NUMPY_SEEDS)
+
+
+def random_states(device: torch.device) -> dict[str, Any]:
+    """Return the states of them all and of the device's generator, as numbers, texts and tensors."""
+    numbers = numpy.random.get_state(legacy=False)
+    assert isinstance(numbers, dict)  # for it is not asked for in its old form
+    inner = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in numbers["state"].items()}
+    states = {"torch": torch.get_rng_state(), "python": random.getstate(), "numpy": {**numbers, "state": inner}}
+    return states if device.type == "cpu" else {**states, device.type: _module(device).get_rng_state(*_named(device))}
+
+
+def restore_random_states(states: Mapping[str, Any], device: torch.device) -> None:
+    """Set them to what `random_states` has returned; a device that it was not asked about stays as it is."""
+    torch.set_rng_state(states["torch"])
+    version, words, gauss = states["python"]
+    random.setstate((version, tuple(words), gauss))
+    numpy.random.set_state(states["numpy"])
+    if device.type in states:
+        _module(device).set_rng_state(states[device.type], *_named(device))
+
+
+def _module(device: torch.device) -> Any:
+    return getattr(torch, device.type)
+
+
+def _named(device: torch.device) -> tuple[torch.device, ...]:
+    return () if device.type == "mps" else (device,)  # of which there is one only
 
 
 class Apart:

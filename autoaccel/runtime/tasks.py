@@ -38,7 +38,7 @@ from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes, synchronize
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.boards import write_board
-from autoaccel.runtime.checkpoints import Checkpoints
+from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
 from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.leftovers import remove_folder_of_imports
@@ -191,9 +191,11 @@ def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn | Fai
         steps.append(loop.step())
     # Once, not after each step: the program runs ahead of an accelerator, as it does in the user's own loop.
     synchronize(loop.device)
+    shares = tuple(step.share for step in steps)
     done = Turn(
         step_seconds=tuple(step.seconds for step in steps),
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
+        step_shares=shares if any(share != 1.0 for share in shares) else (),
         peak_bytes=int(ranks.total(peak_bytes(loop.device))),
     )
     return _ended(loop) or done
@@ -219,7 +221,11 @@ def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[],
         checkpoints = None
         if task.checkpoint_path is not None:
             checkpoints = Checkpoints(Path(task.checkpoint_path), task.checkpoint_seconds, seed)
-        loop = _start_loop(spec, workload, build, seed, checkpoints.load() if checkpoints else None)
+        resumed = checkpoints.load() if checkpoints else None
+        loop = _start_loop(spec, workload, build, seed, resumed)
+        if resumed is not None and task.announce and ranks.leads():
+            for difference in begins_anew(loop, resumed):
+                print(f"goes on from the checkpoint, but {difference}", flush=True)
         resumed_at = loop.steps_done
         steps = min(loop.own_steps(task.steps) or loop.planned_steps, loop.planned_steps)
         seconds = _run_steps(loop, steps, checkpoints, announce=task.announce)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -13,7 +14,8 @@ def step_seconds_of_turns(turns: Sequence[Turn], steps_per_epoch: int, batch_fac
 
     Within a turn the mean: loader workers deliver in bursts, so that most steps wait for nothing and one waits for
     all. The first step of an epoch pays for the loader's restart; what it takes beyond the others is spread over
-    the epoch's steps, because a turn sees it by chance.
+    the epoch's steps, because a turn sees it by chance. So is an epoch's last step, of fewer samples, left out; but
+    where a turn sees hardly any other steps, all count, each by its samples.
 
     Args:
         turns: Of one process.
@@ -21,15 +23,19 @@ def step_seconds_of_turns(turns: Sequence[Turn], steps_per_epoch: int, batch_fac
         batch_factor: Samples of one of the process's steps, over those of a step of the training's own.
     """
     inner: list[float] = []
-    first: list[float] = []
+    first: list[tuple[float, float]] = []  # seconds, and for how many of the training's own steps
     for turn in turns:
+        worth = [batch_factor * share for share in turn.step_shares or (1.0,) * len(turn.step_seconds)]
+        steps = list(zip(turn.step_seconds, worth, strict=True))
         starts = set(turn.epoch_starts)
-        first.extend(turn.step_seconds[index] for index in starts)
-        others = [seconds for index, seconds in enumerate(turn.step_seconds) if index not in starts]
-        inner.append(statistics.fmean(others or turn.step_seconds))
+        first.extend(steps[index] for index in starts)
+        others = [step for index, step in enumerate(steps) if index not in starts and step[1] == batch_factor]
+        chosen = others or steps
+        inner.append(math.fsum(seconds for seconds, _ in chosen) / math.fsum(own_steps for _, own_steps in chosen))
     typical = statistics.median(inner)
-    restart = max(0.0, statistics.median(first) - typical) if first else 0.0
-    return tuple(seconds / batch_factor + restart / steps_per_epoch for seconds in inner)
+    restarts = [seconds - typical * own_steps for seconds, own_steps in first]
+    restart = max(0.0, statistics.median(restarts)) if restarts else 0.0
+    return tuple(seconds + restart / steps_per_epoch for seconds in inner)
 
 
 def settled_step_seconds(turns: Sequence[Turn], steps_per_epoch: int) -> float:

@@ -338,6 +338,15 @@ def test_cached_samples_are_loaded_once_and_are_the_same() -> None:
     assert cached == losses(loop_with({}, train_data=Counting()))
 
 
+def test_a_cache_in_workers_that_end_with_the_epoch_is_told_to_do_nothing() -> None:
+    """Each epoch's workers loaded every sample again, and what was measured counted as cached."""
+    loop = loop_with({"loader.cache": True, "loader.workers": 1, "loader.persistent": False})
+    loop.step()
+    assert loop.applied.check()[1] == {
+        "loader.cache": "workers that are started anew for each epoch have forgotten their samples"
+    }
+
+
 def test_only_samples_that_stay_the_same_could_be_cached() -> None:
     state = torch.random.get_rng_state()
     assert look_at_samples(DataLoader(Counting())).bytes_if_cached == len(INPUTS) * (64 * 4 + 8)

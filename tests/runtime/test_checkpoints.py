@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.checkpoints import Checkpoints
+from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.randomness import seed_all
 from autoaccel.runtime.training import Training
 
 INPUTS = torch.randn(72, 8, generator=torch.Generator().manual_seed(0))
@@ -63,6 +67,106 @@ def test_it_ends_with_the_same_weights(
     for name, tensor in whole.plain_model.state_dict().items():
         assert torch.equal(again.plain_model.state_dict()[name], tensor), name
     assert again.optimizer.param_groups[0]["lr"] == whole.optimizer.param_groups[0]["lr"]
+
+
+class Noisy(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Samples with noise of every kind of random number."""
+
+    def __len__(self) -> int:
+        return len(DATA)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        inputs, target = DATA[index]
+        return inputs + torch.rand(()) + random.random() + float(numpy.random.randn()), target
+
+
+def interrupted(made: Callable[[], Training], settings: Settings, then: Settings, stop: int, path: Path) -> Loop:
+    """Return the loop that goes on after so many steps, under other settings if they differ."""
+    seed_all(5)
+    checkpoints = Checkpoints(path / "checkpoint", 0.0, seed=3)
+    first = Loop(made(), Applied(settings), seed=3)
+    for _ in range(stop):
+        first.step()
+    checkpoints.keep(first)
+    seed_all(6)
+    return Loop(made(), Applied(then), seed=3, resumed=checkpoints.load())
+
+
+def finish(loop: Loop) -> Loop:
+    while loop.steps_done < loop.planned_steps:
+        loop.step()
+    return loop
+
+
+def test_every_generator_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Noise from numpy or Python's random began anew, so that the training was another one, silently."""
+    again = finish(interrupted(lambda: training(train_data=Noisy()), {}, {}, 7, tmp_path))
+    seed_all(5)
+    whole = finish(Loop(training(train_data=Noisy()), Applied({}), seed=3))
+    assert again.last_loss == whole.last_loss
+
+
+def test_the_scale_of_float16_goes_on(tmp_path: Path) -> None:
+    """It began at 65,536 again: the first steps after it were left out, and the training was another one."""
+    float16: Settings = {"precision.autocast": "float16"}
+    again = interrupted(training, float16, float16, 2, tmp_path)
+    (scaler,) = again.applied.state().values()
+    assert scaler["_growth_tracker"] == 2
+
+
+def test_another_batch_size_goes_on_at_the_same_sample(tmp_path: Path) -> None:
+    """It counted the steps of the checkpoint as steps of the new size: samples were left out or trained on twice."""
+    made = functools.partial(training, batch_size=8)
+    again = interrupted(made, {}, {"optimizer.batch_factor": 2.0}, 12, tmp_path)  # 9 steps an epoch; 24 samples
+    assert (again.steps_done, again.steps_per_epoch, again.planned_steps) == (5 + 1, 5, 15)
+    generator = torch.Generator().manual_seed(3)
+    orders = [list(RandomSampler(range(72), generator=generator)) for _ in range(2)]
+    assert begins_anew(again, Checkpoints(tmp_path / "checkpoint", 0.0, 3).load() or again.progress()) == [
+        "it ran with other settings (optimizer.batch_factor nothing -> 2)",
+        "steps have 16 samples instead of 8: it goes on at the same sample, with the learning rate that it had",
+    ]
+    assert finish(again).samples_done == 3 * 72
+    looked_at = interrupted(made, {}, {"optimizer.batch_factor": 2.0}, 12, tmp_path)
+    assert torch.equal(looked_at.next_batch()[0], INPUTS[orders[1][24:32]])  # what is left of its batch
+    assert torch.equal(looked_at.next_batch()[0], INPUTS[orders[1][32:48]])
+
+
+def test_a_schedule_of_steps_does_not_go_on_with_another_batch_size(tmp_path: Path) -> None:
+    with pytest.raises(BadRequestError, match="its schedule counts steps of 16 samples, which now have 32"):
+        interrupted(
+            lambda: training(scheduler_interval="step"), {}, {"optimizer.batch_factor": 2.0}, 2, tmp_path
+        )  # fmt: skip
+
+
+def test_the_form_of_an_update_is_that_of_the_settings(tmp_path: Path) -> None:
+    """The optimizer's state brought back the form that it had been saved under, and the new setting did nothing."""
+    again = interrupted(training, {}, {"optimizer.fused": True}, 2, tmp_path)
+    assert again.optimizer.param_groups[0]["fused"] is True
+    finish(again)
+
+
+class Stream(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return iter([DATA[index] for index in range(72)])
+
+
+def test_what_is_not_exact_is_said(tmp_path: Path) -> None:
+    """A stream began anew, workers drew other noise, other settings were in force: nobody heard of it."""
+
+    def said(settings: Settings, then: Settings, **changes: object) -> list[str]:
+        again = interrupted(lambda: training(**changes), settings, then, 2, tmp_path)
+        resumed = Checkpoints(tmp_path / "checkpoint", 0.0, seed=3).load()
+        assert resumed is not None
+        return begins_anew(again, resumed)
+
+    assert said({}, {}) == []
+    assert said({"loader.workers": 1}, {"loader.workers": 1}) == [
+        "loader workers draw other random numbers, if samples depend on any"
+    ]
+    assert said({}, {"precision.autocast": "bfloat16"}) == [
+        "it ran with other settings (precision.autocast nothing -> bfloat16)"
+    ]
+    assert said({}, {}, train_data=Stream(), steps_per_epoch=4) == ["the data is a stream, which begins anew"]
 
 
 def test_it_is_written_now_and_then_and_at_the_end(tmp_path: Path) -> None:

@@ -213,3 +213,28 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(place: Plac
     assert {row.name: row.risk for row in knob_rows(random)}["loader.workers"] == "changes_training"
     assert KNOBS["loader.workers"].risk_at(place) == "exact"
     assert KNOBS["precision.autocast"].risk_at(random) == "rounding"
+
+
+def test_a_cache_counts_one_copy_for_each_process_that_loads(place: Place, vary: Vary) -> None:
+    """Workers hold all samples each: eight of them took eight times the memory that was looked at."""
+    cache = KNOBS["loader.cache"]
+    fits_once = vary(place, dataset_bytes=3 << 30)  # of 16 GiB, a quarter may be taken
+    assert cache.why_unavailable(fits_once) == ""
+    clashes = {clash.knob: clash for clash in cache.clashes}
+    for knob in ("loader.workers", "parallel.world_size"):
+        assert not clashes[knob].where(fits_once, True, 1)
+        assert clashes[knob].where(fits_once, True, 2)
+        assert not clashes[knob].where(place, True, 64)
+    assert "after one epoch" in cache.why_unavailable(vary(place, epochs=1))
+
+
+def test_batch_factors_give_whole_samples(place: Place, vary: Vary) -> None:
+    factors = KNOBS["optimizer.batch_factor"].values
+    assert factors(place) == (1.0, 2.0, 4.0, 0.5)
+    assert factors(vary(place, batch_size=25)) == (1.0, 2.0, 4.0)
+
+
+def test_a_step_is_made_in_parts_wherever_batches_can_be_divided(place: Place, vary: Vary) -> None:
+    ready = vary(place, batch_adjustable=False)  # a ready loader with batches of a dataset's samples
+    assert KNOBS["optimizer.accumulation"].why_unavailable(ready) == ""
+    assert "cannot be divided" in KNOBS["optimizer.accumulation"].why_unavailable(vary(ready, batches_divisible=False))

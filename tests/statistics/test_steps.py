@@ -33,3 +33,13 @@ def test_a_step_on_more_samples_counts_for_as_many_of_the_trainings_own() -> Non
     turns = [Turn((0.04,) * 4), Turn((0.14, 0.04, 0.04, 0.04), (0,)), Turn((0.04,) * 4)]
     # Four times the samples for four times the time; the restart is paid once an epoch whatever the batch.
     assert step_seconds_of_turns(turns, 20, batch_factor=4.0) == pytest.approx((0.015, 0.015, 0.015))
+
+
+def test_an_incomplete_step_counts_for_the_samples_that_it_has() -> None:
+    """Epochs of 64 and 6 samples were timed by the 6 alone, as if those were 64: speed that nobody has."""
+    shares = (1.0, 6 / 64) * 2
+    turns = [Turn((0.64, 0.06) * 2, (0, 2), shares), Turn((0.06, 0.64) * 2, (1, 3), shares[1:] + shares[:1])]
+    assert step_seconds_of_turns(turns, 5, batch_factor=4.0) == pytest.approx((0.16, 0.16))
+    # Where there are whole steps beside the first one, they tell.
+    long = Turn((0.5, 0.16, 0.16, 0.1), (0,), (1.0, 1.0, 1.0, 0.3))
+    assert step_seconds_of_turns([long], 34) == pytest.approx((0.16 + 0.34 / 34,))

@@ -222,15 +222,16 @@ def uncached(evidence: Evidence) -> Finding | None:
     if training is None or training.dataset_bytes is None or samples is None or evidence.data_wait < _WAITS_MUCH:
         return None
     free = surroundings.available_bytes if surroundings else evidence.machine.memory_bytes // 2
-    if samples.seconds < _SHORTEST_SAMPLE or training.dataset_bytes > _CACHE_SHARE * free:
+    held_bytes = training.dataset_bytes * max(1, training.loader_workers)  # by each worker
+    if samples.seconds < _SHORTEST_SAMPLE or held_bytes > _CACHE_SHARE * free or training.epochs == 1:
         return None
     return make_finding(
         "uncached",
-        f"all samples are the same in each epoch and would take {training.dataset_bytes / 2**20:.3g} MiB of memory",
+        f"all samples are the same in each epoch and would take {held_bytes / 2**20:.3g} MiB of memory",
         evidence.data_wait,
         "Keep them.",
         knobs=("loader.cache",),
-        evidence={"dataset_bytes": training.dataset_bytes, "sample_seconds": samples.seconds},
+        evidence={"dataset_bytes": held_bytes, "sample_seconds": samples.seconds},
         removable=0.75,
         bound_speedup=_bound_of_wait(evidence),
     )

@@ -116,3 +116,10 @@ class Effect:
             IneffectiveError: If it silently did nothing.
         """
         return ""
+
+    def state(self) -> dict[str, Any]:
+        """Return what it has learned from the steps so far, and what a training that goes on must know."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` has returned."""

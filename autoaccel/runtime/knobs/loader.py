@@ -149,6 +149,8 @@ class Cache(Effect):
             return ""
         if not self.cached:
             raise IneffectiveError("the data is no dataset whose samples have numbers")
+        if self.settings.get("loader.workers") and not self.settings.get("loader.persistent", True):
+            raise IneffectiveError("workers that are started anew for each epoch have forgotten their samples")
         return "samples are kept in memory"
 
 

@@ -48,6 +48,13 @@ class Autocast(Effect):
             self.scaler.update()
         return True
 
+    def state(self) -> dict[str, Any]:
+        return self.scaler.state_dict() if self.scaler else {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        if self.scaler and state:
+            self.scaler.load_state_dict(state)
+
     def check(self) -> str:
         if self.dtype is None:
             return ""

@@ -72,11 +72,24 @@ def _why_no_cache(place: Place) -> str:
         return ""
     if place.training.dataset_bytes is None:
         return "its samples are not the same each time, or their size is not known"
-    memory = place.machine.limits.memory_bytes or place.machine.memory_bytes
-    if place.training.dataset_bytes > _CACHED_SHARE * memory:
+    if place.training.epochs == 1:
+        return "the training is over after one epoch, in which each sample is loaded for the first time"
+    if _is_too_much(place, 1):
         return f"the data set takes more than {_CACHED_SHARE:.0%} of the memory"
     return ""
 
+
+def _is_too_much(place: Place, copies: int) -> bool:
+    """Whether so many copies of all samples leave too little memory for the training."""
+    held = copies * ((place.training and place.training.dataset_bytes) or 0)
+    return held > _CACHED_SHARE * (place.machine.limits.memory_bytes or place.machine.memory_bytes)
+
+
+def _is_too_much_in_each(place: Place, cached: Value, processes: Value) -> bool:
+    return _is_too_much(place, int(processes))
+
+
+_IN_EACH = f"each process that loads would hold the data set, together more than {_CACHED_SHARE:.0%} of the memory"
 
 _PINNED = Need("loader.pin_memory", is_on, "on")
 
@@ -142,12 +155,17 @@ KNOBS = (
         group="data",
         stage="data",
         risk="changes_training",  # a random transform that was not noticed would be drawn only once
-        help="each sample is kept in memory once it was loaded",
+        help="each sample is kept in memory once it was loaded, by every process that loads",
         helps_when="loading and decoding dominate, samples are the same each time, and several epochs are trained",
         effect="autoaccel.runtime.knobs.loader:Cache",
         values=switch,
         usual=always(False),
         why_unavailable=_why_no_cache,
+        clashes=(
+            # Workers are counted for all ranks together, and each rank without workers loads for itself.
+            Clash(is_on, "loader.workers", is_on, _IN_EACH, _is_too_much_in_each),
+            Clash(is_on, "parallel.world_size", is_on, _IN_EACH, _is_too_much_in_each),
+        ),
     ),
     Knob(
         name="loader.pin_memory",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     Clash,
     Knob,
@@ -34,6 +35,18 @@ def _why_no_batch(place: Place) -> str:
     return ""
 
 
+def _batch_factors(place: Place) -> tuple[Value, ...]:
+    """Those that give a whole number of samples."""
+    own = (place.training and place.training.batch_size) or 2
+    return tuple(factor for factor in (1.0, 2.0, 4.0, 0.5) if (own * factor).is_integer())
+
+
+def _why_no_parts(place: Place) -> str:
+    if place.training is not None and not place.training.batches_divisible:
+        return "batches cannot be divided: train_data must be a dataset, or loaders with batches of its samples"
+    return ""
+
+
 KNOBS = (
     Knob(
         name="optimizer.batch_factor",
@@ -43,7 +56,7 @@ KNOBS = (
         help="samples per step, as a multiple of the training's own batch size; epochs stay, so steps become fewer",
         helps_when="small batches leave the processor idle between operators",
         effect="autoaccel.runtime.knobs.batches:BatchFactor",
-        values=choices(1.0, 2.0, 4.0, 0.5),
+        values=_batch_factors,
         usual=always(1.0),
         why_unavailable=_why_no_batch,
         limits=lambda place: (0.0625, 64.0),
@@ -72,7 +85,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.batches:Accumulation",
         values=choices(1, 2, 4),
         usual=always(1),
-        why_unavailable=_why_no_batch,
+        why_unavailable=_why_no_parts,
         limits=lambda place: (1, 256),
     ),
     Knob(

@@ -239,7 +239,7 @@ KNOBS = (
         effect=_EFFECT + "Sync",
         values=choices("every", "last"),
         usual=always("every"),
-        why_unavailable=_why_no_keep,
+        why_unavailable=_why_one_rank,
         needs=(_RANKS, Need("optimizer.accumulation", lambda value: int(value) > 1, "above 1")),
     ),
     _nccl(
