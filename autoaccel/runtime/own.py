@@ -1,4 +1,4 @@
-"""What the user's own code makes of its process: flags, thread counts, autocast. The baseline of all that is tuned."""
+"""What the user's own code makes of its process and its optimizer: flags, thread counts, forms. The baseline of all that is tuned."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs import found_settings
+from autoaccel.runtime.knobs.optimizers import own_forms
 from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.training import Training
 
@@ -45,4 +46,5 @@ def find_own(training: Training) -> Own:
         finally:
             hook.remove()
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
-    return Own(found_settings(device), " and ".join(autocast))
+    forms = own_forms(training.make_optimizer(training.model))
+    return Own({**found_settings(device), **forms}, " and ".join(autocast))

@@ -288,3 +288,36 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
         refused = runner.start_measuring({**own, "precision.flush_denormals": False}, "other", 60.0)
         assert isinstance(refused, Failure) and refused.kind == "ineffective"
         assert "precision.flush_denormals did nothing" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("form", "knob", "value", "others"),
+    [
+        ({"fused": True}, "optimizer.fused", True, [{"optimizer.fused": False}]),
+        ({"fused": True}, "optimizer.fused", True, [{"optimizer.fused": False, "optimizer.foreach": "on"}]),
+        ({"foreach": True}, "optimizer.foreach", "on", [{"optimizer.foreach": "auto"}, {"optimizer.foreach": "off"}]),
+        ({"foreach": False}, "optimizer.foreach", "off", [{"optimizer.foreach": "auto"}, {"optimizer.foreach": "on"}]),
+    ],
+)
+def test_the_form_of_the_users_optimizer_is_the_default_and_others_are_candidates(
+    form: dict[str, bool], knob: str, value: Value, others: list[Settings], place: Place
+) -> None:
+    """A fused optimizer was measured as it is, but called not fused: no candidate could take the form away."""
+    made = training(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=0.1, **form))
+    own = find_own(made).settings
+    assert own[knob] == value
+    baseline = baseline_settings(Place(place.machine, msgspec.structs.replace(place.training, found=own)))
+    assert baseline[knob] == value
+    loop = Loop(made, Applied(baseline, CPU, own), seed=0)
+    loop.step()
+    assert all(loop.optimizer.param_groups[0][name] is chosen for name, chosen in form.items())
+    assert loop.applied.check() == ({}, {})
+    for other in others:
+        loop = Loop(made, Applied({**baseline, **other}, CPU, own), seed=0)
+        loop.step()
+        group = loop.optimizer.param_groups[0]
+        assert not group["fused"]
+        assert group["foreach"] is {"on": True, "off": False}.get(str(other.get("optimizer.foreach", "auto")))
+        learned, ineffective = loop.applied.check()
+        assert learned.keys() == other.keys()
+        assert not ineffective

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from autoaccel.records.settings import Settings
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
 
@@ -30,7 +32,9 @@ def _torch_class(optimizer: torch.optim.Optimizer) -> type[torch.optim.Optimizer
     return None if kind in (None, torch.optim.Optimizer) else kind
 
 
-def _switch(optimizer: torch.optim.Optimizer, kind: type[torch.optim.Optimizer], forms: Mapping[str, bool]) -> None:
+def _switch(
+    optimizer: torch.optim.Optimizer, kind: type[torch.optim.Optimizer], forms: Mapping[str, bool | None]
+) -> None:
     """Make the optimizer, one of this class of torch's, update in other forms.
 
     In place: schedulers, hooks and the user's own code may know it already. Its groups name the form that its step
@@ -68,29 +72,34 @@ class _Form(Effect):
     """The groups of an optimizer in other forms."""
 
     switched: torch.optim.Optimizer | None = None
+    wanted: Mapping[str, bool | None] = MappingProxyType({})
 
-    def forms(self) -> dict[str, bool]:
-        """Return what the groups are to say of each form; empty to leave them as they are."""
+    @property
+    def is_torchs_choice(self) -> bool:
+        """Whether the value leaves the form to torch."""
+        raise NotImplementedError
+
+    def forms(self, optimizer: torch.optim.Optimizer) -> dict[str, bool | None]:
+        """Return what the groups are to say of each form, None for torch's choice; empty to leave them as they are."""
         raise NotImplementedError
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        forms = self.forms()
+        forms = self.forms(optimizer)
         kind = _torch_class(optimizer)
         if kind is None or not forms or not has_form(optimizer, next(iter(forms))):
             return optimizer
         _switch(optimizer, kind, forms)
         if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(kind.step):
             optimizer.param_groups[:] = [_WatchedGroup(group) for group in optimizer.param_groups]
-        self.switched = optimizer
+        self.switched, self.wanted = optimizer, forms
         return optimizer
 
     def check(self) -> str:
-        forms = self.forms()
-        if not forms:
-            return ""
-        form, value = next(iter(forms.items()))
         if self.switched is None:
-            raise IneffectiveError(f"the optimizer has no {form} form")
+            if self.is_torchs_choice:
+                return ""
+            raise IneffectiveError(f"the optimizer has no {self.name.partition('.')[2]} form")
+        form, value = next(iter(self.wanted.items()))
         groups = self.switched.param_groups
         if any(group.get(form) is not value for group in groups):
             raise IneffectiveError(f"something has set {form} anew in the optimizer's groups")
@@ -118,18 +127,44 @@ class _WatchedGroup(dict[str, Any]):
 class Fused(_Form):
     """One fused kernel for all parameters."""
 
-    def forms(self) -> dict[str, bool]:
-        return {"fused": True, "foreach": False} if self.value else {}
+    @property
+    def is_torchs_choice(self) -> bool:
+        return not self.value
+
+    def forms(self, optimizer: torch.optim.Optimizer) -> dict[str, bool | None]:
+        if self.value:
+            return {"fused": True, "foreach": False}
+        return {"fused": None} if any(group.get("fused") for group in optimizer.param_groups) else {}
 
     def words(self) -> str:
-        return "fused"
+        return "fused" if self.value else "not fused"
 
 
 class Foreach(_Form):
     """One operator after another over all parameters, or one parameter after another."""
 
-    def forms(self) -> dict[str, bool]:
-        return {} if self.value == "auto" else {"foreach": self.value == "on", "fused": False}
+    @property
+    def is_torchs_choice(self) -> bool:
+        return self.value == "auto"
+
+    def forms(self, optimizer: torch.optim.Optimizer) -> dict[str, bool | None]:
+        if not self.is_torchs_choice:
+            return {"foreach": self.value == "on", "fused": None}
+        groups = optimizer.param_groups
+        if all(group.get("foreach") is None or group.get("fused") for group in groups):
+            return {}
+        return {"foreach": None}
 
     def words(self) -> str:
-        return "by operator" if self.value == "on" else "by parameter"
+        return {"on": "by operator", "off": "by parameter"}.get(str(self.value), "as torch chooses")
+
+
+def own_forms(optimizer: torch.optim.Optimizer) -> Settings:
+    """Return the knobs of the form that the user has chosen for their optimizer; empty where torch chooses it."""
+    if has_form(optimizer, "fused") and all(group["fused"] for group in optimizer.param_groups):
+        return {"optimizer.fused": True}
+    if has_form(optimizer, "foreach"):
+        chosen = {group["foreach"] for group in optimizer.param_groups}
+        if len(chosen) == 1 and None not in chosen:
+            return {"optimizer.foreach": "on" if chosen.pop() else "off"}
+    return {}
