@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import AbstractContextManager
 from typing import Any
 
 import psutil
@@ -48,13 +47,6 @@ def seconds_between(before: Mark, after: Mark) -> float:
         return after - before
     after.synchronize()
     return before.elapsed_time(after) / 1000
-
-
-def same_random_numbers_after(device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context after which the generators of the CPU and of the device are as they were."""
-    if device.type == "cpu":
-        return torch.random.fork_rng(devices=[])
-    return torch.random.fork_rng(devices=[device], device_type=device.type)
 
 
 def peak_bytes(device: torch.device) -> int:

@@ -12,9 +12,9 @@ from unittest import mock
 import torch
 
 from autoaccel.records.circumstances import Evaluation
-from autoaccel.runtime.accelerator import same_random_numbers_after
 from autoaccel.runtime.data import eval_loader
 from autoaccel.runtime.loop import Loop, OnDevice
+from autoaccel.runtime.randomness import same_random_numbers_after
 
 _MORE_TURNS = 2
 EVALUATION_STEPS = (3.0, 1.0)  # that its first batches count as: in turns without gradients, or once

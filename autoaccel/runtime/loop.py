@@ -16,12 +16,12 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
-from autoaccel.runtime.accelerator import Mark, default_device, mark, same_random_numbers_after, seconds_between
+from autoaccel.runtime.accelerator import Mark, default_device, mark, seconds_between
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import count_samples
 from autoaccel.runtime.data import Drawn, batches_of, count_steps, epochs_of, eval_loader, last_step, train_loader
 from autoaccel.runtime.dividing import Piece
-from autoaccel.runtime.randomness import random_states, restore_random_states, seed_all
+from autoaccel.runtime.randomness import random_states, restore_random_states, same_random_numbers_after, seed_all
 from autoaccel.runtime.reached import reached_modules
 from autoaccel.runtime.training import Training, is_dataset
 

@@ -1,4 +1,4 @@
-"""What the user's own code makes of its process and its optimizer: flags, thread counts, forms. The baseline of all that is tuned."""
+"""What the user's own code makes of its process and its optimizer. The baseline of all that is tuned."""
 
 from __future__ import annotations
 

@@ -44,6 +44,16 @@ def restore_random_states(states: Mapping[str, Any], device: torch.device) -> No
         _module(device).set_rng_state(states[device.type], *_named(device))
 
 
+@contextlib.contextmanager
+def same_random_numbers_after(device: torch.device) -> Iterator[None]:
+    """After this context they are as they were before it, and so is the device's generator."""
+    states = random_states(device)
+    try:
+        yield
+    finally:
+        restore_random_states(states, device)
+
+
 def _module(device: torch.device) -> Any:
     return getattr(torch, device.type)
 

@@ -158,6 +158,8 @@ def _optimizer_input(optimizer: Callable[[Any], torch.optim.Optimizer]) -> str:
 
 def is_dataset(data: object) -> bool:
     """Whether this is a dataset, map-style or iterable, rather than a function that returns a loader."""
+    if isinstance(data, type):  # such as `list`, which has these methods for its objects
+        return False
     return isinstance(data, Dataset) or (hasattr(data, "__getitem__") and hasattr(data, "__len__"))
 
 

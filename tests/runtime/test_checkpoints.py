@@ -17,8 +17,8 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
-from autoaccel.runtime.loop import Loop
-from autoaccel.runtime.randomness import seed_all
+from autoaccel.runtime.loop import Loop, evaluate
+from autoaccel.runtime.randomness import seed_all, state_of
 from autoaccel.runtime.training import Training
 
 INPUTS = torch.randn(72, 8, generator=torch.Generator().manual_seed(0))
@@ -195,3 +195,15 @@ def test_what_is_no_checkpoint_is_one_clear_error(tmp_path: Path) -> None:
     Checkpoints(path, 0.0, seed=0).keep(loop)
     with pytest.raises(BadRequestError, match="from seed 0, not 4"):
         Checkpoints(path, 0.0, seed=4).load()
+
+
+def test_looking_at_the_metric_changes_no_random_number() -> None:
+    """A metric that draws from numpy's or Python's generator made a training that is watched another one."""
+
+    def draws(model: nn.Module, loader: object) -> float:
+        return float(torch.rand(())) + numpy.random.random() + random.random()
+
+    watched = training(evaluate=draws)
+    before = state_of()
+    evaluate(watched, watched.model, torch.device("cpu"))
+    assert state_of() == before

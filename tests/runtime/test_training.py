@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from autoaccel.errors import BadRequestError
 from autoaccel.runtime.metrics import METRICS
 from autoaccel.runtime.tracing import group_of
-from autoaccel.runtime.training import Training
+from autoaccel.runtime.training import Training, is_dataset
 from autoaccel.runtime.warmup import has_settled
 
 DATA = TensorDataset(torch.zeros(4, 2), torch.zeros(4).long())
@@ -115,3 +115,9 @@ def test_operators_are_grouped(operator: str, group: str) -> None:
 )
 def test_warm_up_ends_when_the_step_time_has_settled(seconds: list[float], settled: bool) -> None:
     assert has_settled(seconds) == settled
+
+
+def test_a_class_of_datasets_is_no_dataset() -> None:
+    """A class such as `list` has the methods of a dataset, and was taken for one though it is called for a loader."""
+    assert is_dataset([1, 2])
+    assert not is_dataset(list)

@@ -13,9 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
-from autoaccel.runtime.accelerator import same_random_numbers_after
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.modules import count_parameters, layers
+from autoaccel.runtime.randomness import same_random_numbers_after
 
 Run = Callable[[nn.Module], torch.Tensor]
 """Returns the loss of a model on a batch."""
