@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoaccel.records.profile import Profile
-from autoaccel.runtime.loop import Step
+from autoaccel.runtime.steps import Step
 
 
 def write_board(folder: str, profile: Profile, steps: Sequence[Step]) -> None:

@@ -122,6 +122,20 @@ def eval_loader(training: Training) -> Iterable[Any]:
     return data()  # type: ignore[operator]  # no dataset, so a function
 
 
+class OnDevice:
+    """A loader whose batches arrive on a device."""
+
+    def __init__(self, loader: Iterable[Any], device: torch.device) -> None:
+        self.loader = loader
+        self.place = Applied({}, device).batch
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.place(batch) for batch in self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]  # asked only of what has a length
+
+
 def count_steps(training: Training, loader: Iterable[Any]) -> int:
     """Return the optimizer steps of one epoch.
 

@@ -12,8 +12,8 @@ from unittest import mock
 import torch
 
 from autoaccel.records.circumstances import Evaluation
-from autoaccel.runtime.data import eval_loader
-from autoaccel.runtime.loop import Loop, OnDevice
+from autoaccel.runtime.data import OnDevice, eval_loader
+from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.randomness import same_random_numbers_after
 
 _MORE_TURNS = 2

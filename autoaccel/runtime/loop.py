@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -16,13 +16,23 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
-from autoaccel.runtime.accelerator import Mark, default_device, mark, seconds_between
+from autoaccel.runtime.accelerator import default_device, mark
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import count_samples
-from autoaccel.runtime.data import Drawn, batches_of, count_steps, epochs_of, eval_loader, last_step, train_loader
+from autoaccel.runtime.data import (
+    Drawn,
+    OnDevice,
+    batches_of,
+    count_steps,
+    epochs_of,
+    eval_loader,
+    last_step,
+    train_loader,
+)
 from autoaccel.runtime.dividing import Piece
 from autoaccel.runtime.randomness import random_states, restore_random_states, same_random_numbers_after, seed_all
 from autoaccel.runtime.reached import reached_modules
+from autoaccel.runtime.steps import Step
 from autoaccel.runtime.training import Training, is_dataset
 
 _MOST_AHEAD = 4
@@ -30,25 +40,6 @@ _MOST_AHEAD = 4
 program that nothing holds back queues a thousand operators, and a turn would last as long as these take."""
 
 _STEPS_APART = 64  # from one comparison of all ranks' batches to the next; before that after 1, 2, 4, ... steps
-
-
-class Step:
-    """One optimizer step: how long it took, loader wait included, whether it began an epoch, and on how much."""
-
-    def __init__(self, begin: Mark, end: Mark, begins_epoch: bool, share: float) -> None:
-        self.begins_epoch = begins_epoch
-        self.share = share
-        """Of the samples of a whole step; of an epoch's last step it may be less than 1."""
-        self._marks: tuple[Mark, Mark] | None = (begin, end)
-        self._seconds = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """How long it took; on an accelerator the program waits for its end, so ask after as many steps as possible."""
-        if self._marks is not None:
-            self._seconds = seconds_between(*self._marks)
-            self._marks = None
-        return self._seconds
 
 
 class Progress(NamedTuple):
@@ -354,20 +345,6 @@ class Loop:
         # Measuring may go on past the planned run, where schedules such as OneCycleLR refuse to go.
         if self.scheduler and self.training.scheduler_interval == interval and self.steps_done < self.planned_steps:
             self.scheduler.step()
-
-
-class OnDevice:
-    """A loader whose batches arrive on a device."""
-
-    def __init__(self, loader: Iterable[Any], device: torch.device) -> None:
-        self.loader = loader
-        self.place = Applied({}, device).batch
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self.place(batch) for batch in self.loader)
-
-    def __len__(self) -> int:
-        return len(self.loader)  # type: ignore[arg-type]  # asked only of what has a length
 
 
 def evaluate(training: Training, model: nn.Module, device: torch.device) -> float:

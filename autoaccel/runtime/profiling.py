@@ -16,9 +16,10 @@ from autoaccel.records.profile import Profile, PythonFunction
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes
 from autoaccel.runtime.calls import functions_of, record_calls
-from autoaccel.runtime.loop import Loop, Step
+from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.phases import timed_phases, typical_phases
 from autoaccel.runtime.spending import Spending
+from autoaccel.runtime.steps import Step
 from autoaccel.runtime.tracing import recorded_steps, trace_steps
 from autoaccel.runtime.work import count_work, least_bytes
 
@@ -83,12 +84,7 @@ def take_profile(
     spending.spend(least_steps)
     trace = trace_steps(loop, step_seconds, trace_path)
     spending.spend(recorded_steps(step_seconds))
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        # It runs beside the backward pass; what it could lengthen that by at most.
-        typical["all-reduce"] = min(trace.all_reduce_seconds, typical["backward"])
-        typical["backward"] -= typical["all-reduce"]
-    else:
-        del typical["all-reduce"]
+    _set_all_reduce_apart(typical, trace.all_reduce_seconds)
     whole = sum(typical.values())
     profile = Profile(
         step_seconds=step_seconds,
@@ -119,6 +115,15 @@ def take_profile(
     if thorough and spending.affords("floating-point operations, and so the roofline", _COUNTED_STEPS):
         profile = _with_work(profile, loop)
     return profile, steps
+
+
+def _set_all_reduce_apart(phases: dict[str, float], seconds: float) -> None:
+    """Take from the backward pass what agreeing on gradients could lengthen it by at most; alone there is none."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        phases["all-reduce"] = min(seconds, phases["backward"])  # it runs beside that pass
+        phases["backward"] -= phases["all-reduce"]
+    else:
+        del phases["all-reduce"]
 
 
 def _worker_cpus(before: _Usage, after: _Usage) -> float | None:

@@ -44,12 +44,13 @@ from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.leftovers import remove_folder_of_imports
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
-from autoaccel.runtime.loop import Loop, Progress, Step, device_of
+from autoaccel.runtime.loop import Loop, Progress, device_of
 from autoaccel.runtime.memory_errors import is_out_of_memory
 from autoaccel.runtime.own import find_own
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.spending import Spending
+from autoaccel.runtime.steps import Step
 from autoaccel.runtime.warmup import warm_up
 from autoaccel.runtime.work import time_modules
 from autoaccel.units import format_duration

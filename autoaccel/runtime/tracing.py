@@ -13,7 +13,8 @@ from torch._C._autograd import DeviceType
 
 from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.loop import Loop, Step
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.steps import Step
 
 MOST_STEPS = 3
 _MOST_SECONDS = 2.0
