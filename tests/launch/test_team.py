@@ -91,7 +91,7 @@ def test_ranks_that_keep_the_batch_make_fewer_steps(
     assert isinstance(measuring, Measuring), measuring
     measuring.take_turn(0.05, SECONDS)
     assert measuring.batch_factor == 2
-    assert measuring.measurement.learned["parallel.lr_rule"] == "the learning rate follows the batch size"
+    assert measuring.measurement.learned["parallel.lr_rule"] == "steps are made with 2 times the learning rate"
 
 
 def stops(process: psutil.Process) -> bool:
