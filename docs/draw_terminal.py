@@ -6,6 +6,7 @@ The clock in it shows the time of the trials alone: a run does not record when i
 from __future__ import annotations
 
 import io
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from autoaccel.records.progress import (
 from autoaccel.report.live import LiveView
 from autoaccel.report.terminal import print_recipe
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.statistics.steps import step_seconds_of_turns
 
 SHOWN_TRIALS = 5  # the upper part is the screen as it was when this many trials were over
 
@@ -31,13 +33,16 @@ def events_of(folder: RunFolder) -> Iterator[Event]:
     """Yield what the run told the terminal until then."""
     state, recipe = folder.load_state(), folder.load_recipe()
     assert state is not None, "a run that left a search behind is needed"
-    own, total_seconds = state.baseline_settings, recipe.projection.baseline_total_seconds
+    # As the search saw it: trials are told in its step times, which a proof may correct later.
+    step_seconds = statistics.median(step_seconds_of_turns(state.baseline.turns, state.facts.steps_per_epoch))
+    saved = recipe.baseline.step_seconds - step_seconds
+    total_seconds = recipe.projection.baseline_total_seconds - saved * state.facts.planned_steps
     yield RunStarted(
         state.request.workload.path, str(Path("autoaccel-runs") / folder.path.name), state.request.budget_seconds
     )
     for stage in ("hardware", "baseline", "profile"):
         yield StageStarted(stage, "")
-    yield BaselineMeasured(own, recipe.baseline.step_seconds, total_seconds)
+    yield BaselineMeasured(state.baseline_settings, step_seconds, total_seconds)
     for name, reason in state.space.closed.items():
         yield Note(f"{name} is not searched: {reason}")
     trials = folder.load_trials()[:SHOWN_TRIALS]
@@ -50,16 +55,16 @@ def events_of(folder: RunFolder) -> Iterator[Event]:
 def main(folder: RunFolder, picture: Path) -> None:
     """Write the screen during the search, and below it the recipe."""
     console = Console(record=True, force_terminal=True, width=104, height=40, file=io.StringIO(), highlight=False)
-    model = f"examples/{folder.path.name}.py"
-    budget = folder.load_recipe().search.budget_seconds
+    recipe = folder.load_recipe()
+    model = f"examples/{Path(recipe.workload.path).name}"
     seconds = iter([0.0])
     spent = sum(trial.spent_seconds for trial in folder.load_trials()[:SHOWN_TRIALS])
     view = LiveView(lambda: next(seconds, spent))
     for event in events_of(folder):
         view.hear(event)
-    console.print(f"[bold]$[/bold] autoaccel tune {model} --budget {budget:.0f}s\n")
+    console.print(f"[bold]$[/bold] autoaccel tune {model} --budget {recipe.search.budget_seconds / 60:g}m\n")
     console.print(view)
-    print_recipe(console, folder.load_recipe(), Path("autoaccel-runs") / folder.path.name / "recipe.json")
+    print_recipe(console, recipe, Path("autoaccel-runs") / folder.path.name / "recipe.json")
     picture.write_text(console.export_svg(title="autoaccel"), encoding="utf-8")
 
 
