@@ -94,7 +94,8 @@ def make_environment(folder: Path, name: str, environment: Environment) -> Path:
         chosen = subprocess.run([*choose, *extras, "pyproject.toml"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
         lowest.write_bytes(chosen.stdout)
         install += ["--constraint", str(lowest)]
-    subprocess.run([*install, *environment.requirements, "--editable", ".[dev]"], cwd=ROOT, check=True)
+    # pip as in any other environment: a test installs a package by it.
+    subprocess.run([*install, *environment.requirements, "pip", "--editable", ".[dev]"], cwd=ROOT, check=True)
     return python
 
 
