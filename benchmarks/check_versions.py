@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from report import main as write_page
 from rows import ROOT, add_row, is_fresh, provenance, runs_folder
 
 CODE = {
@@ -94,8 +95,9 @@ def make_environment(folder: Path, name: str, environment: Environment) -> Path:
         chosen = subprocess.run([*choose, *extras, "pyproject.toml"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
         lowest.write_bytes(chosen.stdout)
         install += ["--constraint", str(lowest)]
-    # pip as in any other environment: a test installs a package by it.
-    subprocess.run([*install, *environment.requirements, "pip", "--editable", ".[dev]"], cwd=ROOT, check=True)
+    # As in any other environment: a test installs a package by pip, and torch 2.6 compiles with setuptools.
+    usual = ("pip", "setuptools")
+    subprocess.run([*install, *environment.requirements, *usual, "--editable", ".[dev]"], cwd=ROOT, check=True)
     return python
 
 
@@ -116,6 +118,7 @@ def run_stage(name: str, stage: str, python: Path) -> bool:
     found = {"versions": versions, **found}
     outcome = "failed" if reason else "measured"
     add_row("versions", f"{name}: {stage}", found, made=made, outcome=outcome, reason=reason)
+    write_page()  # which the next suite holds against the rows
     print(f"{name}: {stage}: {reason or json.dumps(found)}", flush=True)
     return not reason and not found.get("failed")
 
