@@ -136,7 +136,7 @@ check-sharing: setup  ## four workers share a study in PostgreSQL and in a journ
 	apt-get install -y postgresql
 	$(BIN)/python benchmarks/check_sharing.py
 
-check-verify: setup  ## verify 30 true claims and 30 planted false ones; half an hour
+check-verify: setup  ## verify 30 true claims and 30 planted false ones; an hour
 	$(BIN)/python benchmarks/verify.py
 
 check-report: setup  ## open reports in a browser: on a desk, on a telephone, light and dark; installs it
