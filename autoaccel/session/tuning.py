@@ -22,41 +22,28 @@ from autoaccel.records.profile import Finding
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
 from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
-from autoaccel.records.settings import Settings, changed
+from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Profiled, Trial
+from autoaccel.records.trial import Failure, Profiled, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
 from autoaccel.report.wording import left_out_words
 from autoaccel.search.strategy import Economy, Strategy
 from autoaccel.session.advising import diagnose, profile_task
 from autoaccel.session.clock import Clock
-from autoaccel.session.contributions import Breakdown, break_down
-from autoaccel.session.ending import (
-    Ending,
-    keep_own,
-    make_recipe,
-    not_worth_proving,
-    nothing_better,
-    nothing_to_win,
-    proven,
-    too_disturbed,
-    why_not,
-    with_contributions,
-)
-from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Proof, Prover, metric_steps, proof_seconds
+from autoaccel.session.contenders import search_and_prove
+from autoaccel.session.ending import Ending, keep_own, make_recipe, nothing_to_win
+from autoaccel.session.proof import metric_steps
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunState
 from autoaccel.session.searching import Search
-from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, proof_elsewhere, study_basis
+from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
 from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import Place, baseline_settings, is_exact
+from autoaccel.space.knobs import Place, baseline_settings
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import load_space
-from autoaccel.statistics.comparison import NOISE_THRESHOLD, SHARED_DRIFT
-from autoaccel.statistics.disturbance import TOO_DISTURBED
+from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
 if TYPE_CHECKING:
     from autoaccel.search.shared import SharedStudy
@@ -69,7 +56,6 @@ _THOROUGH_BUDGET_SECONDS = 240.0
 """From which budget on the machine's limits are measured, too: on two cores that took 3.4 seconds, 1.4 % of it."""
 
 _WORTH_TELLING = 1.05  # expected of a remedy that no knob is
-_PROOF_SHARE = 0.6  # of the budget is kept for the proof at most
 
 
 def tune(request: Request, folder: RunFolder, listener: Listener, address: StudyAddress | None = None) -> Recipe | None:
@@ -124,7 +110,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
             folder.save_trials(())  # the study has them all
         else:
             search.take_over(trials)
-        found = _search_and_prove(run, machine, yardstick, search, space, steps, study)
+        found = search_and_prove(run, machine, yardstick, search, space, steps, study)
         if found is None:
             return None
         ending, ended = found
@@ -198,102 +184,6 @@ def _start_search(
     strategy = Strategy(space, own, candidates, deviations, economy, request.seed)
     keep, most_trials = run.folder.add_trial, request.most_trials
     return Search(yardstick, own, strategy, economy, run.clock, keep, run.tell, most_trials, study)
-
-
-def _search_and_prove(
-    run: Run,
-    machine: Machine,
-    yardstick: Yardstick,
-    search: Search,
-    space: SearchSpace,
-    steps: int,
-    study: SharedStudy | None,
-) -> tuple[Ending, str] | None:
-    """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why.
-
-    None if another of the study's workers proves it.
-    """
-    own = yardstick.settings
-    steps_per_epoch = yardstick.facts.steps_per_epoch
-    pairs = FreshPairs(
-        run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds, apart=yardstick.is_apart
-    )
-    prover = Prover(run, yardstick.facts, pairs)
-
-    def reserve(settings: Settings, speedup: float | None) -> float:
-        trained = None if is_exact(settings, own, space.inexact) else steps
-        needed = proof_seconds(trained, run.request.metric_repeats, yardstick, speedup)
-        return min(_PROOF_SHARE * run.request.budget_seconds, needed)
-
-    refused = ""
-    for contender in range(1, MOST_CONTENDERS + 1):
-        ended = search.run(reserve)
-        best = search.best
-        if study and (elsewhere := proof_elsewhere(study, best, len(search.trials))):
-            run.tell(Note(elsewhere))
-            return None
-        if best is None:
-            break
-        if search.saving_seconds < LEAST_PAIRS * search.trial_seconds:
-            refused = not_worth_proving(search.saving_seconds, run.request.runs)
-            break
-        yardstick.rest()  # whose memory the proof may need
-        run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
-        exact = is_exact(best.settings, own, space.inexact)
-        least_speedup = search.least_speedup(best.settings)
-        proof = prover.prove(best.settings, contender, None if exact else steps, least_speedup)
-        if study and proof.outcome != "incomplete":
-            study.show_judged(best.settings)
-        if proof.outcome == "proven":
-            search.judge(best.settings, proof.accuracy, "holds")
-            run.folder.save_trials(search.trials)
-            drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0
-            ending = proven(proof, best.settings, own, search.compile_seconds(best.settings), drift)
-            return with_contributions(ending, _break_down(run, yardstick, search, space, best, proof)), ended
-        refused = why_not(proof, best.settings, own, len(search.trials))
-        search.judge(best.settings, proof.accuracy, "drops" if proof.outcome == "metric drops" else "slower")
-        run.folder.save_trials(search.trials)
-        if proof.outcome == "incomplete":
-            break
-        run.tell(Note(refused.replace("Your own settings stay: ", "")))
-        run.tell(StageStarted("search", "going on without it"))
-    disturbed_share = max(yardstick.disturbed_share, pairs.disturbed_share)
-    if disturbed_share > TOO_DISTURBED:
-        return keep_own(yardstick, too_disturbed(disturbed_share)), ended
-    return keep_own(yardstick, refused or nothing_better(search.trials)), ended
-
-
-def _break_down(
-    run: Run, yardstick: Yardstick, search: Search, space: SearchSpace, best: Trial, proof: Proof
-) -> Breakdown:
-    """Return what each of the proven settings contributes, as far as the rest of the budget allows to tell."""
-    assert proof.comparison is not None  # nothing is proven without
-    count = len(changed(best.settings, yardstick.settings))
-    if count > 1:
-        run.tell(StageStarted("confirm", f"what each of the {count} settings contributes"))
-    # A step of its own may be one of a larger batch.
-    factor = best.outcome.batch_factor if isinstance(best.outcome, Measurement) else 1.0
-    usual = factor * proof.own_step_seconds / proof.comparison.speedup
-    steps_per_epoch = yardstick.facts.steps_per_epoch
-    return break_down(
-        chosen=best.settings,
-        own=yardstick.settings,
-        space=space,
-        whole=proof.comparison,
-        pairs=FreshPairs(
-            run,
-            best.settings,
-            steps_per_epoch,
-            yardstick.turn_seconds,
-            usual,
-            purpose="contributions",
-            apart=yardstick.is_apart,
-        ),
-        believer=search,
-        clock=run.clock,
-        budget_seconds=run.request.budget_seconds,
-        pair_seconds=yardstick.ready_seconds + yardstick.trial_seconds,
-    )
 
 
 def _check_resumable(earlier: RunState | None, request: Request, machine: Machine) -> None:
