@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 from typing import Literal
 
+import msgspec
+
 from autoaccel.records.base import Record
 from autoaccel.records.circumstances import Circumstances
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
 from autoaccel.records.rates import Rates
 from autoaccel.records.settings import Settings
-from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.records.workload import Direction, TrainingFacts, Workload
 
 # --- what a worker is told ---------------------------------------------------------------------------------
 
@@ -241,19 +243,35 @@ class Verification(Record, frozen=True):
     verdict: ClaimVerdict
 
 
+MetricEvidence = Literal["exact", "whole", "share", "rounding"]
+"""What shows that settings keep the metric, the strongest first: nothing that differs changes a number; whole planned
+runs from the same seeds; as much of these runs as fits; rounding errors beside the noise of gradients."""
+
+
 class Accuracy(Record, frozen=True):
-    """The metric with and without the settings, from the same seeds on the same data order."""
+    """The metric with and without the settings, from the same seeds on the same data order; None: nothing trained."""
 
     metric: str
-    direction: Literal["maximize", "minimize"]
-    baseline: float  # mean over seeds
-    recipe: float
-    drop: float  # mean; how much worse, in the constraint's unit; below zero: better
-    drop_high: float  # one-sided upper confidence bound
+    direction: Direction
+    baseline: float | None  # mean over seeds
+    recipe: float | None
+    drop: float | None  # mean; how much worse, in the constraint's unit; below zero: better
+    drop_high: float | None  # one-sided upper confidence bound
     repeats: int
     share: float  # of the planned run that was trained
     baseline_runs: tuple[float, ...]
     recipe_runs: tuple[float, ...]
+    evidence: MetricEvidence = "whole"
+
+    def __post_init__(self) -> None:
+        """Call runs what they are: recipes from before the evidence was written down tell it by their share."""
+        if self.evidence == "whole" and self.share < 1:
+            msgspec.structs.force_setattr(self, "evidence", "share")
+
+
+def exact_numbers(metric: str, direction: Direction) -> Accuracy:
+    """Return what is known of the metric under settings that change no number: it does not drop."""
+    return Accuracy(metric, direction, None, None, 0.0, 0.0, 0, 0.0, (), (), "exact")
 
 
 class ProofPair(Record, frozen=True):

@@ -27,8 +27,10 @@ from autoaccel.report.wording import (
     break_even_words,
     comparison_words,
     contribution_words,
+    evidence_words,
     interaction_words,
     interval_words,
+    known_accuracy,
     memory_peak_words,
     metric_change_words,
     metric_words,
@@ -39,7 +41,6 @@ from autoaccel.report.wording import (
     proof_words,
     proven_words,
     rates_words,
-    repeats_words,
     roofline_words,
     run_parts,
     saving_words,
@@ -114,7 +115,7 @@ def render_report(
     for filter_ in _FILTERS:
         environment.filters[filter_.__name__] = filter_
     template = environment.from_string((files(__package__) / "report.html.j2").read_text(encoding="utf-8"))
-    own = recipe.baseline.settings
+    own, accuracy = recipe.baseline.settings, known_accuracy(recipe)
     rows = _trial_rows(recipe, trials)
     profile = diagnosis.profile if diagnosis else None
     return template.render(
@@ -122,7 +123,8 @@ def render_report(
         nothing_to_win=NOTHING_TO_WIN,
         title=Path(recipe.workload.path).name,
         changes=[(name, own.get(name, ""), value) for name, value in changed(recipe.settings, own).items()],
-        accuracy_runs=_accuracy_runs(recipe),
+        accuracy=accuracy,
+        accuracy_runs=list(zip(accuracy.baseline_runs, accuracy.recipe_runs, strict=True)),
         bars=_run_bars(recipe),
         strip=_strip(recipe.comparison),
         contributions=_contribution_rows(recipe),
@@ -154,6 +156,7 @@ _FILTERS = (
     break_even_words,
     comparison_words,
     contribution_words,
+    evidence_words,
     format_bytes,
     format_duration,
     format_share,
@@ -167,7 +170,6 @@ _FILTERS = (
     proof_words,
     proven_words,
     rates_words,
-    repeats_words,
     roofline_words,
     saving_words,
     search_words,
@@ -202,12 +204,6 @@ def _trial_rows(recipe: Recipe, trials: Sequence[Trial]) -> list[TrialRow]:
             )
         )
     return rows
-
-
-def _accuracy_runs(recipe: Recipe) -> list[tuple[float, float]]:
-    """Return the metric of each pair of runs from the same seed: your own settings, recipe."""
-    accuracy = recipe.accuracy
-    return list(zip(accuracy.baseline_runs, accuracy.recipe_runs, strict=True)) if accuracy else []
 
 
 def _run_bars(recipe: Recipe) -> list[RunBar]:

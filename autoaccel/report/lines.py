@@ -77,7 +77,7 @@ def _parts_of(event: Event, state: RunState) -> list[str]:
     if isinstance(event, RoundFinished):
         comparison = event.comparison
         said = [comparison_words(comparison), comparison.verdict] if comparison else ["too few pairs to compare yet"]
-        if event.accuracy:
+        if event.accuracy and event.accuracy.drop_high is not None:
             said += [metric_change_words(event.accuracy), f"drop at most {two_digits(event.accuracy.drop_high)}"]
         return [round_words(event), _change(event, state), *said]
     return ["note", event.text]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.trial import Accuracy, Trial
+from autoaccel.records.workload import Direction
 from autoaccel.report.chart import Tick
 from autoaccel.report.wording import metric_words, one_line, speedup_words
 from autoaccel.space.knobs import KNOBS, is_exact
@@ -56,22 +57,23 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collect
         trials: Of the run.
         inexact: Knobs that are exact elsewhere, but not on this training.
     """
-    accuracy = recipe.accuracy or next((trial.accuracy for trial in trials if trial.accuracy), None)
-    if accuracy is None:
+    judged = [recipe.accuracy, *(trial.accuracy for trial in trials)]
+    accuracy = next((one for one in judged if one is not None and one.repeats), None)
+    if accuracy is None or accuracy.baseline is None:
         return None
+    baseline = accuracy.baseline
     own = recipe.baseline.settings
     found: dict[str, tuple[str, float, float, Settings]] = {}
     for trial in trials:
-        metric = _metric_of(trial, own, accuracy, inexact)
+        metric = _metric_of(trial, own, baseline, inexact)
         if trial.comparison is not None and metric is not None:
             kind = "feasible" if trial.feasible else "infeasible"
             found[settings_key(trial.settings)] = (kind, trial.comparison.speedup, metric, trial.settings)
-    found[settings_key(own)] = ("own", 1.0, accuracy.baseline, own)
-    if not recipe.is_baseline and recipe.accuracy is not None:
-        best = ("best", recipe.comparison.speedup, recipe.accuracy.recipe, recipe.settings)
-        found[settings_key(recipe.settings)] = best
+    found[settings_key(own)] = ("own", 1.0, baseline, own)
+    if not recipe.is_baseline and (metric := _metric_of_recipe(recipe, baseline)) is not None:
+        found[settings_key(recipe.settings)] = ("best", recipe.comparison.speedup, metric, recipe.settings)
     entries = list(found.values())
-    limit = _limit(recipe, accuracy)
+    limit = _limit(recipe, baseline, accuracy.direction)
     speeds, metrics = [entry[1] for entry in entries], [entry[2] for entry in entries]
     low_speed, high_speed = _range(speeds)
     low_metric, high_metric = _range([*metrics, limit])
@@ -106,16 +108,22 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collect
     )
 
 
-def _metric_of(trial: Trial, own: Settings, accuracy: Accuracy, inexact: Collection[str]) -> float | None:
-    if trial.accuracy is not None:
+def _metric_of(trial: Trial, own: Settings, baseline: float, inexact: Collection[str]) -> float | None:
+    if trial.accuracy is not None and trial.accuracy.evidence != "exact":
         return trial.accuracy.recipe
     known = all(name in KNOBS for name in trial.settings)
-    return accuracy.baseline if known and is_exact(trial.settings, own, inexact) else None
+    return baseline if known and is_exact(trial.settings, own, inexact) else None
 
 
-def _limit(recipe: Recipe, accuracy: Accuracy) -> float:
-    allowed = recipe.constraint.max_drop * (abs(accuracy.baseline) if recipe.constraint.relative else 1.0)
-    return accuracy.baseline - allowed if accuracy.direction == "maximize" else accuracy.baseline + allowed
+def _metric_of_recipe(recipe: Recipe, baseline: float) -> float | None:
+    if recipe.accuracy is None or recipe.accuracy.evidence == "exact":
+        return baseline
+    return recipe.accuracy.recipe
+
+
+def _limit(recipe: Recipe, baseline: float, direction: Direction) -> float:
+    allowed = recipe.constraint.max_drop * (abs(baseline) if recipe.constraint.relative else 1.0)
+    return baseline - allowed if direction == "maximize" else baseline + allowed
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

@@ -23,15 +23,16 @@ from autoaccel.report.wording import (
     break_even_words,
     comparison_words,
     contribution_words,
+    evidence_words,
     interaction_words,
     interval_words,
+    known_accuracy,
     metric_change_words,
     next_commands,
     one_line,
     product_words,
     proof_words,
     proven_words,
-    repeats_words,
     run_parts,
     saving_words,
     search_words,
@@ -114,7 +115,7 @@ def _print_changes(console: Console, recipe: Recipe) -> None:
 
 
 def _print_evidence(console: Console, recipe: Recipe) -> None:
-    comparison, accuracy, now = recipe.comparison, recipe.accuracy, recipe.projection
+    comparison, accuracy, now = recipe.comparison, known_accuracy(recipe), recipe.projection
     then = before(recipe.baseline, now)
     grid = _fact_grid()
     grid.add_row(
@@ -122,14 +123,8 @@ def _print_evidence(console: Console, recipe: Recipe) -> None:
         Text.assemble((speedup_words(comparison.speedup), "bold green"), f" ({interval_words(comparison)})"),
     )
     grid.add_row("", Text(proof_words(comparison), style="dim"))
-    if accuracy is None:
-        grid.add_row("Accuracy", Text("the same numbers as before: nothing that changed can alter the metric"))
-    else:
-        grid.add_row(
-            "Accuracy",
-            Text(f"{metric_change_words(accuracy)}: {accuracy_words(accuracy, recipe.constraint)}"),
-        )
-        grid.add_row("", Text(repeats_words(accuracy), style="dim"))
+    grid.add_row("Accuracy", Text(f"{metric_change_words(accuracy)}: {accuracy_words(accuracy, recipe.constraint)}"))
+    grid.add_row("", Text(evidence_words(accuracy), style="dim"))
     grid.add_row(
         "Whole run",
         Text.assemble(
@@ -212,8 +207,9 @@ def print_training(result: TrainResult, recipe: Recipe) -> None:
             f"{format_duration(result.step_seconds)} per step (median)"
         )
     recorded = ""
-    if recipe.accuracy is not None:
-        runs = recipe.accuracy.recipe_runs
-        partly = "" if recipe.accuracy.share == 1 else f", after {recipe.accuracy.share:.0%} of the planned run"
-        recorded = f" (recorded: {recipe.accuracy.recipe:.6g}, {min(runs):.6g} to {max(runs):.6g} over seeds{partly})"
+    accuracy = recipe.accuracy
+    if accuracy is not None and accuracy.recipe is not None:
+        runs = accuracy.recipe_runs
+        partly = "" if accuracy.share == 1 else f", after {accuracy.share:.0%} of the planned run"
+        recorded = f" (recorded: {accuracy.recipe:.6g}, {min(runs):.6g} to {max(runs):.6g} over seeds{partly})"
     print(f"{result.metric}: {result.metrics[0]:.6g}{recorded}")

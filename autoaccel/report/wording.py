@@ -27,7 +27,7 @@ from autoaccel.records.request import (
     Request,
 )
 from autoaccel.records.settings import Value, changed, format_value
-from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
+from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial, exact_numbers
 from autoaccel.records.workload import DEFAULT_ENTRY, Workload
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.units import format_bytes, format_duration, format_flops, two_digits
@@ -118,13 +118,24 @@ def drop_words(drop: float, constraint: Constraint) -> str:
     return f"{two_digits(drop * 100)} %" if constraint.relative else two_digits(drop)
 
 
+def known_accuracy(recipe: Recipe) -> Accuracy:
+    """Return what is known of the metric; before there was a word for exact settings, their recipes held nothing."""
+    return recipe.accuracy or exact_numbers("the metric", "maximize")
+
+
 def metric_change_words(accuracy: Accuracy) -> str:
-    """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`."""
+    """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`; or that it is kept, where none trained."""
+    if accuracy.baseline is None or accuracy.recipe is None:
+        return f"{one_line(accuracy.metric)} is kept"
     return f"{one_line(accuracy.metric)} {metric_words(accuracy.baseline)} -> {metric_words(accuracy.recipe)}"
 
 
 def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
-    """Return the drop of the metric with its upper bound, and what was allowed."""
+    """Return the drop of the metric with its upper bound, and what was allowed; or why it needs no bound."""
+    if accuracy.evidence == "exact":
+        return "the same numbers as before: nothing that changed can alter the metric"
+    if accuracy.drop is None or accuracy.drop_high is None:
+        return f"no run was trained to tell by how much it drops; {drop_words(constraint.max_drop, constraint)} allowed"
     drop = drop_words(abs(accuracy.drop), constraint)
     # Equal runs differ in the last digit of their mean.
     same = abs(accuracy.drop) < 1e-9
@@ -133,13 +144,19 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
     return f"{mean} on average, at most {bound} worse; {drop_words(constraint.max_drop, constraint)} allowed"
 
 
-def repeats_words(accuracy: Accuracy) -> str:
-    """Return what an accuracy rests on: `3 paired runs of the first 25 % of the planned training, ...`."""
-    runs = "1 paired run" if accuracy.repeats == 1 else f"{accuracy.repeats} paired runs"
-    if accuracy.share >= 1:
-        return f"{runs} of the whole planned training"
-    part = f"the first {two_digits(accuracy.share * 100)} % of the planned training"
-    return f"{runs} of {part}, the rest was not judged: a larger --budget trains longer"
+def evidence_words(accuracy: Accuracy) -> str:
+    """Return what an accuracy rests on: `judged on the first 25 % of the planned run, 3 pairs of runs ...`."""
+    pairs = "1 pair of runs" if accuracy.repeats == 1 else f"{accuracy.repeats} pairs of runs"
+    if accuracy.evidence == "exact":
+        return "known without training: only settings changed that alter no number"
+    if accuracy.evidence == "rounding":
+        return "judged by rounding errors beside the noise of gradients; no planned run was trained to its end"
+    if accuracy.evidence == "whole":
+        return f"judged on whole planned runs, {pairs} from the same seeds"
+    return (
+        f"judged on the first {two_digits(accuracy.share * 100)} % of the planned run, {pairs} from the same seeds; "
+        "the rest was not: a larger --budget trains longer"
+    )
 
 
 def contribution_words(contribution: Contribution) -> str:

@@ -14,6 +14,7 @@ from autoaccel.records.recipe import SCHEMA, Baseline, Contribution, Interaction
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, ModelSize, Trial
+from autoaccel.report.wording import metric_change_words
 from autoaccel.search.importance import importance
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.outcomes import value_results
@@ -119,7 +120,7 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
     known = []
     if proof.comparison is not None:
         known.append(f"its steps were {proof.comparison.low:.2f}x to {proof.comparison.high:.2f}x as fast")
-    if proof.accuracy is not None:
+    if proof.accuracy is not None and proof.accuracy.repeats and proof.accuracy.drop_high is not None:
         known.append(f"{_metric_words(proof.accuracy)} may still be a drop of {proof.accuracy.drop_high:.2g}")
     return (
         f"Your own settings stay: {change} looked faster, but its proof was not complete ({proof.message}"
@@ -128,7 +129,7 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
 
 
 def _metric_words(accuracy: Accuracy) -> str:
-    return f"{accuracy.metric} {accuracy.baseline:.4g} -> {accuracy.recipe:.4g} over {accuracy.repeats} paired runs"
+    return f"{metric_change_words(accuracy)} over {accuracy.repeats} paired runs"
 
 
 def not_worth_proving(saving_seconds: float, runs: int) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from autoaccel.records.progress import RoundFinished
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Comparison, Failure
+from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.run import Run
@@ -92,7 +92,7 @@ class Proof(NamedTuple):
     outcome: Literal["proven", "not faster", "metric drops", "incomplete"]
     pairs: list[list[Pair]]  # turns that count, for each pair of processes
     comparison: Comparison | None  # None with fewer than three pairs
-    accuracy: Accuracy | None  # None where the metric was not measured
+    accuracy: Accuracy | None  # None where nothing is known of the metric yet
     message: str = ""  # why it is incomplete
     proven_after_seconds: float | None = None  # since the start of the run; of the speed, before the metric's proof
 
@@ -138,7 +138,7 @@ class Prover:
         rule = _Rule((1 - CONFIDENCE) * share_of_error(contender), least_speedup, most_pairs)
         pairs: list[list[Pair]] = []
         metrics: list[tuple[float, float]] = []
-        accuracy: Accuracy | None = None
+        accuracy = exact_numbers(self._facts.metric, self._facts.direction) if steps is None else None
         metric: MetricStatus = "holds" if steps is None else "open"
         decided_at: int | None = None
         proven_after: float | None = None

@@ -104,7 +104,7 @@ def metric_status(accuracy: Accuracy | None, constraint: Constraint, most_repeat
 
     After `most_repeats` runs what may break it counts as breaking it.
     """
-    if accuracy is None:
+    if accuracy is None or accuracy.drop is None or accuracy.drop_high is None:
         return "open"
     if accuracy.drop_high <= constraint.max_drop:
         return "holds"

@@ -30,7 +30,7 @@ from autoaccel.records.recipe import (
     recipe_schema,
 )
 from autoaccel.records.settings import changed, describe_change, settings_key
-from autoaccel.records.trial import Accuracy, Comparison, Measurement, Turn
+from autoaccel.records.trial import Accuracy, Comparison, Measurement, Turn, exact_numbers
 from autoaccel.records.workload import Workload
 
 
@@ -102,6 +102,28 @@ def test_a_recipe_from_before_there_were_contributions_is_read(recipe: Recipe, t
     (tmp_path / "recipe.json").write_text(json.dumps(old))
     found = read_recipe(tmp_path / "recipe.json")
     assert found.contributions == () and found.interaction is None and found.search.values == ()
+
+
+def test_old_recipes_tell_their_evidence_by_the_share_that_was_trained(recipe: Recipe, tmp_path: Path) -> None:
+    for share, evidence in ((1.0, "whole"), (0.2, "share")):
+        old = as_json(recipe)
+        del old["accuracy"]["evidence"]
+        old["accuracy"]["share"] = share
+        jsonschema.validate(old, recipe_schema())
+        (tmp_path / "recipe.json").write_text(json.dumps(old))
+        found = read_recipe(tmp_path / "recipe.json").accuracy
+        assert found is not None and found.evidence == evidence
+
+
+def test_exact_settings_have_evidence_without_a_run(recipe: Recipe, tmp_path: Path) -> None:
+    exact = msgspec.structs.replace(recipe, accuracy=exact_numbers("accuracy", "maximize"))
+    jsonschema.validate(as_json(exact), recipe_schema())
+    assert as_json(exact)["accuracy"] == {
+        "metric": "accuracy", "direction": "maximize", "baseline": None, "recipe": None, "drop": 0.0, "drop_high": 0.0,
+        "repeats": 0, "share": 0.0, "baseline_runs": [], "recipe_runs": [], "evidence": "exact",
+    }  # fmt: skip
+    write_json(tmp_path / "recipe.json", exact)
+    assert read_recipe(tmp_path / "recipe.json") == exact
 
 
 def test_the_schema_refuses_what_the_reader_refuses(recipe: Recipe) -> None:

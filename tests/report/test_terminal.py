@@ -11,7 +11,7 @@ from rich.console import Console
 
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
 from autoaccel.records.recipe import Interaction, RunSpeedup
-from autoaccel.records.trial import Verification
+from autoaccel.records.trial import Verification, exact_numbers
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
 from autoaccel.report.terminal import print_recipe, print_verification
@@ -72,7 +72,7 @@ def test_the_evidence_is_complete():
     text = " ".join(rows_of(printed(print_recipe, samples.RECIPE, PATH)))
     assert "1.50x (1.45 to 1.56) 5 pairs of fresh processes, 100 turns, 95 % interval" in text
     assert "test_accuracy 0.9741 -> 0.9736: 0.0005 worse on average, at most 0.0021 worse; 0.005 allowed" in text
-    assert "3 paired runs of the first 25 % of the planned training" in text
+    assert "judged on the first 25 % of the planned run, 3 pairs of runs from the same seeds" in text
     assert "Whole run 11 min 26 s -> 7 min 39 s, saves 3 min 47 s" in text
     assert "start-up 3.1 s -> 3.3 s compile 100 ms -> 400 ms 23,450 steps 11 min 22 s -> 7 min 35 s" in text
     assert "9 trials (1 failed, 1 infeasible) in 9 min 31 s of 10 min 00 s" in text
@@ -92,9 +92,22 @@ def test_a_metric_that_got_better_is_not_called_worse():
     assert "0.002 better on average, at most 0 worse" in text
 
 
-def test_exact_settings_need_no_accuracy():
-    text = printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=None), PATH)
-    assert "the same numbers as before" in text
+@pytest.mark.parametrize("accuracy", [exact_numbers("test_accuracy", "maximize"), None])  # None: of an old recipe
+def test_exact_settings_need_no_training(accuracy):
+    text = " ".join(rows_of(printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=accuracy), PATH)))
+    assert "is kept: the same numbers as before" in text
+    assert "known without training" in text
+
+
+def test_the_evidence_is_named_in_words_of_its_own():
+    def told(**changes):
+        accuracy = msgspec.structs.replace(samples.ACCURACY, **changes)
+        recipe = msgspec.structs.replace(samples.RECIPE, accuracy=accuracy)
+        return " ".join(rows_of(printed(print_recipe, recipe, PATH)))
+
+    assert "judged on whole planned runs, 3 pairs" in told(share=1.0, evidence="whole")
+    unmeasured = {"baseline": None, "recipe": None, "drop": None, "drop_high": None, "repeats": 0, "share": 0.0}
+    assert "judged by rounding errors beside the noise" in told(**unmeasured, evidence="rounding")
 
 
 @pytest.mark.parametrize("width", [50, 100])

@@ -98,7 +98,8 @@ def test_exact_settings_are_not_trained(run: Run, facts: TrainingFacts) -> None:
     pairs = FakePairs(0.4)
     proof = proved(run, facts, pairs, steps=None)
     assert proof.outcome == "proven"
-    assert proof.accuracy is None
+    assert proof.accuracy is not None and proof.accuracy.evidence == "exact"
+    assert (proof.accuracy.drop, proof.accuracy.drop_high, proof.accuracy.repeats) == (0.0, 0.0, 0)
     assert all(steps is None for _, steps in pairs.asked)
 
 

@@ -77,7 +77,7 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert recipe["comparison"]["verdict"] == "faster"
     assert 1.02 < recipe["comparison"]["low"] <= recipe["comparison"]["speedup"] <= recipe["comparison"]["high"] < 4
     assert recipe["comparison"]["process_pairs"] >= 3
-    assert recipe["accuracy"] is None  # workers change no number, so nothing was trained to see it
+    assert recipe["accuracy"]["evidence"] == "exact"  # workers change no number, so nothing was trained to see it
     assert 0 < recipe["search"]["proven_after_seconds"] < recipe["search"]["spent_seconds"]
     assert recipe["search"]["spent_on"]["measured steps"] > 0
     pairs = (folder / "a b" / "proof.jsonl").read_text().splitlines()
