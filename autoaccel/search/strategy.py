@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -17,9 +17,10 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
-from autoaccel.records.settings import Settings, Value, changed, settings_key
+from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Comparison, Measurement, Trial
+from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
+from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.surrogate import Surrogate, Vector
 from autoaccel.space.knobs import KNOBS, compiled_part, slow_starters
 from autoaccel.statistics.comparison import PROCESS_DEVIATION
@@ -28,7 +29,7 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 _MOST_WEIGHED = 4096  # settings that are weighed against each other; of a larger space those near the best, and
 _MOST_PROPOSED = 64  # that Optuna proposes
-_FAILURES = 2  # in different settings, after which a value that never worked is not tried again
+_LIKELY = 0.5  # chance to work from which on a candidate comes before what is weighed
 _LEAST_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
 _READING_DEVIATION = math.hypot(
     PROCESS_DEVIATION, 0.03
@@ -126,8 +127,9 @@ class Strategy:
         self._surrogate = Surrogate(space, own, deviations)
         self._measured: dict[str, Settings] = {}
         self._failed: set[str] = set()
-        self._failures: Counter[tuple[str, Value]] = Counter()  # of each changed value
-        self._never_worked: list[Settings] = []  # single values
+        self._failures: list[Failed] = []
+        self.causes: list[Cause] = []
+        """What explains the failures so far."""
         self._infeasible: list[Settings] = []
         # Knobs that start slowly -> compiled part of settings -> the most that it took.
         self._slow_starts: defaultdict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
@@ -157,19 +159,26 @@ class Strategy:
         for (weighed,) in (self._weigh([orphan]) for orphan in orphans if self._is_new(orphan)):
             if weighed.cost_seconds <= room(weighed.settings):
                 return weighed
-        first = not (self._measured or self._failed)
         # What a person has set is tried once, however little it promises.
-        forced = first and changed(self.space.fixed, self._own)
+        forced = not (self._measured or self._failed) and changed(self.space.fixed, self._own)
+        doubtful: list[Settings] = []
         while self._candidates:
             candidate = self._candidates.pop(0)
-            if self._is_new(candidate) and settings_key(candidate) not in busy:
-                (weighed,) = self._weigh([candidate])
-                # So is the first guess that need not compile: until then it is not known what a trial takes here, and
-                # on a busy machine the baseline's start makes it look dear.
-                tried = forced or (first and not slow_starters(candidate)) or self._pays(weighed)
-                if tried and weighed.cost_seconds <= room(weighed.settings):
-                    return weighed
-        options = [*self._untried(), *(ranked.settings for ranked in self.ranked()[:3])]
+            if not self._is_new(candidate) or settings_key(candidate) in busy:
+                continue
+            if self._chance(candidate) < _LIKELY:
+                doubtful.append(candidate)  # until it is known what made others fail
+                continue
+            (weighed,) = self._weigh([candidate])
+            # So is the first guess that works and need not compile: until then it is not known what a trial takes
+            # here, and on a busy machine the baseline's start makes it look dear.
+            first = not self._measured and not slow_starters(candidate)
+            tried = forced or first or self._pays(weighed)
+            if tried and weighed.cost_seconds <= room(weighed.settings):
+                self._candidates = [*doubtful, *self._candidates]
+                return weighed
+        self._candidates = doubtful
+        options = [*self._untried(), *doubtful, *(ranked.settings for ranked in self.ranked()[:3])]
         options = [option for option in options if settings_key(option) not in busy]
         weighed_all = self._weigh(options)
         paying = weighed_all if forced else [weighed for weighed in weighed_all if self._pays(weighed)]
@@ -184,7 +193,9 @@ class Strategy:
         key = settings_key(trial.settings)
         if trial.comparison is None or not isinstance(trial.outcome, Measurement):
             self._failed.add(key)
-            self._learn_failure(trial.settings)
+            if isinstance(trial.outcome, Failure):
+                self._failures.append(Failed(changed(trial.settings, self._own), trial.outcome))
+            self._explain_failures()
             return
         starters, known = slow_starters(trial.settings), self._known_start(trial.settings)
         if not starters or known is not None:
@@ -193,8 +204,7 @@ class Strategy:
             compiled = settings_key(compiled_part(trial.settings))
             self._slow_starts[starters][compiled] = max(known or 0.0, trial.outcome.compile_seconds)
         self._measured[key] = trial.settings
-        # It may have worked at the same time on another machine, of which was heard only now.
-        self._never_worked = [one for one in self._never_worked if not one.items() <= trial.settings.items()]
+        self._explain_failures()
         log_speedup = math.log(trial.comparison.speedup)
         self._surrogate.learn(trial.settings, log_speedup, _deviation(trial.comparison))
         total_seconds = self._economy.total_seconds(log_speedup, self.compile_seconds(trial.settings))
@@ -206,13 +216,18 @@ class Strategy:
             )
         )
 
-    def _learn_failure(self, settings: Settings) -> None:
-        """Rule out a value as long as it has failed in two settings and worked in none: it is the likely reason."""
-        for name, value in changed(settings, self._own).items():
-            self._failures[name, value] += 1
-            worked = any(measured[name] == value for measured in self._measured.values())
-            if self._failures[name, value] == _FAILURES and not worked:
-                self._never_worked.append({name: value})
+    def _explain_failures(self) -> None:
+        """Find anew what the failures have in common: what works, here or on another machine, excuses."""
+        if self._failures:
+            works = [changed(settings, self._own) for settings in self._measured.values()]
+            self.causes = find_causes(self._failures, works)
+
+    def _chance(self, settings: Settings) -> float:
+        """Return the probability that settings work, by what others failed of; none if what is to blame is in them."""
+        if not self.causes:
+            return 1.0
+        change = changed(settings, self._own)
+        return math.prod(1 - cause.doubt(change) for cause in self.causes)
 
     @property
     def trial_seconds(self) -> float:
@@ -302,7 +317,8 @@ class Strategy:
                 gain = self._gain_of_doubt(totals[len(weighed)], ranked)
             slow = slow_starters(option) and self._known_start(option) is None
             cost = usual + (self.compile_seconds(option) if slow else 0.0)
-            weighed.append(Suggestion(option, again, economy.runs * gain, cost))
+            chance = 1.0 if again else self._chance(option)
+            weighed.append(Suggestion(option, again, chance * economy.runs * gain, cost))
         return weighed
 
     def _gain_of_doubt(self, totals: Vector, ranked: Sequence[Ranked]) -> float:
@@ -313,11 +329,10 @@ class Strategy:
     def _is_new(self, settings: Settings) -> bool:
         key = settings_key(settings)
         tried = key in self._measured or key in self._failed or settings == self._own
-        return not tried and self.space.allows(settings) and self._is_feasible(settings)
+        return not tried and self.space.allows(settings) and self._is_feasible(settings) and self._chance(settings) > 0
 
     def _is_feasible(self, settings: Settings) -> bool:
-        ruled_out = (*self._infeasible, *self._never_worked)
-        return not any(one.items() <= settings.items() for one in ruled_out)
+        return not any(one.items() <= settings.items() for one in self._infeasible)
 
     def _untried(self) -> list[Settings]:
         if self.space.size <= _MOST_WEIGHED:

@@ -9,6 +9,7 @@ from autoaccel.records.recipe import ValueResult
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Trial
+from autoaccel.search.failures import causes_of, contains, part_words
 from autoaccel.session.searching import NOTHING_PAYS, OUT_OF_TIME
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
@@ -43,10 +44,12 @@ def _result(
     name: str, value: Value, own: Settings, chosen: Settings, trials: Sequence[Trial], ended: str
 ) -> ValueResult:
     tried = [trial for trial in trials if trial.settings.get(name) == value]
+    compared = [trial for trial in tried if trial.comparison is not None]
+    if not compared and (reason := _closed_because(name, value, own, trials)):
+        return ValueResult(name, value, len(tried), None, reason)
     if not tried:
         return ValueResult(name, value, 0, None, _UNTRIED.get(ended, ended))
     failures = [trial.outcome for trial in tried if isinstance(trial.outcome, Failure)]
-    compared = [trial for trial in tried if trial.comparison is not None]
     if not compared:
         reason = f"failed: {failures[-1].message}" if failures else "could not be compared"
         return ValueResult(name, value, len(tried), None, reason)
@@ -55,6 +58,14 @@ def _result(
     assert best.comparison is not None  # that is what `compared` says
     reason = _why_not(best, own, chosen, trials) if feasible else "the metric may drop further than is allowed"
     return ValueResult(name, value, len(tried), best.comparison.speedup, reason)
+
+
+def _closed_because(name: str, value: Value, own: Settings, trials: Sequence[Trial]) -> str:
+    """Return why failures have closed a value, or nothing if they have not."""
+    for cause in causes_of(trials, own):
+        if cause.closed and contains({name: value}, cause.closed):
+            return f"{part_words(cause.closed)} was closed: {cause.reason}"
+    return ""
 
 
 def _why_not(best: Trial, own: Settings, chosen: Settings, trials: Sequence[Trial]) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from autoaccel.records.progress import Listener, TrialFinished, TrialStarted
+from autoaccel.records.progress import Listener, Note, TrialFinished, TrialStarted
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Failure, Trial
+from autoaccel.search.failures import Part, part_words
 from autoaccel.search.strategy import Economy, Evidence, Strategy
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
@@ -41,6 +42,7 @@ _SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
 
 NOTHING_PAYS = "no trial promises to save more time than it takes"
 OUT_OF_TIME = "another trial and its proof would not fit in the rest of the budget"
+EVERYTHING_TRIED = "every setting of the search space was tried"
 """Why a search ended."""
 
 Reserve = Callable[[Settings, float | None], float]
@@ -101,6 +103,7 @@ class Search:
         self._most_trials = math.inf if most_trials is None else most_trials
         self._others = others
         self.trials: list[Trial] = []
+        self._closed: set[Part] = set()  # because of failures, and told
 
     @property
     def best(self) -> Trial | None:
@@ -190,7 +193,7 @@ class Search:
                     self._others.wait(left)
                     continue
                 if not self._strategy.untried_left:
-                    return "every setting of the search space was tried"
+                    return EVERYTHING_TRIED
                 return NOTHING_PAYS
             if not self._claim(suggestion.settings):
                 continue
@@ -279,7 +282,15 @@ class Search:
         self.trials.append(trial)
         self._keep(trial)
         self._tell(TrialFinished(trial=trial, best=self.best))
+        self._tell_closed()
         return trial
+
+    def _tell_closed(self) -> None:
+        """Tell what failed trials have in common, once that is clear."""
+        for cause in self._strategy.causes:
+            if cause.closed is not None and cause.closed not in self._closed:
+                self._closed.add(cause.closed)
+                self._tell(Note(f"{part_words(cause.closed)} is not tried again: {cause.reason}"))
 
     def _enough_for(self, settings: Settings) -> Enough:
         """Return the rule by which a trial of these settings ends.

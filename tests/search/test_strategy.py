@@ -248,7 +248,7 @@ def test_what_harms_the_metric_is_ruled_out_with_all_that_contains_it() -> None:
 
 
 def test_failed_trials_are_not_suggested_again() -> None:
-    """Where everything fails, the search ends once each value has had its two chances."""
+    """Where everything fails, the search ends once each value has had its chances, alone and beside others."""
     chosen = strategy()
     seen: set[str] = set()
     while (suggestion := chosen.suggest()) is not None:
@@ -256,7 +256,7 @@ def test_failed_trials_are_not_suggested_again() -> None:
         seen.add(settings_key(suggestion.settings))
         chosen.learn(failed(len(seen), suggestion.settings))
     changed_values = sum(len(values) - 1 for values in SPACE.open.values())
-    assert 2 <= len(seen) <= 2 * changed_values
+    assert 2 <= len(seen) <= 3 * changed_values
 
 
 def test_trials_of_an_earlier_part_are_not_tried_again() -> None:

@@ -7,12 +7,13 @@ import random
 
 import pytest
 
-from autoaccel.records.progress import ignore
+from autoaccel.records.progress import Event, Note, ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
 from autoaccel.search.strategy import Economy, Strategy
-from autoaccel.session.searching import MOST_TURNS, OUT_OF_TIME, Search
+from autoaccel.session.outcomes import value_results
+from autoaccel.session.searching import EVERYTHING_TRIED, MOST_TURNS, OUT_OF_TIME, Search
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
 
@@ -180,6 +181,33 @@ def test_failures_are_trials_too() -> None:
     failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
     assert failed[0].settings == CAST
     assert search.best is None or search.best not in failed
+
+
+def test_what_failures_have_in_common_is_closed_and_told_and_all_else_is_tried() -> None:
+    """The step waits for data, so that all of the experts' guesses have workers, which crash here."""
+
+    class WorkersCrash(FakeGauge):
+        def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+            if settings["loader.workers"]:
+                self.watch.spent += START_SECONDS
+                return Failure("raised", f"RuntimeError: DataLoader worker (pid {len(self.turns)}) exited unexpectedly")
+            return super().measure(settings, name, enough, timeout_seconds)
+
+    gauge, told = WorkersCrash({"bfloat16": 0.4}, Watch(300)), list[Event]()
+    economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
+    loads: Settings = {"loader.workers": 2}
+    guesses = [{**CAST, "layout.channels_last": True, **loads}, {**CAST, **loads}, {**OWN, **loads}]
+    strategy = Strategy(SPACE, OWN, guesses, dict.fromkeys(SPACE.open, 0.2), economy, 0)
+    search = Search(gauge, OWN, strategy, economy, gauge.watch, ignore, told.append)
+    search.run(nothing)
+    assert search.best is not None
+    assert search.best.settings["precision.autocast"] == "bfloat16"
+    failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
+    assert 2 <= len(failed) <= 4
+    notes = [event.text for event in told if isinstance(event, Note)]
+    assert any(note.startswith("loader.workers=2 is not tried again: ") for note in notes)
+    values = {(one.knob, one.value): one for one in value_results(SPACE, OWN, CAST, search.trials, EVERYTHING_TRIED)}
+    assert "failed trials have in common, and no other: RuntimeError" in values["loader.workers", 2].reason
 
 
 def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:

@@ -1,0 +1,129 @@
+"""What failed settings have in common: the likely reason, which is then left alone while all else is tried."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from autoaccel.records.settings import Settings, Value, changed, format_value, settings_key
+from autoaccel.records.trial import Failure, Trial
+
+Part = tuple[tuple[str, Value | None], ...]
+"""Changed settings, each with its value; None: any other than the user's own."""
+
+_LEAST_FAILURES = 2  # in different settings: one may be chance
+_MOST_TOGETHER = 2  # settings that fail only together; more are blamed only as a whole
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")  # process ids, addresses, sizes: they differ between alike failures
+
+
+class Failed(NamedTuple):
+    """Settings that failed: what they change of the user's own, and how."""
+
+    change: Settings
+    failure: Failure
+
+
+class Cause(NamedTuple):
+    """What could explain some failures."""
+
+    suspects: tuple[Part, ...]  # each would: all of these failures have it, and nothing that works
+    failures: int  # different settings
+    failure: Failure  # the last of them
+
+    @property
+    def closed(self) -> Part | None:
+        """What is to blame, and not tried again; None while that is not clear."""
+        return self.suspects[0] if len(self.suspects) == 1 and self.failures >= _LEAST_FAILURES else None
+
+    def doubt(self, change: Mapping[str, Value]) -> float:
+        """Return the probability that what some settings change fails for this cause: each suspect is as likely.
+
+        After a single failure chance is one suspect more.
+        """
+        chance = 1 if self.failures < _LEAST_FAILURES else 0
+        return sum(contains(change, part) for part in self.suspects) / (len(self.suspects) + chance)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not tried again, once that is clear."""
+        return f"it is what {self.failures} failed trials have in common, and no other: {self.failure.message}"
+
+
+def contains(change: Mapping[str, Value], part: Part) -> bool:
+    """Whether all of a part is among what some settings change."""
+    return all(name in change and value in (None, change[name]) for name, value in part)
+
+
+def part_words(part: Part) -> str:
+    """Return a part as people read it: `loader.workers=2 with compile.mode=default`, `any other loader.workers`."""
+    return " with ".join(
+        f"any other {name}" if value is None else f"{name}={format_value(value)}" for name, value in part
+    )
+
+
+def causes_of(trials: Sequence[Trial], own: Settings) -> list[Cause]:
+    """Return what explains the failures among these trials; see `find_causes`."""
+    failed = [Failed(changed(one.settings, own), one.outcome) for one in trials if isinstance(one.outcome, Failure)]
+    return find_causes(failed, [changed(one.settings, own) for one in trials if one.comparison is not None])
+
+
+def find_causes(failed: Sequence[Failed], works: Collection[Settings]) -> list[Cause]:
+    """Return what explains these failures: for each kind the smallest parts that all of them share and nothing else.
+
+    A part that works in any other settings explains nothing, and what works as a whole elsewhere failed by chance.
+    Where failures of one kind share nothing, what explains most of them comes first, then the rest.
+
+    Args:
+        failed: In the order in which they failed.
+        works: What settings that did not fail change of the user's own.
+    """
+    kinds: dict[tuple[str, str], list[Failed]] = {}
+    for one in failed:
+        kinds.setdefault((one.failure.kind, _NUMBERS.sub("#", one.failure.message)), []).append(one)
+    explained: dict[tuple[Part, ...], list[Failed]] = {}
+    for alike in kinds.values():
+        for suspects, some in _explain(alike, works):
+            explained.setdefault(suspects, []).extend(some)
+    return [
+        Cause(suspects, len({settings_key(one.change) for one in some}), some[-1].failure)
+        for suspects, some in explained.items()
+    ]
+
+
+def _explain(failed: Sequence[Failed], works: Collection[Settings]) -> Iterator[tuple[tuple[Part, ...], list[Failed]]]:
+    """Yield suspects and the failures that each of them explains, those that explain most first."""
+    left = list(failed)
+    while left:
+        possible = dict.fromkeys(part for one in left for part in _parts(one.change))
+        explains = {
+            part: tuple(number for number, one in enumerate(left) if contains(one.change, part))
+            for part in possible
+            if not any(contains(change, part) for change in works)
+        }
+        if not explains:
+            return
+        # What explains most; of that what takes the fewest settings, and then the fewest values of them.
+        best = max(explains, key=lambda part: _rank(part, explains[part]))
+        suspects = [
+            part
+            for part in explains
+            if explains[part] == explains[best] and _rank(part, explains[part]) == _rank(best, explains[best])
+        ]
+        yield tuple(suspects), [left[number] for number in explains[best]]
+        left = [one for number, one in enumerate(left) if number not in explains[best]]
+
+
+def _rank(part: Part, explains: Sequence[int]) -> tuple[int, int, int]:
+    return len(explains), -len(part), -sum(value is None for _, value in part)
+
+
+def _parts(change: Settings) -> Iterator[Part]:
+    """Yield the parts of a change that may be to blame, the smallest first; and all of it."""
+    each: list[list[tuple[str, Value | None]]] = [[(name, value), (name, None)] for name, value in change.items()]
+    for size in range(1, min(_MOST_TOGETHER, len(each)) + 1):
+        for chosen in itertools.combinations(each, size):
+            yield from itertools.product(*chosen)
+    if len(each) > _MOST_TOGETHER:
+        yield tuple(change.items())
