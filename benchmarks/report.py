@@ -49,6 +49,22 @@ def false_wins(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def scatter(found: dict[str, Any]) -> list[str]:
+    """Return what the scatter of pairs was fitted to, and how often intervals that build on it miss."""
+    lines = ["| Left out of the fit | Fit of the others | Missed, as recorded | Missed, on a worse machine |"]
+    lines.append("|---|---|---|---|")
+    for name, row in found.items():
+        if "missed" in row:
+            fit, missed = row["fit"], row["missed"]["used"]
+            words = f"{fit['deviation']:.3f}, {fit['degrees']:g} degrees"
+            lines.append(
+                f"| {name.partition(': ')[2]} | {words} | {missed['as recorded']:.1%} | {missed['worse']:.1%} |"
+            )
+    one = found["fit"]
+    used = f"{one['used']['deviation']:g} with {one['used']['degrees']:g}"
+    return [*lines, "", f"All together: {one['deviation']:.3f} with {one['degrees']:g} degrees; used: {used}."]
+
+
 def claims(found: dict[str, Any]) -> list[str]:
     """Return claims beside what was measured later."""
     lines = ["| Recipe | Claimed | Measured again | Hours between | Error | Covered |", "|---|---|---|---|---|---|"]
@@ -190,6 +206,7 @@ SECTIONS = {
         searches.rescored,
     ),
     "false_wins": Section("The baseline against itself", "make false-wins", false_wins),
+    "scatter": Section("How pairs of processes scatter, and whether intervals hold", "make scatter", scatter),
     "claims": Section("Claims, and what was measured later", "make claims", claims),
     "verify": Section("Claims verified: true ones and planted false ones", "make check-verify", verifications, False),
     "search_cost": Section("What a run spends its time on", "make search-cost", search_cost),

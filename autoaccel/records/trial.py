@@ -239,7 +239,7 @@ class Verification(Record, frozen=True):
     """A claim, what was measured again, and whether the claim holds."""
 
     claimed: Comparison
-    measured: Comparison | None  # None if the budget did not suffice for three pairs of processes
+    measured: Comparison | None  # None if the budget did not suffice for two pairs of processes
     verdict: ClaimVerdict
 
 

@@ -169,7 +169,7 @@ def print_verification(console: Console, result: Verification) -> None:
     grid = _fact_grid()
     for name, comparison in (("Claimed", result.claimed), ("Measured", result.measured)):
         if comparison is None:
-            grid.add_row(name, Text("too few pairs of processes to compare, at least three are needed"))
+            grid.add_row(name, Text("too few pairs of processes to compare, at least two are needed"))
             continue
         grid.add_row(name, Text(f"{comparison_words(comparison)}, {comparison.verdict}"))
         grid.add_row("", Text(proof_words(comparison), style="dim"))

@@ -21,13 +21,14 @@ from autoaccel.session.ending import (
     with_contributions,
 )
 from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Proof, Prover, proof_seconds
+from autoaccel.session.proof import MOST_CONTENDERS, Proof, Prover, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.searching import Search
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.comparison import SHARED_DRIFT
+from autoaccel.statistics.deciding import LEAST_PAIRS
 from autoaccel.statistics.disturbance import TOO_DISTURBED
 
 if TYPE_CHECKING:

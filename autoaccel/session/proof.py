@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
 from autoaccel.records.progress import RoundFinished
@@ -16,30 +15,17 @@ from autoaccel.session.pairs import PairReading
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.accuracy import MetricStatus, compare_metric, confidence_of_look, metric_status
-from autoaccel.statistics.comparison import (
-    CONFIDENCE,
-    NOISE_THRESHOLD,
-    PROCESS_DEVIATION,
-    Pair,
-    compare,
-    middle,
-    pair_logs,
-    without_excess,
+from autoaccel.statistics.comparison import CONFIDENCE, Pair, compare
+from autoaccel.statistics.deciding import (
+    CONFIRMING_PAIRS,
+    LEAST_PAIRS,
+    MOST_PAIRS,
+    SpeedRule,
+    expected_pairs,
+    share_of_error,
 )
-from autoaccel.statistics.sequences import deviation_of, t_radius_for
-from autoaccel.statistics.stopping import stopping_excess
 
-LEAST_PAIRS = 3  # with fewer no interval exists
-MOST_PAIRS = 16
-_ENOUGH_PAIRS = 10  # what is proven by then is not measured any longer
-CONFIRMING_PAIRS = 4
-"""After it is decided that settings are faster. Those that decided read too high, because they decided; with as many
-that did not, simulated claims are right on average where a decision is close (tests/session/test_proof.py)."""
-
-_LEAST_PAIRS_TO_GIVE_UP = 5  # with fewer the spread is hardly known
 MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
-_PRECISE = 0.02
-"""A claim whose standard error is below this is not made sharper: 2 % decides nothing."""
 
 _MARGIN = 1.2  # a machine that slows down by less must not leave a proof open for want of seconds
 _BUDGET_SHARE = 0.4  # of the budget may go into training runs for the metric
@@ -64,26 +50,10 @@ def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, 
     pair_seconds = yardstick.ready_seconds + yardstick.trial_seconds  # a trial starts one process, a pair two
     pairs = expected_pairs(speedup) if speedup else LEAST_PAIRS
     if steps is None:
-        return _MARGIN * (pairs + CONFIRMING_PAIRS) * pair_seconds
-    pairs = max(LEAST_PAIRS + 1, pairs) + max(0, CONFIRMING_PAIRS - metric_repeats)  # pairs that train confirm, too
+        return _MARGIN * pairs * pair_seconds
+    pairs = max(LEAST_PAIRS, pairs - metric_repeats)  # pairs that train tell the speed, too
     training_seconds = 2 * yardstick.ready_seconds + steps * yardstick.step_seconds * (1 + 1 / (speedup or 1.0))
     return _MARGIN * (pairs * pair_seconds + metric_repeats * training_seconds)
-
-
-def expected_pairs(speedup: float) -> int:
-    """Return how many pairs it takes to prove a speed-up, if processes scatter as they usually do: at most all."""
-    gap = math.log(speedup / (1 + NOISE_THRESHOLD))
-    error = (1 - CONFIDENCE) * share_of_error(1)
-    enough = (count for count in range(LEAST_PAIRS, MOST_PAIRS) if t_radius_for(count, PROCESS_DEVIATION, error) <= gap)
-    return next(enough, MOST_PAIRS)
-
-
-def share_of_error(contender: int) -> float:
-    """Return what part of the allowed error the proof of the n-th contender, from 1, may use up.
-
-    Halves: whoever tries contender after contender finds one that looks proven, so together they share one error.
-    """
-    return 0.5**contender
 
 
 class Proof(NamedTuple):
@@ -91,7 +61,7 @@ class Proof(NamedTuple):
 
     outcome: Literal["proven", "not faster", "metric drops", "incomplete"]
     pairs: list[list[Pair]]  # turns that count, for each pair of processes
-    comparison: Comparison | None  # None with fewer than three pairs
+    comparison: Comparison | None  # None with fewer than two pairs
     accuracy: Accuracy | None  # None where nothing is known of the metric yet
     message: str = ""  # why it is incomplete
     proven_after_seconds: float | None = None  # since the start of the run; of the speed, before the metric's proof
@@ -135,7 +105,7 @@ class Prover:
             least_speedup: Of the steps, with which the settings are worth having.
             most_pairs: At most so many are measured.
         """
-        rule = _Rule((1 - CONFIDENCE) * share_of_error(contender), least_speedup, most_pairs)
+        rule = SpeedRule((1 - CONFIDENCE) * share_of_error(contender), least_speedup, most_pairs)
         pairs: list[list[Pair]] = []
         metrics: list[tuple[float, float]] = []
         accuracy = exact_numbers(self._facts.metric, self._facts.direction) if steps is None else None
@@ -165,12 +135,12 @@ class Prover:
             self._run.tell(RoundFinished(number, most_pairs + CONFIRMING_PAIRS, settings, comparison, accuracy))
             if metric == "drops":
                 return Proof("metric drops", pairs, comparison, accuracy)
-            logs = pair_logs(pairs)
-            if decided_at is None and reading.trusted and (decision := rule.decide(logs)) is not None:
+            if decided_at is None and reading.trusted and (decision := rule.decide(pairs)) is not None:
                 if not decision:
                     return Proof("not faster", pairs, comparison, accuracy)
                 decided_at, proven_after = len(pairs), self._run.clock.spent
-            if decided_at is not None and metric == "holds" and _is_enough(logs, decided_at, number - most_pairs):
+            is_last = number >= most_pairs + CONFIRMING_PAIRS
+            if decided_at is not None and metric == "holds" and (is_last or rule.is_enough(pairs, decided_at)):
                 break
         if decided_at is None or metric == "open":
             return Proof("incomplete", pairs, rule.compare(pairs), accuracy, message)
@@ -181,9 +151,9 @@ class Prover:
     def measure(
         self, settings: Settings, least_pairs: int, clear: Callable[[Comparison], bool] | None = None
     ) -> Comparison | Failure | None:
-        """Return what pairs say of the settings' speed: at least so many, at least three.
+        """Return what pairs say of the settings' speed: at least so many, at least two.
 
-        None if the budget was spent before there were three.
+        None if the budget was spent before there were two.
 
         Args:
             settings: What to measure.
@@ -219,52 +189,3 @@ class Prover:
             samples=self._facts.eval_samples,
             confidence=confidence_of_look(len(metrics), request.metric_repeats, 2 * request.metric_repeats, error),
         )
-
-
-class _Rule(NamedTuple):
-    """When pairs show that settings are worth having, or that they hardly will be shown to be."""
-
-    error: float  # that the proof may make
-    least_speedup: float
-    most_pairs: int  # until then it must be decided
-
-    @property
-    def needed(self) -> float:
-        """Speed-up above which the whole interval must lie."""
-        return max(self.least_speedup, 1 + NOISE_THRESHOLD)
-
-    def compare(self, pairs: Sequence[Sequence[Pair]]) -> Comparison | None:
-        """Return what the pairs say; None as long as they are too few."""
-        return compare(pairs, 1 - self.error) if len(pairs) >= LEAST_PAIRS else None
-
-    def decide(self, logs: Sequence[float]) -> bool | None:
-        """Return whether the settings are faster; None: it is open.
-
-        They are given up where they are so little faster that the pairs that are left could hardly show it. To give
-        up too early loses a small gain and claims nothing, so that no error is spent on it.
-        """
-        if len(logs) < LEAST_PAIRS:
-            return None
-        center, needed, deviation = middle(logs), math.log(self.needed), deviation_of(logs)
-        radius = t_radius_for(len(logs), deviation, self.error)
-        if center - radius > needed:
-            return True
-        if center + radius < needed:
-            return False
-        if len(logs) < _LEAST_PAIRS_TO_GIVE_UP:
-            return None
-        hoped = center + deviation / math.sqrt(len(logs))
-        return False if hoped - t_radius_for(self.most_pairs, deviation, self.error) < needed else None
-
-    def conclude(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> Comparison:
-        """Return what all pairs say once so many of them have decided that the settings are faster."""
-        found = compare(pairs, 1 - self.error)
-        return without_excess(found, stopping_excess(pair_logs(pairs), decided_at, self.decide), self.needed)
-
-
-def _is_enough(logs: Sequence[float], decided_at: int, late: int) -> bool:
-    """Return whether pairs that came after the decision make the claim as sharp as it need be, or are too many."""
-    if late >= CONFIRMING_PAIRS:
-        return True
-    precise = deviation_of(logs) / math.sqrt(len(logs)) < _PRECISE
-    return len(logs) - decided_at >= CONFIRMING_PAIRS and (precise or len(logs) >= _ENOUGH_PAIRS)

@@ -56,7 +56,7 @@ def verify_recipe(
         recipe: Whose claim it is.
         where: Its file.
         workload: The training.
-        rounds: Pairs that are measured at least, three or more.
+        rounds: Pairs that are measured at least, two or more.
         budget_seconds: When to end if it is not clear by then.
         accept_other: Whether the recipe may come from another machine.
         listener: Hears of each pair.

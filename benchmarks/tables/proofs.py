@@ -17,11 +17,12 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.records.workload import Workload
 from autoaccel.session.pairs import TURNS, PairReading
-from autoaccel.session.proof import LEAST_PAIRS, MOST_CONTENDERS, Prover, proof_seconds
+from autoaccel.session.proof import MOST_CONTENDERS, Prover, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.searching import Search
 from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.statistics.deciding import LEAST_PAIRS
 
 PROOF_SHARE = 0.6  # of the budget is kept for the proof at most, as in `autoaccel tune`
 _PASSES = 20  # of single readings, whose mean is what one costs

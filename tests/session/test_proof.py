@@ -20,19 +20,11 @@ from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.proof import (
-    CONFIRMING_PAIRS,
-    LEAST_PAIRS,
-    MOST_PAIRS,
-    Proof,
-    Prover,
-    expected_pairs,
-    metric_steps,
-    proof_seconds,
-)
+from autoaccel.session.proof import Proof, Prover, metric_steps, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.yardstick import Yardstick
+from autoaccel.statistics.deciding import CONFIRMING_PAIRS, LEAST_PAIRS, MOST_PAIRS
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}
 
@@ -149,13 +141,17 @@ def test_claims_are_right_on_average_though_a_proof_stops_when_they_look_good(
     assert covered >= 0.96 * len(errors)
 
 
-def test_what_is_decided_is_confirmed_by_pairs_that_did_not_decide_it(run: Run, facts: TrainingFacts) -> None:
-    pairs = FakePairs(0.7, scatter=0.001)
-    proof = proved(run, facts, pairs, steps=None)
-    assert len(proof.pairs) == LEAST_PAIRS + CONFIRMING_PAIRS
-    late = FakePairs(0.7, scatter=0.001)
-    late.untrusted = MOST_PAIRS - LEAST_PAIRS
-    assert len(proved(run, facts, late, steps=None).pairs) == LEAST_PAIRS + CONFIRMING_PAIRS
+def test_a_large_gain_takes_no_more_pairs_than_a_decision_needs(run: Run, facts: TrainingFacts) -> None:
+    proof = proved(run, facts, FakePairs(1.1), steps=None)
+    assert (proof.outcome, len(proof.pairs)) == ("proven", LEAST_PAIRS)
+
+
+def test_a_close_decision_is_confirmed_by_pairs_that_did_not_make_it(run: Run, facts: TrainingFacts) -> None:
+    proof = proved(run, facts, FakePairs(0.24, scatter=0.001), steps=None)
+    assert len(proof.pairs) > 2 + CONFIRMING_PAIRS
+    late = FakePairs(0.24, scatter=0.001)
+    late.untrusted = MOST_PAIRS - 3
+    assert len(proved(run, facts, late, steps=None).pairs) == 3 + CONFIRMING_PAIRS
 
 
 def test_disturbed_pairs_do_not_count(run: Run, facts: TrainingFacts) -> None:
@@ -195,13 +191,9 @@ def test_a_proof_needs_less_time_where_nothing_trains_and_where_steps_are_faster
     yardstick = cast("Yardstick", SimpleNamespace(ready_seconds=2.0, trial_seconds=6.0, step_seconds=0.1))
     exact = proof_seconds(None, 3, yardstick, None)
     equal = proof_seconds(200, 3, yardstick, None)
-    assert exact == pytest.approx(1.2 * (LEAST_PAIRS + CONFIRMING_PAIRS) * 8.0)
-    # Four pairs that tell the speed; three that start, then train for 20 s on each side, and one that confirms as well.
-    assert equal == pytest.approx(1.2 * (5 * 8.0 + 3 * (4.0 + 40.0)))
+    assert exact == pytest.approx(1.2 * LEAST_PAIRS * 8.0)
+    # Pairs that tell the speed, and three that start, then train for 20 s on each side.
+    assert equal == pytest.approx(1.2 * (LEAST_PAIRS * 8.0 + 3 * (4.0 + 40.0)))
     assert equal - proof_seconds(200, 3, yardstick, 2.0) == pytest.approx(1.2 * 3 * 10.0)
     # A small speed-up takes more pairs, as many as the prover makes at most.
-    assert proof_seconds(None, 3, yardstick, 1.03) == pytest.approx(1.2 * (MOST_PAIRS + CONFIRMING_PAIRS) * 8.0)
-
-
-def test_the_smaller_a_speed_up_the_more_pairs_are_expected_to_prove_it() -> None:
-    assert [expected_pairs(speedup) for speedup in (3.0, 1.25, 1.03)] == [3, 5, MOST_PAIRS]
+    assert proof_seconds(None, 3, yardstick, 1.03) == pytest.approx(1.2 * MOST_PAIRS * 8.0)

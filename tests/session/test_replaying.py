@@ -100,10 +100,10 @@ def test_pairs_are_added_until_it_is_clear_or_the_budget_is_spent(run: Run, fact
     assert close.measured == AFFORDABLE_PAIRS
 
 
-def test_a_budget_that_ends_before_three_pairs_is_inconclusive(run: Run, facts: TrainingFacts) -> None:
+def test_a_budget_that_ends_before_two_pairs_is_inconclusive(run: Run, facts: TrainingFacts) -> None:
     """It was told as a failure of the user's training."""
     pairs = SimulatedPairs(0.6, random.Random(4))
-    pairs.measured = AFFORDABLE_PAIRS - 2
+    pairs.measured = AFFORDABLE_PAIRS - 1
     found = verified(run, facts, claim_of(1.8, 1.5, 2.1), pairs)
     assert (found.measured, found.verdict) == (None, "inconclusive")
 

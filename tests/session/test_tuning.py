@@ -76,7 +76,7 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert recipe["settings"]["loader.workers"] == 2
     assert recipe["comparison"]["verdict"] == "faster"
     assert 1.02 < recipe["comparison"]["low"] <= recipe["comparison"]["speedup"] <= recipe["comparison"]["high"] < 4
-    assert recipe["comparison"]["process_pairs"] >= 3
+    assert recipe["comparison"]["process_pairs"] >= 2
     assert recipe["accuracy"]["evidence"] == "exact"  # workers change no number, so nothing was trained to see it
     assert 0 < recipe["search"]["proven_after_seconds"] < recipe["search"]["spent_seconds"]
     assert recipe["search"]["spent_on"]["measured steps"] > 0

@@ -35,7 +35,7 @@ def test_the_interval_covers_the_truth_however_often_one_looks() -> None:
     missed = 0
     for _ in range(400):
         pairs = simulated(generator, 1.5, 10)
-        looks = [compare(pairs[:count]) for count in range(3, 11)]
+        looks = [compare(pairs[:count]) for count in range(2, 11)]
         missed += any(not look.low <= 1.5 <= look.high for look in looks)
     assert missed <= 0.05 * 400
     assert compare(simulated(generator, 1.5, 200)).speedup == pytest.approx(1.5, rel=0.02)
@@ -46,7 +46,7 @@ def test_equal_settings_are_hardly_ever_called_faster_at_any_look() -> None:
     called = 0
     for _ in range(400):
         pairs = simulated(generator, 1.0, 10)
-        called += any(compare(pairs[:count]).verdict == "faster" for count in range(3, 11))
+        called += any(compare(pairs[:count]).verdict == "faster" for count in range(2, 11))
     assert called <= 0.01 * 400
 
 
@@ -54,6 +54,20 @@ def test_a_clear_gain_is_seen_with_six_pairs() -> None:
     generator = np.random.default_rng(3)
     verdicts = [compare(simulated(generator, 1.4, 6)).verdict for _ in range(100)]
     assert verdicts.count("faster") >= 95
+
+
+def test_two_pairs_that_agree_say_at_least_twice_where_they_show_three_times() -> None:
+    """Three such pairs came out as 1.06 to 8.77 as long as their scatter was learned from nothing."""
+    generator = np.random.default_rng(4)
+    lows = [compare(simulated(generator, 3.0, 2)).low for _ in range(100)]
+    assert sum(low > 2.0 for low in lows) >= 90
+
+
+def test_few_turns_that_scatter_widen_the_interval() -> None:
+    calm = compare([[(1.5, 1.0), (1.5, 1.0)]] * 3)
+    restless = compare([[(1.2, 1.0), (1.875, 1.0)]] * 3)
+    assert restless.speedup == pytest.approx(calm.speedup)
+    assert restless.low < 0.9 * calm.low
 
 
 def test_the_same_times_give_the_same_interval() -> None:
@@ -136,7 +150,7 @@ def test_a_verdict_needs_the_whole_interval(low: float, high: float, verdict: st
     assert verdict_of(low, high) == verdict
 
 
-@pytest.mark.parametrize("processes", [[], [[(1.0, 1.0)]] * 2, [[(1.0, 1.0)], [], [(1.0, 1.0)]]])
+@pytest.mark.parametrize("processes", [[], [[(1.0, 1.0)]], [[(1.0, 1.0)], [], [(1.0, 1.0)]]])
 def test_too_few_pairs_and_pairs_without_turns_are_refused(processes: list[list[tuple[float, float]]]) -> None:
-    with pytest.raises(ValueError, match="at least three pairs"):
+    with pytest.raises(ValueError, match="at least two pairs"):
         compare(processes)

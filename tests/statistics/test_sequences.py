@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from autoaccel.statistics.sequences import normal_radius, t_radius
+from autoaccel.statistics.sequences import Scatter, believed_deviation, normal_radius, t_radius, t_radius_for
+
+KNOWN = Scatter(0.08, 4.0)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.025, 0.2])
@@ -43,6 +45,40 @@ def test_two_values_say_nothing_and_one_is_refused() -> None:
 
 def test_equal_values_leave_no_doubt() -> None:
     assert t_radius([1.0, 1.0, 1.0], 0.05) == 0.0
+
+
+def missed_share(scatters: np.ndarray, alpha: float = 0.05, looks: int = 20) -> float:
+    """Return how often the mean is left out at any look, for values with each of these standard deviations."""
+    generator = np.random.default_rng(4)
+    missed = 0
+    for scatter in scatters:
+        values = generator.normal(0.3, scatter, looks)
+        missed += any(
+            abs(values[:count].mean() - 0.3) > t_radius(values[:count].tolist(), alpha, KNOWN)
+            for count in range(2, looks + 1)
+        )
+    return missed / len(scatters)
+
+
+def test_where_something_is_known_of_the_scatter_the_mean_is_hardly_ever_left_out() -> None:
+    generator = np.random.default_rng(5)
+    as_known = KNOWN.deviation * np.sqrt(KNOWN.degrees / generator.chisquare(KNOWN.degrees, 1000))
+    assert missed_share(as_known) <= 0.05
+    assert missed_share(np.full(500, 1.5 * KNOWN.deviation)) <= 0.05
+    # Far out in the tail of what is known, few values are trusted too much, but by far not all errors are theirs.
+    assert missed_share(np.full(500, 3 * KNOWN.deviation)) <= 0.12
+
+
+def test_what_is_known_makes_few_values_say_something_and_many_say_what_they_say_alone() -> None:
+    assert t_radius_for(2, 0.05, 0.05, KNOWN) < 0.3
+    assert t_radius_for(3, 0.05, 0.05, KNOWN) < 0.65 * t_radius_for(3, 0.05, 0.05)
+    assert t_radius_for(200, 0.3, 0.05, KNOWN) == pytest.approx(t_radius_for(200, 0.3, 0.05), rel=0.1)
+
+
+def test_the_believed_deviation_lies_between_what_was_known_and_what_is_seen() -> None:
+    assert believed_deviation(3, KNOWN.deviation, KNOWN) == pytest.approx(KNOWN.deviation)
+    assert KNOWN.deviation < believed_deviation(3, 0.2, KNOWN) < 0.2
+    assert believed_deviation(1000, 0.2, KNOWN) == pytest.approx(0.2, rel=0.01)
 
 
 def test_with_a_known_deviation_the_mean_is_hardly_ever_left_out() -> None:

@@ -1,0 +1,133 @@
+"""When pairs of processes show that settings are faster, and how many it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from autoaccel.records.trial import Comparison
+from autoaccel.statistics.comparison import (
+    CONFIDENCE,
+    NOISE_THRESHOLD,
+    PAIR_SCATTER,
+    PROCESS_DEVIATION,
+    Pair,
+    compare,
+    middle,
+    pair_logs,
+    scatter_known,
+    without_excess,
+)
+from autoaccel.statistics.sequences import Scatter, believed_deviation, deviation_of, t_radius_for
+from autoaccel.statistics.stopping import stopping_excess
+
+LEAST_PAIRS = 2
+"""Before anything is decided: one pair alone would rest on what is known of other machines' scatter only."""
+
+MOST_PAIRS = 16  # until it must be decided
+_ENOUGH_PAIRS = 10  # what is proven by then is not measured any longer
+CONFIRMING_PAIRS = 4
+"""After a close decision that settings are faster. Pairs that decided read too high, because they decided; with as many
+that did not, simulated claims are right on average where a decision is close (tests/session/test_proof.py)."""
+
+_CLOSE = 2.0
+"""Standard errors between what decided and what was needed below which a decision is close. Values that must lie above
+a bound have a mean that is too high by phi(z) / Phi(z) standard errors, with z of them between (the mean of a truncated
+normal distribution): 5.5 % of one at two, which is 0.3 % of a speed-up with two usual pairs; 29 % of one at one."""
+
+_LEAST_PAIRS_TO_GIVE_UP = 3  # with fewer the spread is hardly known
+_PRECISE = 0.02
+"""A claim whose standard error is below this is not made sharper: 2 % decides nothing,"""
+_PRECISE_SHARE = 0.1
+"""nor does a tenth of the gain: whoever trains in half of the time does not care whether it is 1.9 or 2.1 times."""
+
+
+def share_of_error(contender: int) -> float:
+    """Return what part of the allowed error the proof of the n-th contender, from 1, may use up.
+
+    Halves: whoever tries contender after contender finds one that looks proven, so together they share one error.
+    """
+    return 0.5**contender
+
+
+class SpeedRule(NamedTuple):
+    """When pairs show that settings are worth having, or that they hardly will be shown to be."""
+
+    error: float  # that the proof may make
+    least_speedup: float
+    most_pairs: int = MOST_PAIRS  # until then it must be decided
+
+    @property
+    def needed(self) -> float:
+        """Speed-up above which the whole interval must lie."""
+        return max(self.least_speedup, 1 + NOISE_THRESHOLD)
+
+    def compare(self, pairs: Sequence[Sequence[Pair]]) -> Comparison | None:
+        """Return what the pairs say; None as long as they are too few."""
+        return compare(pairs, 1 - self.error) if len(pairs) >= LEAST_PAIRS else None
+
+    def decide(self, pairs: Sequence[Sequence[Pair]]) -> bool | None:
+        """Return whether the settings are faster; None: it is open."""
+        return self._decide(pair_logs(pairs), scatter_known(pairs)) if len(pairs) >= LEAST_PAIRS else None
+
+    def _decide(self, logs: Sequence[float], known: Scatter) -> bool | None:
+        """Return whether settings with these log speed-ups are faster; None: it is open.
+
+        They are given up where they are so little faster that the pairs that are left could hardly show it. To give
+        up too early loses a small gain and claims nothing, so that no error is spent on it.
+        """
+        count = len(logs)
+        if count < LEAST_PAIRS:
+            return None
+        center, needed, deviation = middle(logs), math.log(self.needed), deviation_of(logs)
+        radius = t_radius_for(count, deviation, self.error, known)
+        if center - radius > needed:
+            return True
+        if center + radius < needed:
+            return False
+        if count < _LEAST_PAIRS_TO_GIVE_UP:
+            return None
+        believed = believed_deviation(count, deviation, known)
+        hoped = center + believed / math.sqrt(count)
+        return False if hoped - t_radius_for(self.most_pairs, believed, self.error, known) < needed else None
+
+    def is_enough(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> bool:
+        """Return whether pairs make the claim as sharp as it need be once so many have decided that they are faster."""
+        logs, known = pair_logs(pairs), scatter_known(pairs)
+        late = len(logs) - decided_at
+        if late < CONFIRMING_PAIRS and self._was_close(logs[:decided_at], known):
+            return False
+        error = believed_deviation(len(logs), deviation_of(logs), known) / math.sqrt(len(logs))
+        precise = error < max(_PRECISE, _PRECISE_SHARE * middle(logs))
+        return precise or (late >= CONFIRMING_PAIRS and len(logs) >= _ENOUGH_PAIRS)
+
+    def _was_close(self, logs: Sequence[float], known: Scatter) -> bool:
+        """Return whether as many other pairs might well not have decided it."""
+        count, deviation = len(logs), deviation_of(logs)
+        bound = math.log(self.needed) + t_radius_for(count, deviation, self.error, known)
+        return middle(logs) - bound < _CLOSE * believed_deviation(count, deviation, known) / math.sqrt(count)
+
+    def conclude(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> Comparison:
+        """Return what all pairs say once so many of them have decided that the settings are faster."""
+        found, known = compare(pairs, 1 - self.error), scatter_known(pairs)
+        excess = stopping_excess(pair_logs(pairs), decided_at, lambda logs: self._decide(logs, known))
+        return without_excess(found, excess, self.needed)
+
+
+def expected_pairs(speedup: float) -> int:
+    """Return how many pairs suffice in nine of ten cases to prove a speed-up that one process showed: at most all.
+
+    What one process showed, the best of several, is more than the truth as a rule: a standard deviation of a process's
+    luck is taken off. Pairs scatter as they usually do.
+    """
+    error, deviation = (1 - CONFIDENCE) * share_of_error(1), PAIR_SCATTER.deviation
+    gap = math.log(speedup / (1 + NOISE_THRESHOLD)) - PROCESS_DEVIATION
+    z = NormalDist().inv_cdf(0.9)
+    for count in range(LEAST_PAIRS, MOST_PAIRS):
+        one, radius = deviation / math.sqrt(count), t_radius_for(count, deviation, error, PAIR_SCATTER)
+        if radius + z * one <= gap:
+            is_close = gap - radius < _CLOSE * one
+            return min(MOST_PAIRS, count + CONFIRMING_PAIRS) if is_close else count
+    return MOST_PAIRS
