@@ -106,6 +106,7 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
             schedule=profiler.schedule(wait=0, warmup=skipped, active=steps, repeat=1) if skipped else None,
             record_shapes=True,
             profile_memory=True,
+            acc_events=True,  # nothing is lost of one cycle, but without it torch 2.10 warns whoever profiles
         ) as recorded:
             for _ in range(skipped + steps):
                 made.append(loop.step())

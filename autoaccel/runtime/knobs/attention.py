@@ -36,7 +36,8 @@ class Attention(Effect):
 
     @contextmanager
     def _traced(self, kernel: AbstractContextManager[Any]) -> Iterator[None]:
-        with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as trace, kernel:
+        # With acc_events, because without it torch 2.10 warns whoever profiles.
+        with profiler.profile(activities=[profiler.ProfilerActivity.CPU], acc_events=True) as trace, kernel:
             yield
         self.called = {event.key for event in trace.key_averages() if "attention" in event.key}
 
