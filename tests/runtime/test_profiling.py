@@ -107,7 +107,7 @@ def test_with_a_step_of_ones_own_the_loss_begins_where_the_model_ends(make_loop:
 
 def test_operators_agree_with_the_profilers_own_table() -> None:
     inputs = torch.randn(32, 64)
-    with torch.profiler.profile(record_shapes=True, profile_memory=True) as recorded:
+    with torch.profiler.profile(record_shapes=True, profile_memory=True, acc_events=True) as recorded:
         for _ in range(2):
             torch.relu(inputs @ inputs.T).sum()
     found = read_trace(recorded, 0.001, steps=2, on_gpu=False)
