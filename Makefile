@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies scatter false-wins live claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
+.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies scatter false-wins live unseen claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -70,6 +70,10 @@ false-wins: setup  ## the baseline against itself: 2,000 replayed and 100 live c
 
 live: setup  ## autoaccel and its peers in the same time on each workload, picks side by side; an hour and a half
 	$(BIN)/python benchmarks/live.py
+
+unseen: setup  ## trainings never seen before, beside a hand grid and peers; installs their packages; fifteen hours; ARGS="--half first"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[unseen]'
+	$(BIN)/python benchmarks/unseen/measure.py $(ARGS)
 
 claims: setup  ## tune; an hour later the same command measures each claim again
 	$(BIN)/python benchmarks/claims.py tune

@@ -18,16 +18,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,63 +38,37 @@ from peers import ProjectedRun, Reading, search_with_optuna  # noqa: E402
 from replay import Facts  # noqa: E402
 from report_searches import changes_in  # noqa: E402
 from rows import add_row, latest, provenance, read_rows, runs_folder, to_measure  # noqa: E402
+from side_by_side import (  # noqa: E402
+    Pick,
+    everything_on,
+    kept,
+    launched_like,
+    mean_and_radius,
+    measure_round,
+    pick_of_launcher,
+)
 from table import TABLES, read_table  # noqa: E402
 
-from autoaccel.launch.measuring import Measuring  # noqa: E402
 from autoaccel.launch.runner import Runner  # noqa: E402
 from autoaccel.records.settings import Settings, describe_change, settings_key  # noqa: E402
 from autoaccel.records.trial import Failure  # noqa: E402
 from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
-from autoaccel.statistics.comparison import middle  # noqa: E402
-from autoaccel.statistics.steps import step_seconds_of_turns  # noqa: E402
-from autoaccel.statistics.student import t_quantile  # noqa: E402
 
-CODE = ("autoaccel", "benchmarks/live.py", "benchmarks/peers.py", "benchmarks/workloads", "examples")
+CODE = (
+    "autoaccel",
+    "benchmarks/live.py",
+    "benchmarks/peers.py",
+    "benchmarks/side_by_side.py",
+    "benchmarks/workloads",
+    "examples",
+)
 SHARE = 0.098  # of the time that the table took is the budget: what runs when it ends may take a second more
 MAX_DROP = "100%"  # every point of the tables is allowed; the metric is measured all the same
 HOW_OFTEN = "1000"  # the training is run: a search for the best, not one that a single short run must repay
 TIMEOUT_SECONDS = 300.0
 ROUNDS, TURNS = 8, 8
-MODES = {"ninstances 1": ["--ninstances", "1"], "latency": ["--latency-mode"], "throughput": ["--throughput-mode"]}
-_DUMP = "import json, os; print('DUMP' + json.dumps([dict(os.environ), sorted(os.sched_getaffinity(0))]))"
-
-
-@dataclass(frozen=True)
-class Pick:
-    """What someone would train with."""
-
-    settings: Settings
-    environment: Mapping[str, str] = field(default_factory=dict)
-    affinity: tuple[int, ...] = ()
-    search_seconds: float = 0.0
-
-
-@contextmanager
-def launched_like(pick: Pick) -> Iterator[None]:
-    """Start programs in the block with a pick's environment and affinity, which they inherit."""
-    before, cores = dict(os.environ), os.sched_getaffinity(0)
-    os.environ.update(pick.environment)
-    if pick.affinity:
-        os.sched_setaffinity(0, pick.affinity)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        os.sched_setaffinity(0, cores)
-
-
-def kept(path: Path, search: Callable[[], Pick]) -> Pick:
-    """Return the pick in the file, or search for it and keep it: whoever goes on need not search again."""
-    if path.exists():
-        found = json.loads(path.read_text())
-        return Pick(found["settings"], found["environment"], tuple(found["affinity"]), found["search_seconds"])
-    pick = search()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(pick)))
-    return pick
 
 
 def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, own: Settings) -> Pick:
@@ -146,89 +116,34 @@ def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: 
     return Pick(best, search_seconds=time.perf_counter() - start)
 
 
-def pick_of_launcher(runner: Runner, own: Settings, turn_seconds: float) -> Pick:
-    """Return PyTorch's defaults under the best of the launcher's modes, by three readings each."""
-    start = time.perf_counter()
-    found: list[tuple[float, str, Pick]] = []
-    for name, arguments in MODES.items():
-        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-            script.write(_DUMP)
-            script.flush()
-            command = [sys.executable, "-m", "torch.backends.xeon.run_cpu", *arguments, script.name]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        dumped = next((line for line in done.stdout.splitlines() if "DUMP" in line), None)
-        if dumped is None:
-            print(f"run_cpu {name}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}", flush=True)
-            continue
-        environment, affinity = json.loads(dumped.partition("DUMP")[2])
-        changed = {key: value for key, value in environment.items() if os.environ.get(key) != value}
-        threads = int(changed.get("OMP_NUM_THREADS", own["threads.intra_op"]))
-        pick = Pick({**own, "threads.intra_op": threads}, changed, tuple(affinity))
-        readings = [reading for _ in range(3) if (reading := measure_alone(runner, pick, turn_seconds))]
-        if readings:
-            found.append((statistics.median(step for step, _ in readings), name, pick))
-    if not found:
-        return Pick(own)  # none worked
-    _, name, pick = min(found, key=lambda entry: entry[0])
-    print(f"run_cpu: {name}", flush=True)
-    return Pick(pick.settings, pick.environment, pick.affinity, time.perf_counter() - start)
-
-
-def everything_on(facts: Facts) -> Settings:
-    """Return the advice to switch everything on."""
-    wished: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
-    wished |= {"compile.mode": "default", "loader.workers": 2}
-    space = facts.table.head.space
-    return {**facts.table.head.own, **{name: value for name, value in wished.items() if name in space.open}}
-
-
-def compare(
-    runner: Runner, picks: Mapping[str, Pick], facts: Facts, turn_seconds: float, rounds: int
-) -> dict[str, list[float]]:
-    """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes.
-
-    Picks that are the same are measured once: two processes differ by chance.
-    """
-    steps_per_epoch = facts.table.head.facts.steps_per_epoch
-    first = {name: next(one for one in picks if is_same(picks[one], pick)) for name, pick in picks.items()}
-    distinct = {name: picks[name] for name in set(first.values())}
-    logs: dict[str, list[float]] = {name: [] for name in distinct}
-    for number in range(rounds):
-        alive: dict[str, Measuring] = {}
-        for name, pick in random.Random(number).sample(sorted(distinct.items()), len(distinct)):
-            with launched_like(pick):
-                measuring = runner.start_measuring(pick.settings, f"final-{name}", TIMEOUT_SECONDS, fresh=True)
-            if not isinstance(measuring, Failure):
-                alive[name] = measuring
-        for turn in range(TURNS):
-            for name in random.Random(f"{number} {turn}").sample(sorted(alive), len(alive)):
-                alive[name].take_turn(turn_seconds, TIMEOUT_SECONDS)
-        steps = {name: step_seconds_of_turns(measuring.turns, steps_per_epoch) for name, measuring in alive.items()}
-        for name, measuring in alive.items():
-            measuring.close()
-            own = steps["defaults"]
-            logs[name].append(middle([math.log(a / b) for a, b in zip(own, steps[name], strict=True)]))
-    return {name: logs[one] for name, one in first.items()}
-
-
-def is_same(one: Pick, other: Pick) -> bool:
-    """Whether two picks train under the same settings and variables, however long each took to find."""
-    return (one.settings, one.environment, one.affinity) == (other.settings, other.environment, other.affinity)
-
-
 def find_picks(runner: Runner, name: str, facts: Facts, own: Settings, seconds: float, folder: Path) -> dict[str, Pick]:
     """Return what each contender would train with, autoaccel's search and its peer's for the same budget."""
     turn_seconds = turn_seconds_for(facts.own_step_seconds)
     planned = facts.table.head.facts.planned_steps
+
+    def read(pick: Pick) -> float | None:
+        reading = measure_alone(runner, pick, turn_seconds)
+        return None if reading is None else reading[0]
+
     best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))
     return {
         "defaults": Pick(own),
-        "everything on": Pick(everything_on(facts)),
-        "run_cpu": kept(folder / "run_cpu.json", lambda: pick_of_launcher(runner, own, turn_seconds)),
+        "everything on": Pick(everything_on(own, facts.table.head.space.open)),
+        "run_cpu": kept(folder / "run_cpu.json", lambda: pick_of_launcher(own, read)),
         "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(runner, facts, own, seconds, turn_seconds)),
         "autoaccel": pick_of_autoaccel(name, folder / "autoaccel", seconds, own),
         "table's best": Pick(facts.settings[best]),
     }
+
+
+def compare(runner: Runner, picks: Mapping[str, Pick], facts: Facts, rounds: int) -> dict[str, list[float]]:
+    """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes."""
+    turn_seconds, steps_per_epoch = turn_seconds_for(facts.own_step_seconds), facts.table.head.facts.steps_per_epoch
+    taken = [
+        measure_round(runner, picks, number, turn_seconds, TURNS, steps_per_epoch, TIMEOUT_SECONDS)
+        for number in range(rounds)
+    ]
+    return {name: [found[name].log_speedup for found in taken if name in found] for name in picks}
 
 
 def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict[str, Any]:
@@ -242,7 +157,7 @@ def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict
         own = {name: here[name] for name in facts.table.head.own}
         runner.enter(Place(machine, described))
         picks = find_picks(runner, name, facts, own, budget_seconds, folder)
-        logs = compare(runner, picks, facts, turn_seconds_for(facts.own_step_seconds), rounds)
+        logs = compare(runner, picks, facts, rounds)
     rows = {who: scored(facts, pick, who, own, logs[who]) for who, pick in picks.items()}
     return {
         "planned_steps": facts.table.head.facts.planned_steps,
@@ -259,9 +174,8 @@ def scored(facts: Facts, pick: Pick, who: str, own: Settings, logs: Sequence[flo
     """Return what a pick is worth: its steps and its planned run, over the user's own, with Student's 95 % interval."""
     known = own if who == "run_cpu" else pick.settings  # what it launches compiles nothing
     compile_seconds = facts.compile_seconds(known) if known != own else 0.0
-    middle_log = statistics.fmean(logs) if logs else math.nan
+    middle_log, radius = mean_and_radius(logs)
     spread = statistics.stdev(logs) if len(logs) > 1 else math.nan
-    radius = t_quantile(0.975, len(logs) - 1) * spread / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
     speedups = [run_speedup(facts, compile_seconds, middle_log + shift) for shift in (0.0, -radius, radius)]
     return {
         "settings": describe_change(pick.settings, own),

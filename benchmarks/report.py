@@ -18,6 +18,7 @@ import report_levers as levers
 import report_ranks as several
 import report_searches as searches
 from report_gpu import on_gpu
+from report_unseen import unseen
 from rows import RESULTS, UNKNOWN, Provenance, Row, digest, is_stale, latest, provenance, read_rows
 
 from autoaccel.records.base import Record, write_json, write_text
@@ -205,6 +206,7 @@ SECTIONS = {
         "python benchmarks/live.py --rescore",
         searches.rescored,
     ),
+    "unseen": Section("Trainings never seen before, ten minutes each", "make unseen", unseen, False),
     "false_wins": Section("The baseline against itself", "make false-wins", false_wins),
     "scatter": Section("How pairs of processes scatter, and whether intervals hold", "make scatter", scatter),
     "claims": Section("Claims, and what was measured later", "make claims", claims),

@@ -41,6 +41,7 @@ STAGES = (
     Stage("claims", {"claims": 14}, 80),
     Stage("simulate", {"simulation": 6, "bounds": 6}, 30),
     Stage("live", {"live": 6}, 90),
+    Stage("unseen", {"unseen": 15}, 900, "installs torchvision, timm and transformers"),
     Stage("scatter", {"scatter": 7}, 1),
     Stage("false-wins", {"false_wins": 5}, 60),
     Stage("search-cost", {"search_cost": 1}, 5),
