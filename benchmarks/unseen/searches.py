@@ -125,8 +125,8 @@ def _kill(process: subprocess.Popen[str]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        return
-    process.communicate()
+        return  # nothing is left of it
+    process.wait()
 
 
 class Grid:

@@ -64,8 +64,9 @@ def play(model: nn.Module, seed: int) -> tuple[torch.Tensor, int]:
 def loss_of(model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
     """Return the loss whose gradient is that of the time that the pole stands (Williams, 1992)."""
     logs, stood = play(model, int(batch[0].item()))
-    togo = torch.arange(len(logs), 0, -1).clamp(max=stood) / MOST_MOVES
-    return -(logs[: stood + 1] * (togo[: stood + 1] - togo.mean())).mean()
+    moves = min(stood + 1, len(logs))  # the one that made it fall, too
+    togo = torch.arange(moves, 0, -1) / MOST_MOVES
+    return -(logs[:moves] * (togo - togo.mean())).mean()
 
 
 def time_standing(model: nn.Module, loader) -> float:
