@@ -26,7 +26,7 @@ BATCH_SIZE = 32
 
 def compose(digits: torch.Tensor, numbers: np.random.Generator) -> torch.Tensor:
     """Return a picture for each digit: (N, 8, 8) from 0 to 1 -> (N, 3, SIZE, SIZE) from -2 to 2."""
-    photographs = [torch.from_numpy(array).permute(2, 0, 1).float() / 64 - 2 for array in load_sample_images().images]
+    photographs = [torch.tensor(array).permute(2, 0, 1) / 64 - 2 for array in load_sample_images().images]
     large = functional.interpolate(digits[:, None], size=(DIGIT, DIGIT), mode="bilinear")  # (N, 1, DIGIT, DIGIT)
     pictures = torch.empty(len(digits), 3, SIZE, SIZE)
     for index, ink in enumerate(large):
