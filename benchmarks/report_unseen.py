@@ -24,23 +24,26 @@ def unseen(found: Mapping[str, Any]) -> list[str]:
 def _tunes(rows: Mapping[str, Any]) -> list[str]:
     """Return what `autoaccel tune` said."""
     lines = [
-        "| Half | Workload | Step | Planned run | `autoaccel tune` | Evidence for the metric | Proven after | Ended after |",
+        "| Half | Workload | Step | Planned run | `autoaccel tune` | Evidence | Proven after | Ended after |",
         f"|{'---|' * 8}",
     ]
     for name, row in rows.items():
         own, tuned = row["own_step_seconds"], row["tune"]
         run = format_duration(row["planned_steps"] * own)
         if is_proven(row):
-            one = tuned["comparison"]
-            said = f"{one['speedup']:.2f}x ({one['low']:.2f} to {one['high']:.2f}): {row['picks']['autoaccel']['settings']}"
+            one, changes = tuned["comparison"], row["picks"]["autoaccel"]["settings"]
+            said = f"{one['speedup']:.2f}x ({one['low']:.2f} to {one['high']:.2f}): {changes}"
         else:
             said = tuned.get("summary", tuned["said"])
-        after = tuned.get("search", {}).get("proven_after_seconds")
-        lines.append(
-            f"| {row['half']} | {name} | {format_duration(own)} | {run} | {said} | {_evidence(tuned)} "
-            f"| {format_duration(after) if is_proven(row) and after else ''} | {format_duration(tuned['wall_seconds'])} |"
-        )
+        after = tuned["search"]["proven_after_seconds"] if is_proven(row) else None
+        ended = format_duration(tuned["wall_seconds"])
+        cells = (row["half"], name, format_duration(own), run, said, _evidence(tuned), _or_nothing(after), ended)
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _or_nothing(seconds: float | None) -> str:
+    return "" if seconds is None else format_duration(seconds)
 
 
 def is_proven(row: Mapping[str, Any]) -> bool:
@@ -58,9 +61,12 @@ def _evidence(tuned: Mapping[str, Any]) -> str:
 
 def _picks(rows: Mapping[str, Any]) -> list[str]:
     """Return what all picks are worth, measured side by side."""
-    lines = [
+    told = (
         "Speed-up of the planned run, start-up and a first compilation included; in brackets of the steps alone, with "
-        "Student's 95 % interval over rounds of fresh processes:",
+    )
+    told += "Student's 95 % interval over rounds of fresh processes:"
+    lines = [
+        told,
         "",
         f"| Half | Workload | autoaccel | {' | '.join(PEERS)} | autoaccel over the grid's best |",
         f"|{'---|' * (len(PEERS) + 4)}",
@@ -88,9 +94,11 @@ def _halves(rows: Mapping[str, Any]) -> list[str]:
     halves = {half: [row for row in rows.values() if row["half"] == half] for half in ("first", "second")}
     if all(halves.values()):
         halves["both"] = list(rows.values())
-    lines = [
+    heads = (
         f"| Half | Workloads | Proven | At least {GOOD} of the grid's best | Slower than own | Proven after, median "
-        f"| {' | '.join(who)} | autoaccel over the grid's best |",
+    )
+    lines = [
+        f"{heads}| {' | '.join(who)} | autoaccel over the grid's best |",
         f"|{'---|' * (len(who) + 7)}",
     ]
     for half, some in halves.items():
@@ -101,11 +109,11 @@ def _halves(rows: Mapping[str, Any]) -> list[str]:
         close = sum(row["picks"]["autoaccel"].get("run_over_grid", 0.0) >= GOOD for row in some)
         means = " | ".join(_mean([row["picks"][one].get("run", math.nan) for row in some]) for one in who)
         over = _mean([row["picks"]["autoaccel"].get("run_over_grid", math.nan) for row in some])
-        median = format_duration(statistics.median(after)) if after else ""
+        median = _or_nothing(statistics.median(after) if after else None)
         slower = sum(map(is_slower, some))
         lines.append(f"| {half} | {len(some)} | {len(proven)} | {close} | {slower} | {median} | {means} | {over} |")
-    told = "The means are geometric, with Student's 95 % interval over workloads. A pick that does not train is worth the"
-    told += " user's own settings in them. Slower than own: the whole interval of the steps is below 1."
+    told = "The means are geometric, with Student's 95 % interval over workloads. A pick that does not train is worth"
+    told += " the user's own settings in them. Slower than own: the whole interval of the steps is below 1."
     return [*lines, "", told]
 
 

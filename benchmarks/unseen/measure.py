@@ -152,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(workloads()))
     parser.add_argument("--half", choices=HALVES, help="only this half of the suite")
     parser.add_argument("--seconds", type=float, help="for each search; adds no row")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the final comparison; another number adds no row")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the final comparison; others add no row")
     parsed = parser.parse_args(arguments)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     paths = {name: path for name, path in workloads().items() if parsed.half in (None, half_of(path))}

@@ -129,6 +129,11 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
+def _tell(case: Case, who: str, settings: Settings, reading: PlainReading) -> None:
+    said = reading.failure or f"{reading.step_seconds:.3f} s a step"
+    print(f"{case.name} {who}: {describe_change(settings, case.own)}: {said}", flush=True)
+
+
 class Grid:
     """The hand grid of a workload: readings, kept one by one, so that whoever goes on repeats none."""
 
@@ -152,8 +157,7 @@ class Grid:
         with self._path.open("ab") as file:
             file.write(encode(reading) + b"\n")
         self.readings.append(reading)
-        said = reading.failure or f"{reading.step_seconds:.3f} s a step"
-        print(f"{self._case.name} by hand, round {number}: {describe_change(settings, self._case.own)}: {said}", flush=True)
+        _tell(self._case, f"by hand, round {number}", settings, reading)
         return reading
 
     @property
@@ -192,8 +196,7 @@ def pick_of_optuna(case: Case, startup_seconds: float) -> Pick:
 
     def read(settings: Settings) -> Reading | None:
         found = read_plainly(case, Pick(settings), "optuna")
-        said = found.failure or f"{found.step_seconds:.3f} s a step"
-        print(f"{case.name} by Optuna: {describe_change(settings, case.own)}: {said}", flush=True)
+        _tell(case, "by Optuna", settings, found)
         return None if found.failure else (found.step_seconds, found.first_seconds)
 
     run = ProjectedRun(case.planned_steps, startup_seconds)

@@ -42,9 +42,13 @@ def hand_grid(own: Settings, values: Mapping[str, Sequence[Value]], waits: bool)
         waits: Whether the step waits for its data, so that loader workers are worth a try.
     """
     axes: dict[str, list[Value]] = {name: [own[name]] for name in _TRIED}
+    wanted = {
+        **values,
+        "threads.intra_op": (1,),
+        "loader.workers": values.get("loader.workers", ())[-1:] if waits else (),
+    }
     for name in axes.keys() & values.keys():
-        wanted = {"threads.intra_op": (1,), "loader.workers": values[name][-1:] if waits else ()}.get(name, values[name])
-        axes[name] += [value for value in values[name] if value in wanted and value != own[name]]
+        axes[name] += [value for value in values[name] if value in wanted[name] and value != own[name]]
     every = [dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values())]
     found = [{**own, **chosen} for chosen in every]
     has_layouts, has_bfloat16 = len(axes["layout.channels_last"]) > 1, len(axes["precision.autocast"]) > 1

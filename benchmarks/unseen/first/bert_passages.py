@@ -19,7 +19,7 @@ from transformers import BertConfig, BertForSequenceClassification
 import autoaccel
 
 # In every Python from 3.10 on, and each with enough text.
-PACKAGES = ("asyncio", "ctypes", "email", "http", "importlib", "logging", "multiprocessing", "unittest", "urllib", "xml")
+PACKAGES = ("asyncio", "email", "http", "importlib", "logging", "multiprocessing", "unittest", "urllib", "xml")
 MOST_PASSAGES = 450  # of a package
 WORDS = 8192  # in the vocabulary
 PAD, START, OTHER = 0, 1, 2

@@ -31,7 +31,8 @@ class Recommender(nn.Module):
         super().__init__()
         self.users, self.items = nn.Embedding(USERS, WIDTH), nn.Embedding(ITEMS, WIDTH)
         self.user_adds, self.item_adds = nn.Embedding(USERS, 1), nn.Embedding(ITEMS, 1)
-        self.network = nn.Sequential(nn.Linear(2 * WIDTH, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 1))
+        layers = (nn.Linear(2 * WIDTH, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 1))
+        self.network = nn.Sequential(*layers)
         for table in (self.users, self.items):
             nn.init.normal_(table.weight, std=0.1)
         for table in (self.user_adds, self.item_adds):

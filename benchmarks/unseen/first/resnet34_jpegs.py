@@ -36,10 +36,8 @@ def outline(kind: int, radius: float, turn: float, middle: tuple[float, float]) 
         corners = [(radius, index / CORNERS[kind]) for index in range(CORNERS[kind])]
     else:
         corners = [(radius * (1 if index % 2 == 0 else 0.45), index / 10) for index in range(10)]
-    return [
-        (middle[0] + far * math.cos(2 * math.pi * (part + turn)), middle[1] + far * math.sin(2 * math.pi * (part + turn)))
-        for far, part in corners
-    ]
+    angled = [(far, 2 * math.pi * (part + turn)) for far, part in corners]
+    return [(middle[0] + far * math.cos(angle), middle[1] + far * math.sin(angle)) for far, angle in angled]
 
 
 def draw(photographs: list[Image.Image], label: int, numbers: np.random.Generator) -> bytes:

@@ -7,6 +7,8 @@ A user cares about: the overlap (Dice) with the marks of pictures that were held
 The cells are drawn: bright blurred ellipses among darker ones that do not count, under noise.
 """
 
+import itertools
+
 import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFilter
@@ -32,10 +34,12 @@ def draw(numbers: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         x, y = numbers.integers(SIZE, size=2)
         across, down = numbers.integers(6, 24, size=2)
         box = (int(x - across), int(y - down), int(x + across), int(y + down))
-        ImageDraw.Draw(picture).ellipse(box, fill=int(numbers.integers(110, 180) if is_cell else numbers.integers(50, 110)))
+        bright = numbers.integers(110, 180) if is_cell else numbers.integers(50, 110)
+        ImageDraw.Draw(picture).ellipse(box, fill=int(bright))
         ImageDraw.Draw(marks).ellipse(box, fill=int(is_cell))
     blurred = np.asarray(picture.filter(ImageFilter.GaussianBlur(3)), dtype="float32") / 255
-    return blurred + numbers.normal(scale=0.12, size=blurred.shape).astype("float32"), np.asarray(marks, dtype="float32")
+    noise = numbers.normal(scale=0.12, size=blurred.shape).astype("float32")
+    return blurred + noise, np.asarray(marks, dtype="float32")
 
 
 class Cells(Dataset):
@@ -62,7 +66,8 @@ def convolutions(inputs: int, outputs: int) -> nn.Sequential:
     """Return two convolutions with batch normalisation."""
     layers: list[nn.Module] = []
     for channels in (inputs, outputs):
-        layers += [nn.Conv2d(channels, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+        convolution = nn.Conv2d(channels, outputs, 3, padding=1, bias=False)
+        layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)
 
 
@@ -73,9 +78,7 @@ class UNet(nn.Module):
         super().__init__()
         widths = [WIDTH * 2**level for level in range(LEVELS + 1)]
         self.down = nn.ModuleList(convolutions(a, b) for a, b in zip([1, *widths], widths, strict=False))
-        self.widen = nn.ModuleList(
-            nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in zip(widths, widths[1:], strict=False)
-        )
+        self.widen = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in itertools.pairwise(widths))
         self.up = nn.ModuleList(convolutions(2 * width, width) for width in widths[:-1])
         self.head = nn.Conv2d(WIDTH, 1, 1)
 

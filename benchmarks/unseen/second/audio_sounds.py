@@ -7,6 +7,8 @@ A user cares about: accuracy on sounds that were held out.
 The sounds are synthesised with numpy, one second at 8 kHz each; `sound` has their formulas.
 """
 
+import itertools
+
 import numpy as np
 import torch
 from torch import nn
@@ -100,7 +102,7 @@ class SoundNet(nn.Module):
         super().__init__()
         widths = [WIDTH, WIDTH, WIDTH, 2 * WIDTH, 2 * WIDTH, 4 * WIDTH]
         self.stem = nn.Conv1d(1, WIDTH, 80, stride=4, padding=38)
-        self.blocks = nn.Sequential(*(Residual(a, b) for a, b in zip(widths, widths[1:], strict=False)))
+        self.blocks = nn.Sequential(*(Residual(a, b) for a, b in itertools.pairwise(widths)))
         self.head = nn.Linear(widths[-1], CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
