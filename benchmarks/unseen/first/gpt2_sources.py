@@ -20,7 +20,7 @@ import autoaccel
 
 WORDS = 8192  # in the vocabulary; the last stands for all others
 CONTEXT = 256  # tokens, T
-EVAL_WINDOWS = 128
+EVAL_WINDOWS = 64
 EPOCHS = 3
 BATCH_SIZE = 8
 

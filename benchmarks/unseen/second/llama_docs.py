@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import autoaccel
 
 CONTEXT = 512  # bytes, T
-EVAL_WINDOWS = 48
+EVAL_WINDOWS = 32
 EPOCHS = 6
 BATCH_SIZE = 4
 

@@ -22,7 +22,7 @@ BARS = 4  # white bars on a sign: 0 to 3
 CLASSES = len(CORNERS) * BARS
 STEPS_PER_EPOCH, EPOCHS = 100, 10
 BATCH_SIZE = 48
-EVAL_SIGNS = 512
+EVAL_SIGNS = 256
 
 
 def draw(label: int, chances: list[float]) -> torch.Tensor:
