@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import statistics
 import time
 from typing import TypeAlias
 
@@ -28,6 +27,7 @@ class Measuring:
         startup_seconds: float,
         lazy_import_seconds: float,
         ready_seconds: float,
+        warm_step_seconds: float,
         spent_on: SpentOn,
     ) -> None:
         self.settings = settings
@@ -36,21 +36,24 @@ class Measuring:
         self._ready = ready
         self._startup_seconds = startup_seconds
         self._lazy_import_seconds = lazy_import_seconds
-        self.ready_seconds = ready_seconds  # how long it took until it had warmed up
+        self.ready_seconds = ready_seconds
+        """How long it took until it had warmed up."""
+        self.warm_step_seconds = warm_step_seconds
+        """What a step took when these settings were first warmed up: a first idea of the step time."""
         self._spent_on = spent_on
         worker.pause()
 
-    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
-        """Let it make steps for about this long, alone."""
+    def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
+        """Let it make the steps of one turn, alone."""
         start = time.perf_counter()
         self._worker.resume()
-        self._worker.tell(GiveTurn(seconds=seconds))
+        self._worker.tell(order)
         answer = self._worker.receive(timeout_seconds)
         self._worker.pause()
         if isinstance(answer, Turn):
             measured = sum(answer.step_seconds)
             self._spent_on["measured steps"] += measured
-            self._spent_on["warm-up steps"] += time.perf_counter() - start - measured  # a turn's first does not count
+            self._spent_on["warm-up steps"] += time.perf_counter() - start - measured  # those that do not count
             self.turns.append(answer)
             return answer
         return failure_of(answer)
@@ -89,9 +92,10 @@ class Measuring:
         return self._ready.batch_factor
 
     @property
-    def warm_step_seconds(self) -> float:
-        """Median of the last warm-up steps: a first idea of the step time."""
-        return statistics.median(self._ready.warmup_step_seconds[-5:])
+    def ready_again_seconds(self) -> float:
+        """How long it would take the same settings until they have warmed up, now that it is known how."""
+        steps, surplus = self._ready.warmup_step_seconds, self._ready.surplus_steps
+        return self.ready_seconds - sum(steps[len(steps) - surplus :])
 
     def close(self) -> None:
         """Kill it; what it has shown stays."""

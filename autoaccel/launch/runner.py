@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import hashlib
 import os
-import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -84,6 +83,7 @@ class Runner:
         self._compiled = folder / "compiled"
         self._logs.mkdir(exist_ok=True)
         self._started: list[Worker] = []
+        self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
 
     def __enter__(self) -> Runner:
         return self
@@ -234,15 +234,23 @@ class Runner:
         """Start a worker for each settings; all are warmed up and paused, or have failed.
 
         They start side by side, which costs less time, and warm up one after the other: threads of two trainings that
-        wait for each other on the same cores make steps of a tenth of a second last for seconds.
+        wait for each other on the same cores make steps of a tenth of a second last for seconds. How many steps it
+        takes some settings to warm up is found out once.
         """
         deadline = time.perf_counter() + timeout_seconds
-        workers = [self.start(task, chosen, name, fresh) for chosen, name in zip(settings, names, strict=True)]
+        workers = [
+            self.start(self._with_known_warmup(task, chosen), chosen, name, fresh)
+            for chosen, name in zip(settings, names, strict=True)
+        ]
         built = [_await_built(worker, deadline) for worker in workers]
         return [
             self._warm_up(worker, chosen, since_start, deadline)
             for worker, chosen, since_start in zip(workers, settings, built, strict=True)
         ]
+
+    def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
+        known = self._settled.get(settings_key(settings))
+        return msgspec.structs.replace(task, settling_steps=known.settling_steps) if known else task
 
     def _warm_up(
         self, worker: Worker | Team, settings: Settings, built: float | Failure, deadline: float
@@ -261,13 +269,13 @@ class Runner:
         lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
         at_once = sum(worker.import_seconds.values()) - lazily
         warm_up_seconds = sum(answer.warmup_step_seconds)
-        settled = statistics.median(answer.warmup_step_seconds[-5:])
+        settled = self._settled.setdefault(settings_key(settings), answer).settled_seconds
         slower_seconds = sum(max(0.0, seconds - settled) for seconds in answer.warmup_step_seconds)
         self.spent_on["start-up"] += until_ready - warm_up_seconds
         self.spent_on["compilation and first steps"] += slower_seconds
         self.spent_on["warm-up steps"] += warm_up_seconds - slower_seconds
         startup_seconds = max(0.0, until_ready - warm_up_seconds) + at_once
-        return Measuring(worker, settings, answer, startup_seconds, lazily, until_ready, self.spent_on)
+        return Measuring(worker, settings, answer, startup_seconds, lazily, until_ready, settled, self.spent_on)
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
         environment = _merged(os.environ, self._variables(settings))

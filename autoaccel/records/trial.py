@@ -31,6 +31,7 @@ class Measure(Record, frozen=True, tag="measure"):
 
     seed: int = 0
     steps: int | None = None  # the training ends after so many, warm-up included; None: it goes on for ever
+    settling_steps: int | None = None  # see Ready; None: the warm-up has to find out
 
 
 MOST_PROFILE_SECONDS = 17.0
@@ -83,11 +84,18 @@ class TrialSpec(Record, frozen=True):
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
 
 
+LONG_STEP_SECONDS = 0.3
+"""From here on a single step is a turn, and needs none before it that does not count. After a pause a process fills
+again the caches that another has emptied: 32 MB at 10 GB/s take 3 ms, 1 % of such a step, and both of a pair pay it.
+Larger caches belong to machines whose memory is as much faster."""
+
+
 class GiveTurn(Record, frozen=True, tag="turn"):
     """Ask a measuring worker to run steps for about this long."""
 
     seconds: float
-    least_steps: int = 3
+    least_steps: int = 3  # that count
+    uncounted_steps: int = 1  # before those, for caches that another process has emptied
 
 
 class WarmUp(Record, frozen=True, tag="warm-up"):
@@ -121,6 +129,9 @@ class Ready(Record, frozen=True, tag="ready"):
     """Warmed up; waiting for turns. The times are of the warm-up steps, in order."""
 
     warmup_step_seconds: tuple[float, ...]
+    settled_seconds: float  # that a step took in the end
+    settling_steps: int  # after the first of the model that is measured, until the step time had settled,
+    surplus_steps: int  # and after those, only to see that it had
     learned: dict[str, str] = {}  # knob -> what shows that its value took effect
     stated_in_vain: dict[str, str] = {}  # knob -> why a value that the training itself states did nothing
     batch_factor: float = 1.0  # samples of one of its steps, over those of a step of the training's own

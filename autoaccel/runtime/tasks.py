@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -51,7 +51,7 @@ from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.steps import Step
-from autoaccel.runtime.warmup import warm_up
+from autoaccel.runtime.warmup import burst_steps, warm_up
 from autoaccel.runtime.work import time_modules
 from autoaccel.units import format_duration
 
@@ -60,6 +60,7 @@ remove_folder_of_imports()
 
 _SHARE_FOR_EACH = 0.5  # of the time for untraced steps: for each other measurement beside a profile
 _PROFILE_WARMUP_SECONDS = 2.0  # at most: shares settle sooner than speed-ups can be told
+_MOST_UNUSUAL = 2  # steps that a turn is made longer for: the last of an epoch and the first of the next
 _WAITS = 0.02  # share of the step: waiting for data, from which on it matters what a step on a batch at hand takes
 
 
@@ -107,21 +108,27 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         )
     if isinstance(task, Train):
         return _train(spec, task, workload, build)
-    seed, steps = (task.seed, task.steps) if isinstance(task, Measure) else (0, None)
-    loop = _start_loop(spec, workload, build, seed)
-    if isinstance(task, Measure):
-        line.write(Built())
-        if not line.read():  # WarmUp, in its turn; nothing if the tuner is gone
-            return None
     if isinstance(task, TakeProfile):
-        return take_and_gather(loop, task, spec.warmup_seconds)
-    steps = loop.own_steps(steps)
-    warmed = warm_up(loop, spec.warmup_seconds, steps)
+        return take_and_gather(_start_loop(spec, workload, build, seed=0), task, spec.warmup_seconds)
+    assert isinstance(task, Measure)  # all others have been answered
+    return _measure(spec, task, _start_loop(spec, workload, build, task.seed), line)
+
+
+def _measure(spec: TrialSpec, task: Measure, loop: Loop, line: Line) -> Failure | None:
+    """Warm up when it is this process's turn, and answer turn by turn; return the Failure that the warm-up met."""
+    line.write(Built())
+    if not line.read():  # WarmUp, in its turn; nothing if the tuner is gone
+        return None
+    steps = loop.own_steps(task.steps)
+    warmed = warm_up(loop, spec.warmup_seconds, steps, task.settling_steps)
     learned, ineffective = loop.applied.check()
     if failure := _failure_of(loop, ineffective, "did nothing"):
         return failure
     ready = Ready(
         warmup_step_seconds=tuple(warmed.step_seconds),
+        settled_seconds=warmed.settled_seconds,
+        settling_steps=warmed.settling_steps,
+        surplus_steps=warmed.surplus_steps,
         learned=learned,
         stated_in_vain=ineffective,
         batch_factor=loop.batch_factor,
@@ -177,17 +184,16 @@ def _start_loop(
 
 
 def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn | Failure:
-    """Make steps for one turn, and see that every setting still has its effect after them.
-
-    The first step is not counted: the caches are those that another process left.
-    """
+    """Make steps for one turn, and see that every setting still has its effect after them."""
     most = math.inf if most_steps is None else most_steps
-    if loop.steps_done < most:
-        loop.step()
+    for _ in range(turn.uncounted_steps):
+        if loop.steps_done < most:
+            loop.step()
+    least = max(turn.least_steps, burst_steps(loop))
     steps: list[Step] = []
     start = time.perf_counter()
     while loop.steps_done < most and ranks.follow(
-        time.perf_counter() - start < turn.seconds or len(steps) < turn.least_steps
+        time.perf_counter() - start < turn.seconds or _lacks_steps(steps, least)
     ):
         steps.append(loop.step())
     # Once, not after each step: the program runs ahead of an accelerator, as it does in the user's own loop.
@@ -200,6 +206,15 @@ def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn | Fai
         peak_bytes=int(ranks.total(peak_bytes(loop.device))),
     )
     return _ended(loop) or done
+
+
+def _lacks_steps(steps: Sequence[Step], least: int) -> bool:
+    """Whether a turn needs more steps: so many that neither begin an epoch nor are incomplete, if there are such.
+
+    What a single step says that has waited for its epoch's loader would stand for all.
+    """
+    usual = sum(not step.begins_epoch and step.share == 1.0 for step in steps)
+    return usual < least and len(steps) < least + _MOST_UNUSUAL
 
 
 def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:

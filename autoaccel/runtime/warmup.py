@@ -8,12 +8,14 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from autoaccel.records.trial import LONG_STEP_SECONDS
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.loop import Loop
 
 _WINDOW = 3  # steps compared with as many before them; a stall of one step does not move their median
 _CHANGE = 0.15  # of the step time; below the noise between two windows, on two shared cores, nothing can be told
+_UNLIKE = 0.05  # of the settled step time; less is in the noise of long steps, too
 
 
 class WarmedUp(NamedTuple):
@@ -21,26 +23,60 @@ class WarmedUp(NamedTuple):
 
     step_seconds: list[float]  # of each of its steps, in order
     late_seconds: float  # that the steps before the model shrinks would take longer, beyond these
+    settled_seconds: float  # that a step took in the end
+    settling_steps: int  # after the first of the model that is measured, until their time had settled
+    surplus_steps: int  # after those, only to see that it had
 
 
-def has_settled(step_seconds: Sequence[float]) -> bool:
+def burst_steps(loop: Loop) -> int:
+    """Return how many steps show what loader workers deliver at once: as many as there are workers, at most three.
+
+    Where workers are what a step waits for, some steps wait for nothing and one waits for all.
+    """
+    return min(max(1, int(loop.applied.settings.get("loader.workers", 0))), _WINDOW)
+
+
+def window_of(step_seconds: float, burst: int = 1) -> int:
+    """Return how many steps tell how long one takes: of long ones no more than loader workers deliver at once."""
+    return burst if step_seconds >= LONG_STEP_SECONDS else _WINDOW
+
+
+def has_settled(step_seconds: Sequence[float], burst: int = 1) -> bool:
     """Whether the last steps took as long as those before them, within 15 %."""
-    if len(step_seconds) < 2 * _WINDOW:
+    window = window_of(step_seconds[-1], burst) if step_seconds else _WINDOW
+    if len(step_seconds) < 2 * window:
         return False
-    late = statistics.median(step_seconds[-_WINDOW:])
-    early = statistics.median(step_seconds[-2 * _WINDOW : -_WINDOW])
+    late = statistics.median(step_seconds[-window:])
+    early = statistics.median(step_seconds[-2 * window : -window])
     return abs(late - early) <= _CHANGE * early
 
 
-def warm_up(loop: Loop, most_seconds: float, training_steps: int | None = None) -> WarmedUp:
+def settling_steps(step_seconds: Sequence[float], burst: int = 1) -> int:
+    """Return after how many of these steps their time had settled: after the last that was unlike the end, by 5 %.
+
+    Slower ones were not warm; faster ones had batches that loader workers had prepared during a slow one. Where steps
+    scatter by more than that, nearly all of them count: then who repeats the warm-up makes it as long as this one.
+    """
+    if not step_seconds:
+        return 0
+    settled = statistics.median(step_seconds[-window_of(step_seconds[-1], burst) :])
+    unlike = [abs(seconds - settled) > _UNLIKE * settled for seconds in step_seconds]
+    return max((number for number, found in enumerate(unlike, start=1) if found), default=0)
+
+
+def warm_up(
+    loop: Loop, most_seconds: float, training_steps: int | None = None, known_steps: int | None = None
+) -> WarmedUp:
     """Make steps until their time has settled.
 
     The first step, the steps before the model shrinks and, where the model is compiled, an incomplete step such as
     ends an epoch come first, however long they take: what a whole run would pay for. After them, at most
     `most_seconds` are spent. Of a training that ends after `training_steps` these are the first, in the order of
     its data and at most half of them, by when its model has shrunk; where nothing is trained, a few steps of the
-    larger model stand for all.
+    larger model stand for all. Where another process has found out how many steps it takes to settle, no more than
+    these `known_steps` are made.
     """
+    burst = burst_steps(loop)
     larger = _steps_before_shrinking(loop, training_steps)
     seconds = [*larger, loop.step().seconds]
     if training_steps is None and loop.applied.compiles and (rest := loop.last_step()):
@@ -56,16 +92,26 @@ def warm_up(loop: Loop, most_seconds: float, training_steps: int | None = None) 
     most = math.inf if training_steps is None else training_steps // 2
 
     def goes_on() -> bool:
-        settled = len(seconds) >= settled_from + prepared and has_settled(seconds[settled_from:])
-        return time.perf_counter() - start < most_seconds and not settled
+        made = seconds[settled_from:]
+        if time.perf_counter() - start >= most_seconds:
+            return False
+        if known_steps is not None:
+            return len(made) < known_steps
+        if not made or len(made) < prepared:
+            return True
+        # A first step that takes as long as the second was warm; of short ones this is not looked at.
+        return not has_settled(seconds if made[-1] >= LONG_STEP_SECONDS else made, burst)
 
     while loop.steps_done < most and ranks.follow(goes_on()):
         seconds.append(loop.step().seconds)
-    if training_steps is not None or not larger:
-        return WarmedUp(seconds, 0.0)
-    later = statistics.median(seconds[settled_from:] or seconds[-1:])
-    missing = (loop.applied.shrinks_after or 0) * loop.steps_per_epoch - len(larger)
-    return WarmedUp(seconds, max(0, missing) * max(0.0, statistics.median(larger) - later))
+    made = seconds[settled_from:]
+    settled = statistics.median(made[-window_of(made[-1], burst) :]) if made else seconds[-1]
+    needed = settling_steps(made, burst)
+    late_seconds = 0.0
+    if training_steps is None and larger:
+        missing = (loop.applied.shrinks_after or 0) * loop.steps_per_epoch - len(larger)
+        late_seconds = max(0, missing) * max(0.0, statistics.median(larger) - statistics.median(made or seconds[-1:]))
+    return WarmedUp(seconds, late_seconds, settled, needed, len(made) - needed)
 
 
 def _steps_before_shrinking(loop: Loop, training_steps: int | None) -> list[float]:
@@ -76,7 +122,9 @@ def _steps_before_shrinking(loop: Loop, training_steps: int | None) -> list[floa
         loop.shrinks_at = min(loop.shrinks_at, 2 * _WINDOW)
     else:
         loop.shrinks_at = min(loop.shrinks_at, training_steps // 2 - 1)
-    seconds = []
+    seconds: list[float] = []
     while loop.steps_done < loop.shrinks_at:
         seconds.append(loop.step().seconds)
+        if training_steps is None and ranks.follow(has_settled(seconds)):
+            loop.shrinks_at = loop.steps_done  # they stand for all
     return seconds

@@ -52,9 +52,9 @@ def search_and_prove(
     """
     own = yardstick.settings
     steps_per_epoch = yardstick.facts.steps_per_epoch
-    pairs = FreshPairs(
-        run, own, steps_per_epoch, yardstick.turn_seconds, yardstick.usual_seconds, apart=yardstick.is_apart
-    )
+    plan, scatter = yardstick.plan, yardstick.scatter
+    usual, apart = yardstick.usual_seconds, yardstick.is_apart
+    pairs = FreshPairs(run, own, steps_per_epoch, plan, usual, apart=apart, scatter=scatter)
     prover = Prover(run, yardstick.facts, pairs)
 
     def reserve(settings: Settings, speedup: float | None) -> float:
@@ -121,13 +121,14 @@ def _break_down(
             run,
             best.settings,
             steps_per_epoch,
-            yardstick.turn_seconds,
+            yardstick.plan,
             usual,
             purpose="contributions",
             apart=yardstick.is_apart,
+            scatter=yardstick.scatter,
         ),
         believer=search,
         clock=run.clock,
         budget_seconds=run.request.budget_seconds,
-        pair_seconds=yardstick.ready_seconds + yardstick.trial_seconds,
+        pair_seconds=yardstick.pair_seconds(),
     )

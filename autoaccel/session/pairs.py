@@ -10,14 +10,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finished, Measure, ProofPair
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import PairsFor
+from autoaccel.session.turn_plan import TURNS, TurnPlan, TurnScatter, turns_worth
 from autoaccel.session.turns import TurnFailed, Turns, lacks_room, take_turns, turns_apart
-from autoaccel.statistics.comparison import Pair
-
-TURNS = 8
-"""Of each process in a pair, unless it trains to its end and has more. Of the two costs, starting processes and
-taking turns, and the two spreads, between processes and within, Kalibera and Jones (ISMM 2013) make the best number:
-sqrt(1.6 s / 0.5 s) * 0.12 / 0.03, about 7. All four are of the benchmark's small workloads on two shared cores:
-processes that take longer to start, and turns that scatter more beside their processes, would make it larger."""
+from autoaccel.statistics.comparison import Pair, log_ratios
 
 _MOST_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
 
@@ -38,11 +33,12 @@ class FreshPairs:
         run: Run,
         own: Settings,
         steps_per_epoch: int,
-        turn_seconds: float,
+        plan: TurnPlan,
         usual: float,
         fresh: bool = False,
         purpose: PairsFor = "proof",
         apart: bool = False,
+        scatter: TurnScatter | None = None,
     ) -> None:
         """Begin with no pair measured.
 
@@ -50,20 +46,22 @@ class FreshPairs:
             run: What all stages share.
             own: The baseline's settings; of contributions the recipe's.
             steps_per_epoch: Of the training.
-            turn_seconds: How long a turn is.
+            plan: How turns are taken.
             usual: What a step of the baseline takes while nothing disturbs it.
             fresh: Whether the processes must be programs of their own, where forking would cost less.
             purpose: What the pairs are kept as.
             apart: Whether the two processes of a pair must not be alive together; found out where that is not known.
+            scatter: What this run has shown of how much turns scatter; None: nothing yet.
         """
         self._run = run
         self._own = own
         self._steps_per_epoch = steps_per_epoch
-        self._turn_seconds = turn_seconds
+        self._plan = plan
         self._own_seconds = [usual]
         self._fresh = fresh
         self._purpose = purpose
         self._apart = apart
+        self._scatter = scatter or TurnScatter(plan.usual_deviation)
         self._started = 0
         self._disturbed = 0
 
@@ -74,7 +72,7 @@ class FreshPairs:
 
     def is_short(self, steps: int) -> bool:
         """Whether a training of so many steps takes hardly longer than the turns that judge the speed."""
-        return steps * self._own_seconds[0] <= 2 * TURNS * self._turn_seconds
+        return steps * self._own_seconds[0] <= 2 * TURNS * self._plan.turn_seconds()
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what one pair shows, both from this seed.
@@ -106,11 +104,11 @@ class FreshPairs:
                 return own
             if isinstance(other, Failure):
                 return other
-            most = TURNS if steps is None else _MOST_TURNS
+            most = self._turns_worth((own, other)) if steps is None else _MOST_TURNS
             turns = take_turns(
                 own,
                 other,
-                self._turn_seconds,
+                self._plan,
                 self._steps_per_epoch,
                 self._own_seconds,
                 lambda pairs: len(pairs) >= most,
@@ -125,21 +123,30 @@ class FreshPairs:
                 if not isinstance(side, Failure):
                     side.close()
 
+    def _turns_worth(self, started: tuple[Measuring, Measuring]) -> int:
+        """Return how many turns two processes are worth that have just been started."""
+        own, other = started
+        start_seconds = own.ready_seconds + other.ready_seconds
+        speedup = self._plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
+        return turns_worth(self._plan, start_seconds, self._scatter.deviation, speedup)
+
     def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
         """Return what two whole processes show, one after the other; who begins changes from pair to pair."""
         clock = self._run.clock
-        most = TURNS if task.steps is None else _MOST_TURNS
         chosen = (self._own, settings)
         measured: dict[int, Measuring] = {}
         ended: dict[int, Finished | Failure] = {}
+        most = 0
         for side in (0, 1) if self._started % 2 else (1, 0):
             started = self._run.runner.start_all_measuring(task, [chosen[side]], [names[side]], clock.left, self._fresh)
             measuring = started[0]
             if isinstance(measuring, Failure):
                 return measuring
             try:
+                # As many of the second as of the first.
+                most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MOST_TURNS)
                 for _ in range(most):
-                    turn = measuring.take_turn(self._turn_seconds, clock.left)
+                    turn = measuring.take_turn(self._plan.order, clock.left)
                     if isinstance(turn, Failure):
                         return turn
                     if not turn.step_seconds:
@@ -152,7 +159,8 @@ class FreshPairs:
         own, other = measured[0], measured[1]
         both = min(len(own.turns), len(other.turns))
         factor = other.batch_factor / own.batch_factor
-        turns = turns_apart(own.turns[:both], other.turns[:both], self._steps_per_epoch, factor, self._own_seconds)
+        taken = own.turns[:both], other.turns[:both]
+        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._own_seconds)
         return self._keep(settings, task, turns, (own, other), [ended[side] for side in sorted(ended)])
 
     def _keep(
@@ -166,6 +174,8 @@ class FreshPairs:
         """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down."""
         self._own_seconds.extend(turns.own_seconds)
         self._disturbed += turns.disturbed
+        if turns.trusted:
+            self._scatter.learn(log_ratios(turns.pairs))
         if not turns.pairs:
             return Failure(kind="invalid", message="the training is too short for a turn")
         for answer in ended:

@@ -47,7 +47,7 @@ def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, 
         yardstick: The baseline, and what starting and turns take.
         speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
     """
-    pair_seconds = yardstick.ready_seconds + yardstick.trial_seconds  # a trial starts one process, a pair two
+    pair_seconds = yardstick.pair_seconds(speedup or 1.0)
     pairs = expected_pairs(speedup) if speedup else LEAST_PAIRS
     if steps is None:
         return _MARGIN * pairs * pair_seconds

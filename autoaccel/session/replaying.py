@@ -19,7 +19,8 @@ from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for, workload_error
+from autoaccel.session.turn_plan import plan_turns
+from autoaccel.session.workers import describe_workload, probe_machine, workload_error
 from autoaccel.space.knobs import Place
 from autoaccel.statistics.claims import judge_claim
 
@@ -75,8 +76,8 @@ def verify_recipe(
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
         runner.enter(Place(probed, facts))
         step_seconds = recipe.baseline.step_seconds
-        turn_seconds = turn_seconds_for(step_seconds)
-        pairs = FreshPairs(run, own.settings, facts.steps_per_epoch, turn_seconds, step_seconds, fresh=True)
+        plan = plan_turns(step_seconds, facts.device)
+        pairs = FreshPairs(run, own.settings, facts.steps_per_epoch, plan, step_seconds, fresh=True)
         measured = verify_claim(recipe.comparison, recipe.settings, Prover(run, facts, pairs), rounds)
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")

@@ -14,6 +14,7 @@ from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Failure, Trial
 from autoaccel.search.failures import Part, part_words
 from autoaccel.search.strategy import Economy, Evidence, Strategy
+from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
 from autoaccel.space.knobs import risky_part, slow_starters
@@ -33,8 +34,6 @@ from autoaccel.statistics.sequences import normal_radius
 if TYPE_CHECKING:
     from autoaccel.search.shared import SharedStudy
 
-_LEAST_TURNS, MOST_TURNS = 4, 12  # of each of the two, per trial
-_USUAL_DEVIATION = 0.1  # of a turn's log ratio on the benchmark's two shared cores; a few turns may show less by chance
 _CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
 _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
 _MOST_TIMES_SLOWER = 10  # than usual may a trial be; neighbours on shared machines slow one down by so much for minutes
@@ -297,20 +296,21 @@ class Search:
 
         It ends when it is clear that the settings are not the best, judged by an interval that holds at every look;
         when more turns could not make the reading better, because the process's luck is larger; or at the latest
-        after `MOST_TURNS`.
+        after the most turns that a trial is worth.
         """
         ranked = self._strategy.ranked()
         best_total = min([self._economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
         needed = self._economy.log_speedup_for(best_total, self._strategy.compile_seconds(settings))
+        plan = plan_turns(self._economy.step_seconds)
 
         def enough(pairs: Sequence[Pair]) -> bool:
             if len(pairs) < 2:
                 return False
             logs = log_ratios(pairs)
             own_deviation = turns_deviation(logs)
-            deviation = max(own_deviation * math.sqrt(len(logs)), _USUAL_DEVIATION)
+            deviation = max(own_deviation * math.sqrt(len(logs)), plan.usual_deviation)
             hopeless = middle(logs) + normal_radius(len(logs), deviation, _EVER_WRONG) + PROCESS_DEVIATION < needed
-            clear = len(pairs) >= _LEAST_TURNS and own_deviation < _CLEAR
-            return hopeless or clear or len(pairs) >= MOST_TURNS
+            clear = len(pairs) >= plan.least_turns and own_deviation < _CLEAR
+            return hopeless or clear or len(pairs) >= plan.most_turns
 
         return enough

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from autoaccel.launch.measuring import Measuring
 from autoaccel.records.trial import Failure, Turn
+from autoaccel.session.turn_plan import TurnPlan
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
-_LEAST_TURNS = 4  # undisturbed ones, to be trusted; as long as there are fewer, more are taken,
-_MOST_REPEATED = 3  # until there are this many times as many in all
+_MOST_REPEATED = 3  # times the least that say anything are taken in all, where fewer were undisturbed
 _MOST_TIMES_LONGER = 10  # than it should may a turn last, even if time is up: neighbours slow some down by so much
 
 Enough = Callable[[Sequence[Pair]], bool]
@@ -47,7 +47,7 @@ class TurnFailed(NamedTuple):
 def take_turns(
     own: Measuring,
     other: Measuring,
-    seconds: float,
+    plan: TurnPlan,
     steps_per_epoch: int,
     usual: Sequence[float],
     enough: Enough,
@@ -60,7 +60,7 @@ def take_turns(
     Args:
         own: The baseline's process.
         other: The candidate's.
-        seconds: Of a turn.
+        plan: How turns are taken.
         steps_per_epoch: Of the training.
         usual: Step seconds of the baseline's earlier turns, by which disturbed ones are told.
         enough: When to end.
@@ -68,36 +68,43 @@ def take_turns(
     """
     deadline = time.perf_counter() + timeout_seconds
     factor = other.batch_factor / own.batch_factor
+    seconds, least = plan.turn_seconds(), plan.least_turns
     before = len(own.turns), len(other.turns)
     while True:
         for number in range(_AT_ONCE):
             for side in (own, other) if number % 2 == 0 else (other, own):
-                turn = side.take_turn(seconds, max(deadline - time.perf_counter(), _MOST_TIMES_LONGER * seconds))
+                turn = side.take_turn(plan.order, max(deadline - time.perf_counter(), _MOST_TIMES_LONGER * seconds))
                 if isinstance(turn, Failure):
                     return TurnFailed(side, turn)
         alternated = list(zip(own.turns[before[0] :], other.turns[before[1] :], strict=True))
         every, pairs = _read(alternated, steps_per_epoch, factor, usual)
         over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
-        if enough(pairs) or (over and len(pairs) >= _LEAST_TURNS):
+        if enough(pairs) or (over and len(pairs) >= least):
             return _turns(every, pairs, trusted=True)
-        if over or (len(every) >= _MOST_REPEATED * _LEAST_TURNS and len(pairs) < _LEAST_TURNS):
+        if over or (len(every) >= _MOST_REPEATED * least and len(pairs) < least):
             return _turns(every, pairs, trusted=len(pairs) == len(every))
 
 
 def turns_apart(
-    own: Sequence[Turn], other: Sequence[Turn], steps_per_epoch: int, factor: float, usual: Sequence[float]
+    own: Sequence[Turn],
+    other: Sequence[Turn],
+    plan: TurnPlan,
+    steps_per_epoch: int,
+    factor: float,
+    usual: Sequence[float],
 ) -> Turns:
     """Return what turns of two processes show that were not alive at the same time.
 
     Args:
         own: The baseline's.
         other: The candidate's, as many.
+        plan: How they were taken.
         steps_per_epoch: Of the training.
         factor: Samples of one of the candidate's steps, over those of one of the baseline's.
         usual: Step seconds of the baseline's earlier turns.
     """
     every, pairs = _read(list(zip(own, other, strict=True)), steps_per_epoch, factor, usual)
-    return _turns(every, pairs, trusted=len(pairs) >= _LEAST_TURNS or len(pairs) == len(every))
+    return _turns(every, pairs, trusted=len(pairs) >= plan.least_turns or len(pairs) == len(every))
 
 
 def _read(

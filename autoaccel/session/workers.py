@@ -15,8 +15,6 @@ from autoaccel.records.trial import Answer, Describe, Described, Failure, Probe,
 from autoaccel.records.workload import TrainingFacts, Workload
 
 PROBE_SECONDS = 120.0
-_TURN_STEPS = 4  # a turn should hold about this many of the baseline's steps,
-_SHORTEST_TURN, _LONGEST_TURN = 0.2, 2.0  # within these limits in seconds: short turns share the same disturbances
 
 
 def probe_machine(runner: Runner) -> Machine:
@@ -81,8 +79,3 @@ def workload_error(failure: Failure, workload: Workload, when: str) -> Autoaccel
     hint = " Give it more time with --budget." if failure.kind == "hung" else ""
     shown = failure.traceback or failure.log_tail
     return WorkloadFailedError(f"{name} failed {when}: {failure.message}.{hint}" + (f"\n\n{shown}" if shown else ""))
-
-
-def turn_seconds_for(step_seconds: float) -> float:
-    """Return how long a turn should be for steps of about this length."""
-    return min(max(_TURN_STEPS * step_seconds, _SHORTEST_TURN), _LONGEST_TURN)

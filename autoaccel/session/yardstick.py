@@ -13,14 +13,12 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.run import Run
-from autoaccel.session.turns import Enough, TurnFailed, lacks_room, take_turns, turns_apart
-from autoaccel.session.workers import turn_seconds_for, workload_error
-from autoaccel.statistics.comparison import Pair
+from autoaccel.session.turn_plan import TurnPlan, TurnScatter, pair_seconds, plan_turns, trial_seconds, turns_worth
+from autoaccel.session.turns import Enough, TurnFailed, Turns, lacks_room, take_turns, turns_apart
+from autoaccel.session.workers import workload_error
+from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
-
-_TURNS_ALONE = 6
-_TURNS_APART = 8  # of each process where they cannot be alive together; an even number
 
 
 class Reading(NamedTuple):
@@ -56,20 +54,50 @@ class Yardstick:
         self._measuring = self._start()
         for name, reason in self._measuring.stated_in_vain.items():
             run.tell(Note(f"{name}, which Training(settings=...) states, did nothing: {reason}"))
-        self.turn_seconds = turn_seconds_for(self._measuring.warm_step_seconds)
+        plan = plan_turns(self._measuring.warm_step_seconds, facts.device)
         self.ready_seconds = self._measuring.ready_seconds
-        for _ in range(_TURNS_ALONE):
-            self._take_turn()
+        """What it took until its process was warm."""
+        self.ready_again_seconds = self._measuring.ready_again_seconds
+        """The same without the steps that only showed when it was."""
+        for _ in range(plan.turns_alone):
+            self._take_turn(plan)
         self.is_apart = fills_a_gpu(unused, read_gpu_use())
         """Whether it must not be alive beside a trial: a GPU has no room for two."""
-        # Ready once more, then about as many turns as it takes to tell, of both.
-        ready_again = 2 if self.is_apart else 1
-        self.trial_seconds = ready_again * self.ready_seconds + 16 * 1.3 * self.turn_seconds
         if self.is_apart:
             self.rest()
         self.measurement: Measurement = self._measuring.measurement
         self._own_seconds.extend(step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch))
-        self.step_seconds = statistics.median(self._own_seconds)
+        self.plan = plan_turns(self.step_seconds, facts.device)
+        """How turns are taken, in the trials and in the proof."""
+        self.scatter = TurnScatter(self.plan.usual_deviation)
+        """What all trials have shown of how much turns scatter."""
+
+    @property
+    def step_seconds(self) -> float:
+        """What its step takes: the median over all turns that it has taken so far, disturbed ones too."""
+        return statistics.median(self._own_seconds)
+
+    @property
+    def trial_seconds(self) -> float:
+        """About what a trial takes that compiles nothing and is as fast as the baseline."""
+        if self.is_apart:  # the baseline gets ready once more, too
+            return pair_seconds(self.plan, self.ready_seconds, self._turns_apart)
+        turns = turns_worth(self.plan, self.ready_seconds, self.scatter.deviation)
+        return trial_seconds(self.plan, self.ready_seconds, turns)
+
+    def pair_seconds(self, speedup: float = 1.0) -> float:
+        """Return about what a fresh pair takes that does not train to its end.
+
+        Args:
+            speedup: Of the candidate's steps over the baseline's.
+        """
+        turns = turns_worth(self.plan, 2 * self.ready_again_seconds, self.scatter.deviation, speedup)
+        return pair_seconds(self.plan, self.ready_again_seconds, turns, speedup)
+
+    @property
+    def _turns_apart(self) -> int:
+        """Turns of each process where they cannot be alive together: half of them before a trial, half after it."""
+        return 2 * self.plan.least_turns
 
     @property
     def overhead_seconds(self) -> float:
@@ -111,7 +139,6 @@ class Yardstick:
             if isinstance(reading, Reading) and reading.measurement.peak_bytes <= self.measurement.peak_bytes:
                 # It took no more than the baseline does, so there is room for one of the kind, whatever NVML told.
                 self.is_apart = True
-                self.trial_seconds += self.ready_seconds
         return reading
 
     def _measure_beside(
@@ -129,9 +156,7 @@ class Yardstick:
         left = deadline - time.perf_counter()
         steps_per_epoch = self.facts.steps_per_epoch
         try:
-            turns = take_turns(
-                self._measuring, candidate, self.turn_seconds, steps_per_epoch, self._own_seconds, enough, left
-            )
+            turns = take_turns(self._measuring, candidate, self.plan, steps_per_epoch, self._own_seconds, enough, left)
         finally:
             candidate.close()
         if isinstance(turns, TurnFailed):
@@ -139,8 +164,7 @@ class Yardstick:
                 # It died, most often beside a trial that took its memory.
                 self.rest()
             return turns.failure
-        self._own_seconds.extend(turns.own_seconds)
-        self._disturbed += turns.disturbed
+        self._learn(turns)
         return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
 
     def _measure_apart(self, settings: Settings, name: str, timeout_seconds: float) -> Reading | Failure:
@@ -168,18 +192,26 @@ class Yardstick:
             self._measuring.close()
         if failure is not None:
             return failure
-        half = _TURNS_APART // 2
+        half = self._turns_apart // 2
         beside = (*before[-half:], *self._measuring.turns[:half])
         factor = candidate.batch_factor / self._measuring.batch_factor
         steps_per_epoch = self.facts.steps_per_epoch
-        turns = turns_apart(beside, candidate.turns[: len(beside)], steps_per_epoch, factor, self._own_seconds)
-        self._own_seconds.extend(turns.own_seconds)
-        self._disturbed += turns.disturbed
+        measured = candidate.turns[: len(beside)]
+        turns = turns_apart(beside, measured, self.plan, steps_per_epoch, factor, self._own_seconds)
+        self._learn(turns)
         return Reading(candidate.measurement, beside, turns.pairs, turns.trusted)
 
+    def _learn(self, turns: Turns) -> None:
+        """Take into account what turns beside a trial have shown of the baseline, and of the machine."""
+        self._own_seconds.extend(turns.own_seconds)
+        self._disturbed += turns.disturbed
+        if turns.trusted:
+            self.scatter.learn(log_ratios(turns.pairs))
+
     def _take_turns_of(self, measuring: Measuring, deadline: float) -> Failure | None:
-        for _ in range(_TURNS_APART):
-            turn = measuring.take_turn(self.turn_seconds, max(deadline - time.perf_counter(), 10 * self.turn_seconds))
+        least_seconds = 10 * self.plan.turn_seconds()
+        for _ in range(self._turns_apart):
+            turn = measuring.take_turn(self.plan.order, max(deadline - time.perf_counter(), least_seconds))
             if isinstance(turn, Failure):
                 return turn
         return None
@@ -196,8 +228,8 @@ class Yardstick:
             raise workload_error(measuring, self._run.request.workload, "under your own settings")
         return measuring
 
-    def _take_turn(self) -> None:
+    def _take_turn(self, plan: TurnPlan) -> None:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
-        turn = self._measuring.take_turn(self.turn_seconds, timeout)
+        turn = self._measuring.take_turn(plan.order, timeout)
         if isinstance(turn, Failure):
             raise workload_error(turn, self._run.request.workload, "under your own settings")
