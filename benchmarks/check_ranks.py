@@ -33,7 +33,7 @@ from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measure, Train, TrainResult, Turn
+from autoaccel.records.trial import Failure, GiveTurn, Measure, Train, TrainResult, Turn
 from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, default_settings
@@ -95,7 +95,7 @@ def leftovers() -> dict[str, Any]:
                     measuring = found
                     if killed:
                         os.kill(chance.choice(runner._started[-2:])._process.pid, signal.SIGKILL)
-                    found = measuring.take_turn(0.1, SECONDS)
+                    found = measuring.take_turn(GiveTurn(0.1), SECONDS)
                     measuring.close()
             outcomes[f"{'killed' if killed else 'left alone'}: {_word(found)}"] += 1
     meetings = [path.name for path in (Path(folder) / "logs").glob("meeting-*")]

@@ -108,7 +108,7 @@ def search(facts: Facts, seed: int, study: SharedStudy | None, doomed: bool = Fa
         step_seconds=facts.own_step_seconds,
         startup_seconds=baseline.startup_seconds,
         compile_seconds=baseline.compile_seconds,
-        trial_seconds=sum(baseline.warmup_step_seconds) + 0.5 + 16 * 1.3 * head.turn_seconds,
+        trial_seconds=facts.trial_seconds,
     )
     space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     candidates = first_candidates(space, head.own, head.findings)

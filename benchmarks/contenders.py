@@ -41,9 +41,9 @@ class Contest:
         self.own = baseline_settings(place)
         self.yardstick = Yardstick(run, place.training, self.own)
         self.yardstick.rest()
-        turn_seconds, usual = self.yardstick.turn_seconds, self.yardstick.step_seconds
+        plan, usual = self.yardstick.plan, self.yardstick.step_seconds
         steps_per_epoch, apart = place.training.steps_per_epoch, self.yardstick.is_apart
-        pairs = FreshPairs(run, self.own, steps_per_epoch, turn_seconds, usual, fresh=True, apart=apart)
+        pairs = FreshPairs(run, self.own, steps_per_epoch, plan, usual, fresh=True, apart=apart)
         self._prover = Prover(run, place.training, pairs)
 
     def compare(self, change: Settings, rounds: int) -> dict[str, Any]:

@@ -39,12 +39,13 @@ from autoaccel.records.settings import Settings, settings_key  # noqa: E402
 from autoaccel.records.trial import Measurement, Turn  # noqa: E402
 from autoaccel.records.workload import Workload  # noqa: E402
 from autoaccel.session.clock import Clock  # noqa: E402
-from autoaccel.session.pairs import TURNS, FreshPairs, PairReading  # noqa: E402
+from autoaccel.session.pairs import FreshPairs, PairReading  # noqa: E402
 from autoaccel.session.proof import Proof, Prover  # noqa: E402
 from autoaccel.session.run import Run  # noqa: E402
 from autoaccel.session.run_folder import RunFolder  # noqa: E402
+from autoaccel.session.turn_plan import TURNS, plan_turns  # noqa: E402
 from autoaccel.session.turns import take_turns  # noqa: E402
-from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
+from autoaccel.session.workers import probe_and_describe  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
@@ -87,7 +88,7 @@ class NullPairs:
         turns = take_turns(
             Side(own, clock),  # type: ignore[arg-type]
             Side(other, clock),  # type: ignore[arg-type]
-            head.turn_seconds,
+            self._facts.plan,
             head.facts.steps_per_epoch,
             self._own_seconds,
             lambda pairs: len(pairs) >= TURNS,
@@ -168,7 +169,7 @@ def live(name: str, comparisons: int) -> dict[str, Any]:
         first.close()  # type: ignore[union-attr]
         for number in range(comparisons):
             run = _run(Path(folder), runner, Clock(3600.0))
-            source = FreshPairs(run, own, facts.steps_per_epoch, turn_seconds_for(step_seconds), step_seconds)
+            source = FreshPairs(run, own, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds)
             found.append(Prover(run, facts, source).prove(own, 1, None, 1 + NOISE_THRESHOLD, MOST_LIVE_PAIRS))
             said = found[-1].comparison
             interval = f"{said.speedup:.3f} ({said.low:.3f} to {said.high:.3f})" if said else "no interval"

@@ -31,7 +31,7 @@ from pairs import WORKLOAD, wish
 
 from autoaccel.launch.runner import Runner
 from autoaccel.records.settings import Settings, Value
-from autoaccel.records.trial import Failure
+from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, Place, default_settings
@@ -114,7 +114,7 @@ def shown_by(name: str, place: Place, runner: Runner, until: float) -> dict[str,
     if isinstance(measuring, Failure):
         return {"settings": settings, "failure": f"{measuring.kind}: {measuring.message}"}
     try:
-        turn = measuring.take_turn(0.2, KNOB_SECONDS)
+        turn = measuring.take_turn(GiveTurn(0.2), KNOB_SECONDS)
         if isinstance(turn, Failure):
             return {"settings": settings, "failure": f"{turn.kind}: {turn.message}"}
         return {"settings": settings, "shown": measuring.measurement.learned.get(name, "")}

@@ -51,8 +51,9 @@ from table import TABLES, read_table  # noqa: E402
 
 from autoaccel.launch.runner import Runner  # noqa: E402
 from autoaccel.records.settings import Settings, describe_change, settings_key  # noqa: E402
-from autoaccel.records.trial import Failure  # noqa: E402
-from autoaccel.session.workers import probe_and_describe, turn_seconds_for  # noqa: E402
+from autoaccel.records.trial import Failure, GiveTurn  # noqa: E402
+from autoaccel.session.turn_plan import plan_turns  # noqa: E402
+from autoaccel.session.workers import probe_and_describe  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
 
@@ -86,14 +87,14 @@ def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, own: Setti
     return Pick(known, search_seconds=recipe["search"]["spent_seconds"])
 
 
-def measure_alone(runner: Runner, pick: Pick, turn_seconds: float) -> tuple[float, float] | None:
+def measure_alone(runner: Runner, pick: Pick, order: GiveTurn) -> tuple[float, float] | None:
     """Return step seconds and slower first steps of one fresh process, as a plain script measures them."""
     with launched_like(pick):
         measuring = runner.start_measuring(pick.settings, "alone", TIMEOUT_SECONDS, fresh=True)
     if isinstance(measuring, Failure):
         return None
     for _ in range(6):
-        measuring.take_turn(turn_seconds, TIMEOUT_SECONDS)
+        measuring.take_turn(order, TIMEOUT_SECONDS)
     measuring.close()
     found = measuring.measurement
     steps = [seconds for turn in found.turns for seconds in turn.step_seconds]
@@ -102,13 +103,13 @@ def measure_alone(runner: Runner, pick: Pick, turn_seconds: float) -> tuple[floa
     ), found.compile_seconds
 
 
-def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: float, turn_seconds: float) -> Pick:
+def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: float, order: GiveTurn) -> Pick:
     """Search with Optuna's default sampler for so long."""
     head = facts.table.head
     start = time.perf_counter()
 
     def read(settings: Settings) -> Reading | None:
-        return measure_alone(runner, Pick(settings), turn_seconds)
+        return measure_alone(runner, Pick(settings), order)
 
     run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds)
     sampler = optuna.samplers.TPESampler(seed=0)
@@ -118,11 +119,11 @@ def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: 
 
 def find_picks(runner: Runner, name: str, facts: Facts, own: Settings, seconds: float, folder: Path) -> dict[str, Pick]:
     """Return what each contender would train with, autoaccel's search and its peer's for the same budget."""
-    turn_seconds = turn_seconds_for(facts.own_step_seconds)
+    order = plan_turns(facts.own_step_seconds).order
     planned = facts.table.head.facts.planned_steps
 
     def read(pick: Pick) -> float | None:
-        reading = measure_alone(runner, pick, turn_seconds)
+        reading = measure_alone(runner, pick, order)
         return None if reading is None else reading[0]
 
     best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))
@@ -130,7 +131,7 @@ def find_picks(runner: Runner, name: str, facts: Facts, own: Settings, seconds: 
         "defaults": Pick(own),
         "everything on": Pick(everything_on(own, facts.table.head.space.open)),
         "run_cpu": kept(folder / "run_cpu.json", lambda: pick_of_launcher(own, read)),
-        "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(runner, facts, own, seconds, turn_seconds)),
+        "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(runner, facts, own, seconds, order)),
         "autoaccel": pick_of_autoaccel(name, folder / "autoaccel", seconds, own),
         "table's best": Pick(facts.settings[best]),
     }
@@ -138,9 +139,9 @@ def find_picks(runner: Runner, name: str, facts: Facts, own: Settings, seconds: 
 
 def compare(runner: Runner, picks: Mapping[str, Pick], facts: Facts, rounds: int) -> dict[str, list[float]]:
     """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes."""
-    turn_seconds, steps_per_epoch = turn_seconds_for(facts.own_step_seconds), facts.table.head.facts.steps_per_epoch
+    order, steps_per_epoch = plan_turns(facts.own_step_seconds).order, facts.table.head.facts.steps_per_epoch
     taken = [
-        measure_round(runner, picks, number, turn_seconds, TURNS, steps_per_epoch, TIMEOUT_SECONDS)
+        measure_round(runner, picks, number, order, TURNS, steps_per_epoch, TIMEOUT_SECONDS)
         for number in range(rounds)
     ]
     return {name: [found[name].log_speedup for found in taken if name in found] for name in picks}

@@ -62,7 +62,8 @@ def compare(picks: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
     """Return the log speed of each pick relative to the first's, for each round of fresh processes, in turns."""
     from autoaccel.launch.measuring import Measuring
     from autoaccel.launch.runner import Runner
-    from autoaccel.session.workers import probe_and_describe, turn_seconds_for
+    from autoaccel.session.turn_plan import plan_turns
+    from autoaccel.session.workers import probe_and_describe
     from autoaccel.session.workloads import find_workload
     from autoaccel.space.knobs import Place
     from autoaccel.statistics.comparison import middle
@@ -79,10 +80,10 @@ def compare(picks: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
                 measuring = runner.start_measuring(settings, name, 300.0)
                 assert isinstance(measuring, Measuring), measuring
                 alive[name] = measuring
-            seconds = turn_seconds_for(alive[first].warm_step_seconds)
+            order = plan_turns(alive[first].warm_step_seconds).order
             for turn in range(TURNS):
                 for name in random.Random(f"{number} {turn}").sample(list(alive), len(alive)):
-                    alive[name].take_turn(seconds, 300.0)
+                    alive[name].take_turn(order, 300.0)
             steps = {name: step_seconds_of_turns(one.turns, facts.steps_per_epoch) for name, one in alive.items()}
             for name, one in alive.items():
                 one.close()

@@ -20,7 +20,7 @@ from rows import add_row, to_measure
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.runner import Runner
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Failure
+from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, Knob, Place, default_settings
@@ -82,7 +82,7 @@ def try_together(runner: Runner, settings: Settings, place: Place, name: str) ->
     measuring = runner.start_measuring(default_settings(place) | settings, name, TIMEOUT_SECONDS)
     if isinstance(measuring, Failure):
         return {"outcome": measuring.kind, "reason": measuring.message}
-    turn = measuring.take_turn(0.05, TIMEOUT_SECONDS)
+    turn = measuring.take_turn(GiveTurn(0.05), TIMEOUT_SECONDS)
     measuring.close()
     return {"outcome": turn.kind, "reason": turn.message} if isinstance(turn, Failure) else {"outcome": "works"}
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
+from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.statistics.comparison import middle
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.student import t_quantile
@@ -135,7 +135,7 @@ def measure_round(
     runner: Runner,
     picks: Mapping[str, Pick],
     number: int,
-    turn_seconds: float,
+    order: GiveTurn,
     turns: int,
     steps_per_epoch: int,
     timeout_seconds: float,
@@ -148,7 +148,7 @@ def measure_round(
         runner: That starts them.
         picks: Name -> pick, the user's own first. Those that are the same are measured once.
         number: Of the round; it decides on the order.
-        turn_seconds: Of a turn.
+        order: What each process is told for a turn.
         turns: That each takes.
         steps_per_epoch: Of the training.
         timeout_seconds: For a process until it has warmed up, a compilation included, and for each turn.
@@ -163,7 +163,7 @@ def measure_round(
                 alive[name] = measuring
         for turn in range(turns):
             for name in random.Random(f"{number} {turn}").sample(sorted(alive), len(alive)):
-                if isinstance(alive[name].take_turn(turn_seconds, timeout_seconds), Failure):
+                if isinstance(alive[name].take_turn(order, timeout_seconds), Failure):
                     alive.pop(name).close()
     finally:
         for measuring in alive.values():

@@ -209,12 +209,12 @@ def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn | Fai
 
 
 def _lacks_steps(steps: Sequence[Step], least: int) -> bool:
-    """Whether a turn needs more steps: so many that neither begin an epoch nor are incomplete, if there are such.
+    """Whether a turn needs more steps: so many in all, and one that neither begins an epoch nor is incomplete.
 
-    What a single step says that has waited for its epoch's loader would stand for all.
+    Else what a single step says that has waited for its epoch's loader would stand for all.
     """
-    usual = sum(not step.begins_epoch and step.share == 1.0 for step in steps)
-    return usual < least and len(steps) < least + _MOST_UNUSUAL
+    usual = any(not step.begins_epoch and step.share == 1.0 for step in steps)
+    return len(steps) < least or (not usual and len(steps) < least + _MOST_UNUSUAL)
 
 
 def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:

@@ -97,9 +97,9 @@ def warm_up(
             return False
         if known_steps is not None:
             return len(made) < known_steps
-        if not made or len(made) < prepared:
+        if not made or (prepared and len(made) < prepared + window_of(made[-1], burst)):
             return True
-        # A first step that takes as long as the second was warm; of short ones this is not looked at.
+        # A long first step that takes as long as the second was warm.
         return not has_settled(seconds if made[-1] >= LONG_STEP_SECONDS else made, burst)
 
     while loop.steps_done < most and ranks.follow(goes_on()):

@@ -38,12 +38,13 @@ from autoaccel.records.base import encode
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, Profiled, TakeProfile, Turn
+from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.turns import TurnFailed, take_turns
-from autoaccel.session.workers import describe_workload, probe_machine, turn_seconds_for
+from autoaccel.session.workers import describe_workload, probe_machine
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, baseline_settings, compiled_part
 from autoaccel.space.search_space import load_space
-from autoaccel.statistics.steps import step_seconds_of_turns
+from autoaccel.statistics.steps import settled_step_seconds, step_seconds_of_turns
 
 ROOT = Path(__file__).parents[2]
 CODE = ("autoaccel/launch", "autoaccel/runtime", "benchmarks/tables/measure.py")
@@ -105,9 +106,9 @@ def make_head(runner: Runner, name: str) -> TableHead:
     own = baseline_settings(place)
     space = load_space(str(Path(__file__).with_name(WORKLOADS[name][1])), place, own)
     baseline = start_baseline(runner, own, 0)
-    turn_seconds = turn_seconds_for(baseline.warm_step_seconds)
+    order = plan_turns(baseline.warm_step_seconds).order
     for _ in range(TURNS):
-        baseline.take_turn(turn_seconds, TIMEOUT_SECONDS)
+        baseline.take_turn(order, TIMEOUT_SECONDS)
     baseline.close()
     start = time.perf_counter()
     profiled = runner.ask(TakeProfile(PROFILE_SECONDS), own, "profile", Profiled, TIMEOUT_SECONDS)
@@ -125,7 +126,7 @@ def make_head(runner: Runner, name: str) -> TableHead:
         baseline=rounded_measurement(baseline.measurement),
         prepare_seconds=prepare_seconds,
         profile_seconds=time.perf_counter() - start,
-        turn_seconds=turn_seconds,
+        turn_seconds=order.seconds,
     )
 
 
@@ -148,8 +149,9 @@ def visit(
         outcome = candidate
     else:
         steps_per_epoch = head.facts.steps_per_epoch
+        plan = plan_turns(settled_step_seconds(head.baseline.turns, steps_per_epoch))
         turns = take_turns(
-            baseline, candidate, head.turn_seconds, steps_per_epoch, usual, lambda pairs: len(pairs) >= TURNS, math.inf
+            baseline, candidate, plan, steps_per_epoch, usual, lambda pairs: len(pairs) >= TURNS, math.inf
         )
         candidate.close()
         if isinstance(turns, TurnFailed):

@@ -16,12 +16,14 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.records.workload import Workload
-from autoaccel.session.pairs import TURNS, PairReading
+from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import MOST_CONTENDERS, Prover, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.searching import Search
+from autoaccel.session.turn_plan import TURNS, TurnScatter, pair_seconds, turns_worth
 from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.statistics.comparison import log_ratios
 from autoaccel.statistics.deciding import LEAST_PAIRS
 
 PROOF_SHARE = 0.6  # of the budget is kept for the proof at most, as in `autoaccel tune`
@@ -45,6 +47,7 @@ class ReplayedPairs:
         self._clock = clock
         self._random = generator
         self._own_seconds = [facts.usual]
+        self._scatter = TurnScatter(facts.plan.usual_deviation)
 
     def is_short(self, steps: int) -> bool:
         """Never asked for: every point of a table is allowed, and nothing is trained."""
@@ -58,40 +61,39 @@ class ReplayedPairs:
         outcome = self._replay.start(visit)
         if isinstance(outcome, Failure):
             return outcome
-        self._clock.spent += ready_seconds(self._facts)
+        self._clock.spent += self._facts.ready_seconds
         count = len(outcome.turns)
         order = [*self._random.sample(range(count), count), *self._random.choices(range(count), k=2 * TURNS)]
         own, other = (
             Side([turns[index] for index in order], self._clock) for turns in (visit.own_turns, outcome.turns)
         )
-        head = self._facts.table.head
+        facts = self._facts
+        most = turns_worth(facts.plan, 2 * facts.ready_seconds, self._scatter.deviation)
         turns = take_turns(
             own,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
             other,  # type: ignore[arg-type]
-            head.turn_seconds,
-            head.facts.steps_per_epoch,
+            facts.plan,
+            facts.table.head.facts.steps_per_epoch,
             self._own_seconds,
-            lambda pairs: len(pairs) >= TURNS,
+            lambda pairs: len(pairs) >= most,
             math.inf,
         )
         assert not isinstance(turns, TurnFailed)
         self._own_seconds.extend(turns.own_seconds)
+        if turns.trusted:
+            self._scatter.learn(log_ratios(turns.pairs))
         return PairReading(turns.pairs, turns.trusted, None)
-
-
-def ready_seconds(facts: Facts) -> float:
-    """Return what it takes until a process with the user's own settings is warm."""
-    return sum(facts.table.head.baseline.warmup_step_seconds) + 0.5
 
 
 def search_and_prove(search: Search, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock) -> Settings:
     """Search and prove as `autoaccel tune` does, within one budget; return what it ends with."""
     head = facts.table.head
-    start = ready_seconds(facts)
-    yardstick = SimpleNamespace(ready_seconds=start, trial_seconds=start + 16 * 1.3 * head.turn_seconds)
+    turns = turns_worth(facts.plan, 2 * facts.ready_seconds, facts.plan.usual_deviation)
+    usual = pair_seconds(facts.plan, facts.ready_seconds, turns)
+    yardstick = SimpleNamespace(pair_seconds=lambda speedup: usual)
 
     def reserve(settings: Settings, speedup: float | None) -> float:
-        needed = proof_seconds(None, 0, yardstick, speedup)  # type: ignore[arg-type]  # two of its attributes
+        needed = proof_seconds(None, 0, yardstick, speedup)  # type: ignore[arg-type]  # all that is asked of it
         return min(PROOF_SHARE * clock.budget_seconds, needed)
 
     with tempfile.TemporaryDirectory() as place:

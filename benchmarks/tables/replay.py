@@ -15,13 +15,16 @@ from table import Table, Visit
 from autoaccel.advise.findings import advise
 from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.records.trial import Failure, Measurement, Turn
+from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
+from autoaccel.session.turn_plan import plan_turns, trial_seconds, turns_worth
 from autoaccel.session.turns import Enough, TurnFailed, take_turns
 from autoaccel.session.yardstick import Reading
 from autoaccel.space.knobs import compiled_part, slow_starters
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
+
+START_SECONDS = 0.5  # until a forked process makes its first step
 
 
 @dataclass
@@ -51,7 +54,7 @@ class Side:
     turns: list[Turn] = field(default_factory=list)
     batch_factor: float = 1.0
 
-    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn:
+    def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         """Return the next recorded turn; after the last the first comes again."""
         turn = self.recorded[len(self.turns) % len(self.recorded)]
         self.clock.spent += seconds_of(turn)
@@ -96,6 +99,7 @@ class Facts:
             by_round[visit.round].extend(step_seconds_of_turns(visit.own_turns, steps_per_epoch))
         self.usual_of_round = {number: usual_seconds(seconds) for number, seconds in by_round.items() if seconds}
         self.own_step_seconds = statistics.median(seconds for turns in own for seconds in turns)
+        self.plan = plan_turns(self.own_step_seconds)
         self.visits: dict[str, list[Visit]] = defaultdict(list)
         self.failed: dict[str, Visit] = {}
         self.settings: dict[str, Settings] = {}
@@ -115,6 +119,17 @@ class Facts:
         self.round_level, self.log_speedup = self._levels(settings_key(table.head.own))
         self.grid_seconds = sum(visit.spent_seconds for visit in table.visits)
         self.pass_seconds = sum(visit.spent_seconds for visit in table.visits if visit.round == 1)
+
+    @property
+    def ready_seconds(self) -> float:
+        """What it takes until a process with the user's own settings is warm."""
+        return sum(self.table.head.baseline.warmup_step_seconds) + START_SECONDS
+
+    @property
+    def trial_seconds(self) -> float:
+        """What a trial is expected to take before there was any."""
+        turns = turns_worth(self.plan, self.ready_seconds, self.plan.usual_deviation)
+        return trial_seconds(self.plan, self.ready_seconds, turns)
 
     def log_of(self, visit: Visit) -> float:
         """Return the logarithm of the speed-up that a visit shows."""
@@ -239,7 +254,7 @@ class Replay:
         turns = take_turns(
             _as_measuring(own),
             _as_measuring(other),
-            self._facts.table.head.turn_seconds,
+            self._facts.plan,
             self._facts.table.head.facts.steps_per_epoch,
             self._own_seconds,
             enough,

@@ -94,8 +94,8 @@ def search_space(
     head = facts.table.head
     clock = SimulatedClock(budget_seconds)
     baseline = head.baseline
-    ready_seconds = sum(baseline.warmup_step_seconds) + 0.5
-    clock.spent = head.prepare_seconds + head.profile_seconds + ready_seconds + sum(map(seconds_of, baseline.turns))
+    clock.spent = head.prepare_seconds + head.profile_seconds + facts.ready_seconds
+    clock.spent += sum(map(seconds_of, baseline.turns))
     history: History = []
     economy = Economy(
         runs=RUNS,
@@ -103,7 +103,7 @@ def search_space(
         step_seconds=facts.own_step_seconds,
         startup_seconds=baseline.startup_seconds,
         compile_seconds=baseline.compile_seconds,
-        trial_seconds=ready_seconds + 16 * 1.3 * head.turn_seconds,
+        trial_seconds=facts.trial_seconds,
     )
     candidates = first_candidates(space, head.own, findings)
     deviations = effect_deviations([*space.fixed, *space.open], findings)

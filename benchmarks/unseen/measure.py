@@ -40,6 +40,7 @@ from suite import HALVES, half_of, workloads  # noqa: E402
 
 from autoaccel.errors import AutoaccelError  # noqa: E402
 from autoaccel.launch.runner import Runner  # noqa: E402
+from autoaccel.records.trial import GiveTurn  # noqa: E402
 from autoaccel.session.workers import probe_and_describe  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
@@ -118,7 +119,7 @@ def compare(
     for number in range(len(found), rounds):
         # A pick that has failed does not cost each round its ten minutes.
         left = {who: pick for who, pick in picks.items() if who == "own" or all(who in one for one in found if one)}
-        taken = measure_round(runner, left, number, turn_seconds, turns, case.steps_per_epoch, START_SECONDS)
+        taken = measure_round(runner, left, number, GiveTurn(turn_seconds), turns, case.steps_per_epoch, START_SECONDS)
         with path.open("a") as file:
             file.write(json.dumps(taken) + "\n")
         found.append(taken)

@@ -15,7 +15,7 @@ import rows
 from report_gpu import on_gpu
 
 from autoaccel.records.machine import TorchFacts
-from autoaccel.records.trial import Failure, Measurement, Turn
+from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
 from autoaccel.space.knobs import KNOBS, Place, default_settings
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ class Bench:
             return Failure("raised", "RuntimeError: no")
         return self
 
-    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn:
+    def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         return Turn((0.01,))
 
     @property

@@ -16,7 +16,7 @@ import torch
 
 from autoaccel.launch.runner import Runner
 from autoaccel.records.settings import Settings, Value, format_value
-from autoaccel.records.trial import Failure
+from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loading import build_training, load_build
@@ -129,7 +129,7 @@ def check_that_it_shows(knob: Knob, bench: Bench) -> None:
     measuring = bench.runner.start_measuring(settings, f"{knob.name}-{format_value(value)}", SECONDS)
     assert not isinstance(measuring, Failure), measuring
     try:
-        assert not isinstance(measuring.take_turn(0.05, SECONDS), Failure)
+        assert not isinstance(measuring.take_turn(GiveTurn(0.05), SECONDS), Failure)
         shown = measuring.measurement.learned
     finally:
         measuring.close()
@@ -144,7 +144,7 @@ def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
     settings = default_settings(bench.place) | {"threads.affinity": str(cpu)}
     measuring = bench.runner.start_measuring(settings, "one-cpu", SECONDS)
     assert not isinstance(measuring, Failure), measuring
-    measuring.take_turn(0.05, SECONDS)
+    measuring.take_turn(GiveTurn(0.05), SECONDS)
     assert measuring.measurement.learned["threads.affinity"] == f"keeps to CPUs {cpu}"
     measuring.close()
 

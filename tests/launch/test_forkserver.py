@@ -24,7 +24,7 @@ from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
 from autoaccel.launch.worker import Worker
 from autoaccel.records.base import encode
-from autoaccel.records.trial import Describe, Described, Failure
+from autoaccel.records.trial import Describe, Described, Failure, GiveTurn
 from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
 
@@ -61,7 +61,7 @@ def test_workers_leave_nothing_among_temporary_files(
     probe_and_describe(runner, runner.workload, 60.0)  # by which it learns what the server should import
     measuring = runner.start_measuring({}, "measured", 60.0)
     assert isinstance(measuring, Measuring), measuring
-    assert not isinstance(measuring.take_turn(0.05, 60.0), Failure)
+    assert not isinstance(measuring.take_turn(GiveTurn(0.05), 60.0), Failure)
     measuring.close()
     assert list(home.rglob("*")) == []
 

@@ -22,6 +22,7 @@ from autoaccel.records.trial import (
     Describe,
     Described,
     Failure,
+    GiveTurn,
     Measure,
     Probe,
     Probed,
@@ -247,7 +248,7 @@ def test_turns_are_measured_and_pauses_are_still(runner_for: StartRunner, write_
     """Between its turns a paused training, its loader workers included, uses no processor time."""
     runner = runner_for(write_model())
     worker = measuring(runner, {"threads.intra_op": 1, "loader.workers": 2})
-    turn = worker.take_turn(0.2, 30.0)
+    turn = worker.take_turn(GiveTurn(0.2), 30.0)
     assert isinstance(turn, Turn)
     assert sum(turn.step_seconds) >= 0.15
     assert turn.peak_bytes > 1 << 20
@@ -257,7 +258,7 @@ def test_turns_are_measured_and_pauses_are_still(runner_for: StartRunner, write_
     assert len(family) == 3
     time.sleep(0.1)
     assert {process.status() for process in family} == {psutil.STATUS_STOPPED}
-    assert isinstance(worker.take_turn(0.05, 30.0), Turn)
+    assert isinstance(worker.take_turn(GiveTurn(0.05), 30.0), Turn)
     assert worker.measurement.startup_seconds > 0.1
     assert worker.measurement.learned["threads.intra_op"] == "torch uses 1 threads"
 
@@ -329,7 +330,7 @@ def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: Write
         return plain(loss=None, step=step)
     """
     worker = measuring(runner_for(write_model(code)), {})
-    failure = failure_of(worker.take_turn(30.0, 60.0))
+    failure = failure_of(worker.take_turn(GiveTurn(30.0), 60.0))
     assert failure.message == "ValueError: enough"
     assert "in step" in failure.traceback
 

@@ -17,7 +17,7 @@ from autoaccel.launch.runner import Runner
 from autoaccel.launch.team import Team
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
+from autoaccel.records.trial import Failure, GiveTurn, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place
 
@@ -89,7 +89,7 @@ def test_ranks_that_keep_the_batch_make_fewer_steps(
     assert (answer.steps, answer.samples) == (3 * 3, 3 * 72)  # batches of 32 of 72 samples
     measuring = runner.start_measuring(settings, "keep", SECONDS)
     assert isinstance(measuring, Measuring), measuring
-    measuring.take_turn(0.05, SECONDS)
+    measuring.take_turn(GiveTurn(0.05), SECONDS)
     assert measuring.batch_factor == 2
     assert measuring.measurement.learned["parallel.lr_rule"] == "steps are made with 2 times the learning rate"
 
@@ -117,7 +117,7 @@ def test_ranks_take_turns_and_stand_still_between_them(
     processes = [psutil.Process(worker._process.pid) for worker in runner._started]
     assert all(stops(process) for process in processes)
     for _ in range(3):
-        turn = measuring.take_turn(0.05, SECONDS)
+        turn = measuring.take_turn(GiveTurn(0.05), SECONDS)
         assert isinstance(turn, Turn) and len(turn.step_seconds) >= 3
     learned = measuring.measurement.learned
     assert learned["threads.intra_op"] == "torch uses 1 threads"

@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from autoaccel.machine.gpus import GpuUse
-from autoaccel.records.trial import Failure, Finished, Measure, Measurement, Turn
+from autoaccel.records.trial import Failure, Finished, GiveTurn, Measure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session import yardstick as module
 from autoaccel.session.pairs import FreshPairs, PairReading
+from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.yardstick import Reading, Yardstick
 
 STEP = 0.05
@@ -58,7 +59,7 @@ class Process:
     """One that takes turns, as Measuring does."""
 
     batch_factor = 1.0
-    ready_seconds = 0.01
+    ready_seconds = ready_again_seconds = 0.01
     warm_step_seconds = STEP
     stated_in_vain: Mapping[str, str] = MappingProxyType({})
 
@@ -67,7 +68,7 @@ class Process:
         self.step_seconds = step_seconds
         self.turns: list[Turn] = []
 
-    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn:
+    def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         assert self in self.computer.alive
         self.turns.append(Turn((self.step_seconds,) * 4))
         return self.turns[-1]
@@ -156,7 +157,7 @@ def test_on_a_cpu_a_trial_that_runs_out_of_memory_has_failed(
 def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
     computer = Computer(50 * GIB)
     run = run_on(computer)
-    pairs = FreshPairs(run, {"fast": False}, 20, 0.2, STEP, apart=known)
+    pairs = FreshPairs(run, {"fast": False}, 20, plan_turns(STEP), STEP, apart=known)
     for seed in (0, 1):
         reading = pairs.measure({"fast": True}, seed, steps=1000)
         assert isinstance(reading, PairReading)

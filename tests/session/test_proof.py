@@ -188,7 +188,8 @@ def test_trainings_that_judge_the_metric_take_a_share_of_the_budget() -> None:
 
 
 def test_a_proof_needs_less_time_where_nothing_trains_and_where_steps_are_faster() -> None:
-    yardstick = cast("Yardstick", SimpleNamespace(ready_seconds=2.0, trial_seconds=6.0, step_seconds=0.1))
+    known = SimpleNamespace(ready_seconds=2.0, pair_seconds=lambda speedup: 8.0, step_seconds=0.1)
+    yardstick = cast("Yardstick", known)
     exact = proof_seconds(None, 3, yardstick, None)
     equal = proof_seconds(200, 3, yardstick, None)
     assert exact == pytest.approx(1.2 * LEAST_PAIRS * 8.0)

@@ -18,11 +18,12 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison, Failure, Verification
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
-from autoaccel.session.pairs import TURNS, PairReading
+from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover
 from autoaccel.session.replaying import verify_claim
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.turn_plan import TURNS
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, SHARED_DRIFT, verdict_of, with_drift
 
 TURN_DEVIATION = 0.12  # of the log ratio of one turn, as recorded on two shared cores

@@ -8,7 +8,8 @@ from typing import cast
 import pytest
 
 from autoaccel.launch.measuring import Measuring
-from autoaccel.records.trial import Failure, Turn
+from autoaccel.records.trial import Failure, GiveTurn, Turn
+from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.turns import TurnFailed, Turns, take_turns
 
 STEP = 0.03
@@ -22,7 +23,7 @@ class Side:
         self.turns: list[Turn] = []
         self.batch_factor = 1.0
 
-    def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
+    def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
         step = self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
         if step is None:
             return Failure("crashed", "it does")
@@ -31,10 +32,11 @@ class Side:
         return turn
 
 
-def taken(own: Side, other: Side, enough: int = 6, usual: tuple[float, ...] = (STEP,)) -> Turns | TurnFailed:
-    return take_turns(
-        cast("Measuring", own), cast("Measuring", other), 0.2, 100, usual, lambda pairs: len(pairs) >= enough, math.inf
-    )
+def taken(
+    own: Side, other: Side, enough: int = 6, usual: tuple[float, ...] = (STEP,), step: float = STEP
+) -> Turns | TurnFailed:
+    both = cast("Measuring", own), cast("Measuring", other)
+    return take_turns(*both, plan_turns(step), 100, usual, lambda pairs: len(pairs) >= enough, math.inf)
 
 
 def test_undisturbed_turns_are_taken_until_they_are_enough() -> None:
@@ -96,10 +98,51 @@ def test_who_begins_changes(first: str) -> None:
             super().__init__(STEP)
             self.name = name
 
-        def take_turn(self, seconds: float, timeout_seconds: float) -> Turn | Failure:
+        def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
             order.append(self.name)
-            return super().take_turn(seconds, timeout_seconds)
+            return super().take_turn(order, timeout_seconds)
 
     taken(Noted("own"), Noted("other"))
     assert order[:4] == ["own", "other", "other", "own"]
     assert order.count(first) == 6
+
+
+LONG = 2.0
+
+
+def taken_long(own: Side, other: Side, enough: int = 2, usual: tuple[float, ...] = (LONG, LONG)) -> Turns:
+    turns = taken(own, other, enough, usual, step=LONG)
+    assert isinstance(turns, Turns)
+    return turns
+
+
+def test_two_turns_of_long_steps_are_enough() -> None:
+    turns = taken_long(Side(LONG), Side(LONG / 2))
+    assert turns.pairs == [(LONG, LONG / 2)] * 2
+    assert turns.trusted
+
+
+def test_a_disturbed_turn_of_a_long_step_is_taken_again() -> None:
+    turns = taken_long(Side(LONG, 4 * LONG, LONG), Side(LONG))
+    assert turns.pairs == [(LONG, LONG)] * 3  # they are taken in twos
+    assert turns.trusted and turns.disturbed == 1
+
+
+def test_disturbed_turns_alone_do_not_make_the_undisturbed_ones_strange() -> None:
+    """The first two turns of all, by which others are told, may have been disturbed themselves."""
+    turns = taken_long(Side(LONG), Side(LONG), usual=(4 * LONG, 4 * LONG))
+    assert turns.pairs == [(LONG, LONG)] * 2
+    later = taken_long(Side(4 * LONG, LONG), Side(LONG), usual=(4 * LONG, 4 * LONG, LONG, LONG))
+    assert later.disturbed == 1
+
+
+def test_nothing_but_disturbed_long_steps_is_given_up_after_six_turns() -> None:
+    turns = taken_long(Side(4 * LONG), Side(LONG), usual=(LONG,) * 40)
+    assert not turns.trusted
+    assert turns.disturbed == len(turns.pairs) == 6
+
+
+def test_a_training_of_a_few_long_steps_may_end_within_its_turns() -> None:
+    turns = taken_long(Side(LONG), Side(LONG, LONG, LONG, 0.0), enough=100)
+    assert len(turns.pairs) == 3
+    assert turns.trusted

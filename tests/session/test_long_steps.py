@@ -1,0 +1,148 @@
+"""A training whose steps take 0.4 s, in real processes: each step that is made is counted, and none is made for nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autoaccel.launch.measuring import Measuring
+from autoaccel.launch.runner import Runner
+from autoaccel.records.base import decode
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Measurement, ProofPair
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.runtime.warmup import has_settled
+from autoaccel.session.clock import Clock
+from autoaccel.session.pairs import FreshPairs, PairReading
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.turn_plan import TURNS, plan_turns
+from autoaccel.session.workers import probe_and_describe
+from autoaccel.session.workloads import find_workload
+from autoaccel.session.yardstick import Reading, Yardstick
+from autoaccel.space.knobs import Place, baseline_settings
+
+STEP = 0.4
+
+CODE = """
+import time
+
+
+def step(model, batch):
+    with open({path!r}, "a") as file:
+        print(os.getpid(), file=file)
+    time.sleep({seconds})
+    return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+
+plain = build
+
+
+def build():
+    many = TensorDataset(INPUTS.repeat(100, 1), TARGETS.repeat(100))  # no epoch ends while this is measured
+    return plain(loss=None, step=step, train_data=many)
+"""
+
+
+class Counted:
+    """A run, and which process made how many steps."""
+
+    def __init__(self, run: Run, facts: TrainingFacts, own: Settings, path: Path) -> None:
+        self.run = run
+        self.facts = facts
+        self.own = own
+        self.other: Settings = {**own, "optimizer.fused": True}
+        self._path = path
+
+    def forget(self) -> None:
+        self._path.write_text("")
+
+    def steps(self) -> list[int]:
+        """Return how many steps each process has made, the fewest first."""
+        return sorted(Counter(self._path.read_text().split()).values())
+
+
+@pytest.fixture
+def counted(write_model: Callable[..., Path], tmp_path: Path) -> Iterator[Counted]:
+    path = tmp_path / "steps"
+    model = write_model(CODE.format(path=str(path), seconds=STEP))
+    workload = find_workload(str(model))
+    (tmp_path / "run").mkdir()
+    with Runner(tmp_path / "run", workload) as runner:
+        place = Place(*probe_and_describe(runner, workload, 60.0))
+        runner.enter(place)
+        request = Request(workload, 600.0, Constraint(0.01, False))
+        run = Run(request, RunFolder(tmp_path / "run"), runner, Clock(600.0), ignore)
+        assert place.training is not None
+        path.write_text("")
+        yield Counted(run, place.training, baseline_settings(place), path)
+
+
+def made(measurement: Measurement) -> int:
+    """Return how many steps the measurement knows of."""
+    return len(measurement.warmup_step_seconds) + sum(len(turn.step_seconds) for turn in measurement.turns)
+
+
+def assert_single(measurement: Measurement) -> None:
+    assert {len(turn.step_seconds) for turn in measurement.turns} == {1}
+
+
+@pytest.mark.end_to_end
+def test_a_turn_is_one_step_and_the_warm_up_ends_with_the_first_two_that_agree(counted: Counted) -> None:
+    measuring = counted.run.runner.start_measuring(counted.own, "first", 60.0)
+    assert isinstance(measuring, Measuring), measuring
+    for _ in range(2):
+        measuring.take_turn(plan_turns(STEP).order, 60.0)
+    found = measuring.measurement
+    measuring.close()
+    assert_single(found)
+    assert counted.steps() == [made(found)]  # none went uncounted
+    warmup = found.warmup_step_seconds
+    assert [has_settled(warmup[:number]) for number in range(2, len(warmup) + 1)] == [False] * (len(warmup) - 2) + [True]
+
+
+@pytest.mark.end_to_end
+def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
+    ready = []
+    for name in ("first", "again"):
+        measuring = counted.run.runner.start_measuring(counted.own, name, 60.0)
+        assert isinstance(measuring, Measuring), measuring
+        ready.append(measuring._ready)
+        measuring.close()
+    first, again = ready
+    assert first.surplus_steps >= 1
+    assert len(again.warmup_step_seconds) == len(first.warmup_step_seconds) - first.surplus_steps
+    assert counted.steps() == sorted(len(one.warmup_step_seconds) for one in ready)
+
+
+@pytest.mark.end_to_end
+def test_a_trial_and_a_pair_make_no_more_steps_than_they_are_worth(counted: Counted) -> None:
+    run, steps_per_epoch = counted.run, counted.facts.steps_per_epoch
+    yardstick = Yardstick(run, counted.facts, counted.own)
+    assert len(yardstick.measurement.turns) == 2
+    assert yardstick.ready_again_seconds <= yardstick.ready_seconds - STEP
+    assert counted.steps() == [made(yardstick.measurement)]
+    reading = yardstick.measure(counted.other, "trial", lambda pairs: len(pairs) >= 2, 60.0)
+    assert isinstance(reading, Reading), reading
+    assert_single(reading.measurement)
+    assert len(reading.own_turns) == len(reading.measurement.turns)
+    assert sum(counted.steps()) == made(yardstick.measurement) + len(reading.own_turns) + made(reading.measurement)
+    yardstick.rest()
+
+    counted.forget()
+    pairs = FreshPairs(run, counted.own, steps_per_epoch, yardstick.plan, yardstick.usual_seconds)
+    assert isinstance(pairs.measure(counted.other, 0, None), PairReading)
+    pair = decode((run.folder.path / "proof.jsonl").read_bytes(), ProofPair)
+    assert counted.steps() == sorted([made(pair.baseline), made(pair.recipe)])
+    for side, earlier in ((pair.baseline, yardstick.measurement), (pair.recipe, reading.measurement)):
+        assert_single(side)
+        assert len(side.warmup_step_seconds) < len(earlier.warmup_step_seconds)
+        assert 2 <= len(side.turns)
+    assert len(pair.baseline.turns) <= TURNS or pairs.disturbed_share > 0
+
