@@ -4,10 +4,10 @@
 
 In each block one process of the baseline is started and kept. In each of the block's pairs a fresh baseline and a
 fresh candidate start beside it, and all three take turns in random order: so the candidate has a ratio over the fresh
-baseline and one over the kept one, from the same minutes. What a kept baseline's own luck adds is in all pairs of its block
-alike: their scatter does not show it, and no number of pairs averages it out. It shows from block to block, in the means
-of what the two ratios differ by. Results go to benchmarks/results/independence.jsonl, a row for each workload; ten
-minutes for steps of 1.6 s.
+baseline and one over the kept one, from the same minutes. What a kept baseline's own luck adds is in all pairs of its
+block alike: their scatter does not show it, and no number of pairs averages it out. It shows from block to block, in
+the means of what the two ratios differ by. Results go to benchmarks/results/independence.jsonl, a row for each
+workload; ten minutes for steps of 1.6 s.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def summed_up(blocks: Sequence[Sequence[Reading]]) -> dict[str, Any]:
     """Return what the blocks say, at least two of at least two readings each.
 
     Standard deviations of log speed-ups: of a pair with a fresh and with a kept baseline within a block, and of the
-    luck that all pairs with one kept baseline share. Then what three pairs of a proof are wrong by, beside what their own
-    scatter makes them claim; and what a pair costs.
+    luck that all pairs with one kept baseline share. Then what three pairs of a proof are wrong by, beside what their
+    own scatter makes them claim; and what a pair costs.
     """
     count = statistics.fmean(len(block) for block in blocks)
 
