@@ -91,7 +91,7 @@ def test_who_fails_is_told() -> None:
 
 @pytest.mark.parametrize("first", ["own", "other"])
 def test_who_begins_changes(first: str) -> None:
-    order: list[str] = []
+    began: list[str] = []
 
     class Noted(Side):
         def __init__(self, name: str) -> None:
@@ -99,12 +99,12 @@ def test_who_begins_changes(first: str) -> None:
             self.name = name
 
         def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
-            order.append(self.name)
+            began.append(self.name)
             return super().take_turn(order, timeout_seconds)
 
     taken(Noted("own"), Noted("other"))
-    assert order[:4] == ["own", "other", "other", "own"]
-    assert order.count(first) == 6
+    assert began[:4] == ["own", "other", "other", "own"]
+    assert began.count(first) == 6
 
 
 LONG = 2.0

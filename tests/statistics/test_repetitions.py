@@ -17,7 +17,7 @@ def test_differences_tell_the_deviation_in_spite_of_a_drift_and_disturbances() -
     disturbed = [value + (2.0 if number % 20 == 0 else 0.0) for number, value in enumerate(drifting)]
     assert statistics.stdev(disturbed) > 0.4
     assert deviation_of_differences(successive_differences(drifting)) == pytest.approx(0.05, rel=0.05)
-    assert deviation_of_differences(successive_differences(disturbed)) == pytest.approx(0.05, rel=0.15)
+    assert deviation_of_differences(successive_differences(disturbed)) == pytest.approx(0.05, rel=0.25)
 
 
 def test_one_value_has_no_difference() -> None:
