@@ -141,8 +141,7 @@ def compare(runner: Runner, picks: Mapping[str, Pick], facts: Facts, rounds: int
     """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes."""
     order, steps_per_epoch = plan_turns(facts.own_step_seconds).order, facts.table.head.facts.steps_per_epoch
     taken = [
-        measure_round(runner, picks, number, order, TURNS, steps_per_epoch, TIMEOUT_SECONDS)
-        for number in range(rounds)
+        measure_round(runner, picks, number, order, TURNS, steps_per_epoch, TIMEOUT_SECONDS) for number in range(rounds)
     ]
     return {name: [found[name].log_speedup for found in taken if name in found] for name in picks}
 
