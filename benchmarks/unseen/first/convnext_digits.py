@@ -17,11 +17,11 @@ from torch.utils.data import TensorDataset
 
 import autoaccel
 
-SIZE = 96  # pixels of a picture
-DIGIT = 48  # pixels of a digit in it
+SIZE = 128  # pixels of a picture
+DIGIT = 56  # pixels of a digit in it
 COPIES = 2  # of every digit to train on, each elsewhere
-EPOCHS = 15
-BATCH_SIZE = 32
+EPOCHS = 20
+BATCH_SIZE = 48
 
 
 def compose(digits: torch.Tensor, numbers: np.random.Generator) -> torch.Tensor:

@@ -17,7 +17,7 @@ import autoaccel
 
 CONTEXT = 512  # bytes, T
 EVAL_WINDOWS = 32
-EPOCHS = 6
+EPOCHS = 8
 BATCH_SIZE = 4
 
 

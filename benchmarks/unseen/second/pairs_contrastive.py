@@ -7,6 +7,9 @@ A user cares about: how often the right one of 64 captions is found for a held-o
 The pictures are drawn by torch: two figures of some size and colour somewhere, and the caption says so.
 """
 
+import functools
+import random
+
 import timm
 import torch
 from torch import nn
@@ -31,30 +34,30 @@ EPOCHS = 15
 BATCH_SIZE = 64
 
 
-def draw(numbers: torch.Generator) -> tuple[torch.Tensor, list[str]]:
-    """Return a picture (3, SIZE, SIZE) as bytes, and its caption."""
+@functools.cache
+def figure(shape: str, size: str, place: str, side: str) -> torch.Tensor:
+    """Return where a figure is (SIZE, SIZE)."""
     line = torch.linspace(0, 1, SIZE)
-    picture = torch.randint(30, 90, (3, SIZE, SIZE), generator=numbers, dtype=torch.uint8)
+    across = (line - (0.28, 0.72)[SIDES.index(side)]).abs().expand(SIZE, SIZE)
+    down = (line[:, None] - (0.28, 0.72)[PLACES.index(place)]).abs().expand(SIZE, SIZE)
+    round_one = (across**2 + down**2).sqrt()
+    far = {"disc": round_one, "ring": round_one, "square": across.maximum(down), "diamond": (across + down) * 0.8}[
+        shape
+    ]
+    inside = far < SIZES[size]
+    return inside & (far > 0.6 * SIZES[size]) if shape == "ring" else inside
+
+
+def draw(numbers: random.Random, noise: torch.Generator) -> tuple[torch.Tensor, list[str]]:
+    """Return a picture (3, SIZE, SIZE) as bytes, and its caption."""
+    picture = torch.randint(30, 90, (3, SIZE, SIZE), generator=noise, dtype=torch.uint8)
     caption: list[str] = []
-    for figure in range(2):
-
-        def draw_one(options: tuple[str, ...] | dict[str, object]) -> str:
-            return list(options)[torch.randint(len(options), (), generator=numbers).item()]
-
-        shape, colour, size, place, side = (draw_one(options) for options in (SHAPES, COLOURS, SIZES, PLACES, SIDES))
-        x, y = (0.28, 0.72)[SIDES.index(side)], (0.28, 0.72)[PLACES.index(place)]
-        across, down = (line - x).abs(), (line[:, None] - y).abs()
-        far = {
-            "disc": (across**2 + down**2).sqrt(),
-            "ring": (across**2 + down**2).sqrt(),
-            "square": torch.maximum(across, down) + 0 * down,
-            "diamond": (across + down) * 0.8,
-        }[shape]
-        inside = far < SIZES[size]
-        if shape == "ring":
-            inside &= far > 0.6 * SIZES[size]
+    for _ in range(2):
+        options = (SHAPES, tuple(COLOURS), tuple(SIZES), PLACES, SIDES)
+        shape, colour, size, place, side = (numbers.choice(some) for some in options)
+        inside = figure(shape, size, place, side)
         picture[:, inside] = torch.tensor(COLOURS[colour], dtype=torch.uint8)[:, None]
-        caption += [*(["and"] if figure else []), "a", size, colour, shape, "at", "the", place, side]
+        caption += [*(["and"] if caption else []), "a", size, colour, shape, "at", "the", place, side]
     return picture, caption
 
 
@@ -62,8 +65,8 @@ class Pairs(Dataset):
     """Pictures with their captions."""
 
     def __init__(self, count: int, seed: int) -> None:
-        numbers = torch.Generator().manual_seed(seed)  # the same pairs whatever the training's seed
-        drawn = [draw(numbers) for _ in range(count)]
+        numbers, noise = random.Random(seed), torch.Generator().manual_seed(seed)  # whatever the training's seed
+        drawn = [draw(numbers, noise) for _ in range(count)]
         self.pictures = torch.stack([picture for picture, _ in drawn])
         known = {word: number for number, word in enumerate(VOCABULARY)}
         self.captions = torch.zeros(count, WORDS, dtype=torch.long)

@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 
 import autoaccel
 
-MOST_MOVES = 150  # of an episode
+MOST_MOVES = 400  # of an episode
 SUBSTEPS = 10  # of 2 ms, for each move
 EPISODES, EPOCHS = 1000, 6
 EVAL_EPISODES = 8

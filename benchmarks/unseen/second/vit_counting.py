@@ -22,20 +22,17 @@ EPOCHS = 20
 BATCH_SIZE = 64
 
 
-def draw(count: int, numbers: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return pictures (count, 3, SIZE, SIZE) as bytes and how many discs each has (count,)."""
-    discs = torch.randint(1, MOST_DISCS + 1, (count,), generator=numbers)
-    line = torch.linspace(0, 1, SIZE)
-    slope = torch.rand(count, 3, 2, 1, 1, generator=numbers)
-    pictures = 0.3 * slope[:, :, 0] * line[:, None] + 0.3 * slope[:, :, 1] * line  # (count, 3, SIZE, SIZE)
-    for number in range(MOST_DISCS):
-        x, y = 0.1 + 0.8 * torch.rand(2, count, 1, 1, generator=numbers)
-        radius = 0.04 + 0.06 * torch.rand(count, 1, 1, generator=numbers)
-        colour = 0.4 + 0.6 * torch.rand(count, 3, 1, 1, generator=numbers)
-        inside = (line - x) ** 2 + (line[:, None] - y) ** 2 < radius**2  # (count, SIZE, SIZE)
-        shown = inside & (number < discs)[:, None, None]
-        pictures = torch.where(shown[:, None], colour, pictures)
-    return (255 * pictures).byte(), discs
+def draw(count: int, numbers: torch.Generator) -> torch.Tensor:
+    """Return a picture with so many discs (3, SIZE, SIZE), as bytes."""
+    line = torch.arange(SIZE)
+    down, across = 80 * torch.rand(2, 3, 1, 1, generator=numbers)
+    picture = ((down * line[:, None] + across * line) / SIZE).byte()
+    for x, y, size, *colour in torch.rand(count, 6, generator=numbers).tolist():
+        radius = (0.04 + 0.06 * size) * SIZE
+        middle_x, middle_y = (0.1 + 0.8 * x) * SIZE, (0.1 + 0.8 * y) * SIZE
+        inside = (line - middle_x) ** 2 + (line[:, None] - middle_y) ** 2 < radius**2  # (SIZE, SIZE)
+        picture[:, inside] = torch.tensor([[100 + 155 * part] for part in colour]).byte()
+    return picture
 
 
 class Discs(Dataset):
@@ -43,8 +40,8 @@ class Discs(Dataset):
 
     def __init__(self, count: int, seed: int, augment: bool) -> None:
         numbers = torch.Generator().manual_seed(seed)  # the same pictures whatever the training's seed
-        parts = [draw(min(256, count - start), numbers) for start in range(0, count, 256)]
-        self.pictures, self.counts = (torch.cat(part) for part in zip(*parts, strict=True))
+        self.counts = torch.randint(1, MOST_DISCS + 1, (count,), generator=numbers)
+        self.pictures = torch.stack([draw(discs, numbers) for discs in self.counts.tolist()])
         self.augment = augment
 
     def __len__(self) -> int:
