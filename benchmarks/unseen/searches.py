@@ -237,7 +237,9 @@ def tune(case: Case) -> dict[str, Any]:
         assert process.stdout is not None  # it is a pipe
         for line in process.stdout:
             print(line, end="", flush=True)
-            said = line.strip() or said
+            words = line.strip()
+            # An error says what it is first, and then where it was.
+            said = said if said.startswith("autoaccel:") else words or said
     found = {"exit_code": process.returncode, "wall_seconds": time.perf_counter() - start, "said": said}
     if (output / "recipe.json").exists():
         recipe = json.loads((output / "recipe.json").read_text())

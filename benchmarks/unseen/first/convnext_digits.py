@@ -1,7 +1,7 @@
 """timm's ConvNeXt (atto) on handwritten digits that lie on photographs.
 
 Stands for: a modern convolutional network, depthwise convolutions and layer norms, on data that is in memory.
-On two cores: 0.8 s a step, 1,260 steps, 17 minutes.
+On two cores: 0.5 s a step, 1,120 steps, 9 minutes.
 A user cares about: accuracy on digits of the held-out quarter.
 
 scikit-learn's digits, enlarged, in a random colour and place on a random cut of its two photographs.

@@ -1,7 +1,7 @@
 """A U-Net that marks cells in pictures of 256 x 256 pixels.
 
 Stands for: segmentation with skip connections, transposed convolutions and batch normalisation, in small batches.
-On two cores: 2 s a step, 640 steps, 21 minutes.
+On two cores: 1.7 s a step, 640 steps, 18 minutes.
 A user cares about: the overlap (Dice) with the marks of pictures that were held out.
 
 The cells are drawn: bright blurred ellipses among darker ones that do not count, under noise.

@@ -1,7 +1,7 @@
 """A picture network and a text network that learn which caption belongs to which picture.
 
 Stands for: contrastive pairs as in CLIP: the other pairs of a batch are what a pair is told from.
-On two cores: 1 s a step, 900 steps, 15 minutes.
+On two cores: 0.6 s a step, 900 steps, 9 minutes.
 A user cares about: how often the right one of 64 captions is found for a held-out picture.
 
 The pictures are drawn by torch: two figures of some size and colour somewhere, and the caption says so.
