@@ -15,6 +15,7 @@ from autoaccel.records.request import (
     DEFAULT_MAX_DROP,
     DEFAULT_METRIC_REPEATS,
     DEFAULT_RUNS,
+    EvidenceWish,
     Request,
 )
 from autoaccel.records.workload import Workload
@@ -42,6 +43,7 @@ def autotune(
     resume: bool = False,
     seed: int = 0,
     runs: int = DEFAULT_RUNS,
+    evidence: EvidenceWish = "any",
     listener: Listener | None = None,
 ) -> Recipe:
     """Return the recipe that was proven fastest for a training on this machine, or the user's own settings.
@@ -61,6 +63,8 @@ def autotune(
         seed: Of the search.
         runs: How often you will train like this. The search ends when what it could still save on so many runs is
             less than what it costs.
+        evidence: What must show that the metric is kept: "any", what fits the budget, the strongest first; or "whole",
+            whole planned runs.
         listener: Told what happens; None prints progress.
 
     Raises:
@@ -78,7 +82,17 @@ def autotune(
 
     def request_for(workload: Workload) -> Request:
         return make_request(
-            workload, budget, max_drop, trials, metric_repeats, space, tuple(fixed), tuple(excluded), seed, runs
+            workload,
+            budget,
+            max_drop,
+            trials,
+            metric_repeats,
+            space,
+            tuple(fixed),
+            tuple(excluded),
+            seed,
+            runs,
+            evidence,
         )
 
     if isinstance(build, (str, Path)):
@@ -103,6 +117,7 @@ def make_request(
     excluded: tuple[str, ...],
     seed: int,
     runs: int,
+    evidence: EvidenceWish = "any",
 ) -> Request:
     """Return the request, checked as far as it can be without running anything; see autotune().
 
@@ -112,6 +127,8 @@ def make_request(
     amount, relative = parse_max_drop(str(max_drop))
     if trials is not None and trials < 1:
         raise BadRequestError(f"--trials must be at least 1, got {trials}.")
+    if evidence not in ("any", "whole"):
+        raise BadRequestError(f"--evidence must be any or whole, got {evidence}.")
     if runs < 1:
         raise BadRequestError(f"--runs must be at least 1, got {runs}.")
     if metric_repeats < 2:
@@ -129,6 +146,7 @@ def make_request(
         excluded=excluded,
         seed=seed,
         runs=runs,
+        evidence=evidence,
     )
 
 

@@ -29,6 +29,8 @@ def add_tune(commands: Commands) -> None:
                       "0.5%% of the baseline's, or an amount such as 0.005 (default: 1%%)")  # fmt: skip
     tune.add_argument("--metric-repeats", type=int, default=3, metavar="K", help="paired training runs that judge the "
                       "metric of settings which may change it (default: 3)")  # fmt: skip
+    tune.add_argument("--evidence", choices=("any", "whole"), default="any", help="what must show that the metric "
+                      "is kept: what fits, the strongest first, or whole planned runs (default: any)")  # fmt: skip
     tune.add_argument(
         "--space",
         default="cpu",
@@ -76,6 +78,7 @@ def _tune(parsed: argparse.Namespace) -> int:
         tuple(parsed.exclude),
         parsed.seed,
         parsed.runs,
+        parsed.evidence,
     )
     _check_sharing(parsed)
     if parsed.launcher == "slurm":
@@ -119,7 +122,7 @@ def _check_sharing(parsed: argparse.Namespace) -> None:
 def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
     from autoaccel.launch.submitting import array_script, submit
 
-    names = ("budget", "trials", "max_drop", "metric_repeats", "space", "seed", "runs", "storage", "study")
+    names = ("budget", "trials", "max_drop", "metric_repeats", "evidence", "space", "seed", "runs", "storage", "study")
     given = {f"--{name.replace('_', '-')}": getattr(parsed, name) for name in names}
     options = [text for option, value in given.items() if value is not None for text in (option, str(value))]
     options += [text for wish in parsed.fixed for text in ("--set", wish)]

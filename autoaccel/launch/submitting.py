@@ -1,4 +1,4 @@
-"""Hand worker jobs to a cluster's queue: the script of a Slurm array, one exclusive machine per worker."""
+"""Hand jobs to a cluster's queue: one, or a Slurm array of a study's workers, each alone on a machine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from autoaccel.errors import AutoaccelError, BadRequestError
 
 _MARGIN_SECONDS = 600.0  # that a job may take beyond its budget: to load torch from a shared folder, above all
+_AUTOACCEL = (sys.executable, "-m", "autoaccel")
 
 
 def array_script(
@@ -28,21 +29,33 @@ def array_script(
         budget_seconds: Of each; the queue ends it some time after that.
         folder: Where it runs.
     """
-    command = shlex.join([sys.executable, "-m", "autoaccel", "tune", *options])
+    command = shlex.join([*_AUTOACCEL, "tune", *options])
+    numbered = f'{shlex.quote(output)}-"$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID"'
+    head = (f"--array=1-{workers}", "--output=autoaccel-%A-%a.log")
+    return _script(head, f"{command} --output {numbered} {shlex.join(training)}", budget_seconds, folder)
+
+
+def job_script(arguments: Sequence[str], budget_seconds: float, folder: Path) -> str:
+    """Return the sbatch script of one command, alone on a machine.
+
+    Args:
+        arguments: Of `autoaccel`.
+        budget_seconds: That it takes at most; the queue ends it some time after that.
+        folder: Where it runs.
+    """
+    return _script(("--output=autoaccel-%j.log",), shlex.join([*_AUTOACCEL, *arguments]), budget_seconds, folder)
+
+
+def _script(head: Sequence[str], command: str, budget_seconds: float, folder: Path) -> str:
     minutes = math.ceil((budget_seconds + _MARGIN_SECONDS) / 60)
+    alone = ("--job-name=autoaccel", "--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", f"--time={minutes}")
+    options = "\n".join(f"#SBATCH {option}" for option in (*alone, *head))
     return f"""#!/bin/bash
-#SBATCH --job-name=autoaccel
-#SBATCH --array=1-{workers}
-#SBATCH --nodes=1
-#SBATCH --ntasks=1
-#SBATCH --exclusive
-#SBATCH --mem=0
-#SBATCH --time={minutes}
-#SBATCH --output=autoaccel-%A-%a.log
+{options}
 
 cd {shlex.quote(str(folder))} || exit 2
-# exec: who cancels the job then tells the worker itself, so that it gives up what it measures at once.
-exec {command} --output {shlex.quote(output)}-"$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID" {shlex.join(training)}
+# exec: who cancels the job then tells autoaccel itself, so that it gives up what it measures at once.
+exec {command}
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from autoaccel.records.base import Record
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.workload import Workload
@@ -10,6 +12,9 @@ DEFAULT_BUDGET_SECONDS = 600.0
 DEFAULT_MAX_DROP = "1%"
 DEFAULT_METRIC_REPEATS = 3
 DEFAULT_RUNS = 20
+
+EvidenceWish = Literal["any", "whole"]
+"""What must show that settings keep the metric: what fits, the strongest first; or whole planned runs."""
 
 
 class Request(Record, frozen=True):
@@ -25,3 +30,4 @@ class Request(Record, frozen=True):
     excluded: tuple[str, ...] = ()
     seed: int = 0
     runs: int = DEFAULT_RUNS  # how often the training will be run with the recipe: what a saved second counts
+    evidence: EvidenceWish = "any"

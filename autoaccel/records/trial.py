@@ -185,7 +185,12 @@ class TrainResult(Record, frozen=True, tag="trained"):
 class Finished(Record, frozen=True, tag="finished"):
     """Answer to Finish."""
 
-    metric: float
+    metric: float  # mean over the points of the last part at which it was computed
+    last_metric: float = 0.0  # after the last step
+    points: int = 1
+    loss: float | None = None  # of the training, mean over the last quarter of its steps
+    first_loss: float | None = None  # of its first step
+    scores: bytes = b""  # float32, of each evaluation sample, where the metric is their mean; of many, of groups
 
 
 class Failure(Record, frozen=True, tag="failure"):
@@ -273,6 +278,8 @@ class Accuracy(Record, frozen=True):
     baseline_runs: tuple[float, ...]
     recipe_runs: tuple[float, ...]
     evidence: MetricEvidence = "whole"
+    loss_rise: float | None = None  # of a share: which part of its fall the training's loss stays behind, on average
+    loss_rise_high: float | None = None  # one-sided upper confidence bound
 
     def __post_init__(self) -> None:
         """Call runs what they are: recipes from before the evidence was written down tell it by their share."""
@@ -285,6 +292,15 @@ def exact_numbers(metric: str, direction: Direction) -> Accuracy:
     return Accuracy(metric, direction, None, None, 0.0, 0.0, 0, 0.0, (), (), "exact")
 
 
+class TrainedPair(Record, frozen=True):
+    """What two trainings from the same seed came to: the baseline's number, then the recipe's."""
+
+    metrics: tuple[float, float]
+    losses: tuple[float, float] | None = None  # of the training, mean over the last quarter of its steps
+    first_loss: float | None = None  # the baseline's, of its first step
+    sample_error: float | None = None  # standard error that the metrics' difference has from its samples alone
+
+
 class ProofPair(Record, frozen=True):
     """One line of proof.jsonl: a fresh pair of processes, with all raw times.
 
@@ -295,7 +311,7 @@ class ProofPair(Record, frozen=True):
     seed: int
     baseline: Measurement
     recipe: Measurement
-    metrics: tuple[float, float] | None  # the baseline's and the recipe's, if they trained to the end
+    trained: TrainedPair | None  # if they trained to the end
 
 
 class Trial(Record, frozen=True):

@@ -76,10 +76,10 @@ def _parts_of(event: Event, state: RunState) -> list[str]:
         ]
     if isinstance(event, RoundFinished):
         comparison = event.comparison
-        said = [comparison_words(comparison), comparison.verdict] if comparison else ["too few pairs to compare yet"]
+        said = [comparison_words(comparison), comparison.verdict] if comparison else []
         if event.accuracy and event.accuracy.drop_high is not None:
             said += [metric_change_words(event.accuracy), f"drop at most {two_digits(event.accuracy.drop_high)}"]
-        return [round_words(event), _change(event, state), *said]
+        return [round_words(event), _change(event, state), *(said or ["too few pairs to compare yet"])]
     return ["note", event.text]
 
 

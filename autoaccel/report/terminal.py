@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from autoaccel.records.check import AccuracyCheck
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import NOTHING_TO_WIN, Projection, Recipe
 from autoaccel.records.settings import changed, format_value
@@ -21,6 +22,7 @@ from autoaccel.report.wording import (
     accuracy_words,
     before,
     break_even_words,
+    check_advice,
     comparison_words,
     contribution_words,
     evidence_words,
@@ -192,6 +194,32 @@ _CLAIM_WORDS: dict[ClaimVerdict, tuple[str, str, str]] = {
     ),
 }
 """What is said of a claim: the sentence, its style, and what to do next."""
+
+
+def print_check(console: Console, check: AccuracyCheck, path: Path) -> None:
+    """Print whether a recipe keeps the metric on whole planned runs, and what to do next."""
+    sentence, style = _CHECK_WORDS[check.verdict]
+    console.print(Text(sentence, style=style))
+    grid = _fact_grid()
+    accuracy = check.accuracy
+    if check.message:
+        grid.add_row("Failed", Text(one_line(check.message)))
+    elif accuracy is None:
+        grid.add_row("Accuracy", Text("too few pairs of planned runs to compare, at least three are needed"))
+    else:
+        grid.add_row("Accuracy", Text(f"{metric_change_words(accuracy)}: {accuracy_words(accuracy, check.constraint)}"))
+        grid.add_row("", Text(evidence_words(accuracy), style="dim"))
+    console.print(grid)
+    if check.verdict == "inconclusive":
+        console.print(Text(f"{check_advice(check)}."))
+    console.print(Text(f"Written to {path}", style="dim"), soft_wrap=True)
+
+
+_CHECK_WORDS: dict[ClaimVerdict, tuple[str, str]] = {
+    "holds": ("The recipe keeps the metric on whole planned runs.", "bold green"),
+    "does not hold": ("The recipe does not keep the metric on whole planned runs.", "bold red"),
+    "inconclusive": ("It is not clear yet whether the recipe keeps the metric on whole planned runs.", "bold yellow"),
+}
 
 
 def print_training(result: TrainResult, recipe: Recipe) -> None:

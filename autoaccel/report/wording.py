@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from autoaccel.records.check import AccuracyCheck
 from autoaccel.records.machine import GpuSet
 from autoaccel.records.profile import Finding, ModuleTime, Profile
 from autoaccel.records.progress import RoundFinished
@@ -29,6 +31,7 @@ from autoaccel.records.request import (
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial, exact_numbers
 from autoaccel.records.workload import DEFAULT_ENTRY, Workload
+from autoaccel.statistics.accuracy import MANY_RUNS
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.units import format_bytes, format_duration, format_flops, two_digits
 
@@ -159,6 +162,33 @@ def evidence_words(accuracy: Accuracy) -> str:
     )
 
 
+def more_runs_words(own_deviation: float, constraint: Constraint, runs: int, pair_seconds: float) -> str:
+    """Return why runs could not tell whether the metric keeps the constraint, and how many would.
+
+    Args:
+        own_deviation: Of the metric from seed to seed under the user's own settings.
+        constraint: What is allowed.
+        runs: How many pairs would do, were the settings harmless.
+        pair_seconds: What each takes.
+    """
+    needed = f"about {runs} pairs of runs ({format_duration(runs * pair_seconds)})"
+    needed = needed if runs < MANY_RUNS else "more runs than anybody makes"
+    allowed = drop_words(constraint.max_drop, constraint)
+    return (
+        f"your own seeds scatter by {two_digits(own_deviation)}: to show a drop of less than {allowed} takes {needed}"
+    )
+
+
+def check_advice(check: AccuracyCheck) -> str:
+    """Return how to go on with a check that is not clear yet."""
+    go_on = "The same command goes on from here"
+    if check.accuracy is None or check.pair_seconds is None:
+        return go_on
+    own = statistics.stdev(check.accuracy.baseline_runs)
+    needed = more_runs_words(own, check.constraint, check.pairs_needed or MANY_RUNS, check.pair_seconds)
+    return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are made. {go_on}"
+
+
 def contribution_words(contribution: Contribution) -> str:
     """Return what a setting contributes as `1.31x (1.24 to 1.39)`; an estimate says that it is one."""
     interval = f"{contribution.low:.2f} to {contribution.high:.2f}"
@@ -286,6 +316,7 @@ def tune_command(request: Request) -> str:
     options += ["--trials", str(request.most_trials)] if request.most_trials is not None else []
     if request.metric_repeats != DEFAULT_METRIC_REPEATS:
         options += ["--metric-repeats", str(request.metric_repeats)]
+    options += ["--evidence", request.evidence] if request.evidence != "any" else []
     options += [part for wish in request.fixed for part in ("--set", wish)]
     options += [part for name in request.excluded for part in ("--exclude", name)]
     return one_line(shlex.join(["autoaccel", "tune", target, *options, *arguments]))

@@ -14,6 +14,7 @@ import torch
 from autoaccel.records.circumstances import Evaluation
 from autoaccel.runtime.data import OnDevice, eval_loader
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.metrics import read_metric
 from autoaccel.runtime.randomness import same_random_numbers_after
 
 _MORE_TURNS = 2
@@ -87,7 +88,7 @@ def _seconds_on(loop: Loop, loader: Iterable[Any]) -> float:
     loop.plain_model.eval()
     start = time.perf_counter()
     with torch.no_grad(), same_random_numbers_after(device):
-        float(loop.training.metric.compute(loop.plain_model, OnDevice(loader, device)))
+        read_metric(loop.training.metric.compute(loop.plain_model, OnDevice(loader, device)))
     return time.perf_counter() - start
 
 

@@ -30,6 +30,7 @@ from autoaccel.runtime.data import (
     train_loader,
 )
 from autoaccel.runtime.dividing import Piece
+from autoaccel.runtime.metrics import Evaluated, read_metric
 from autoaccel.runtime.randomness import random_states, restore_random_states, same_random_numbers_after, seed_all
 from autoaccel.runtime.reached import reached_modules
 from autoaccel.runtime.steps import Step
@@ -109,6 +110,9 @@ class Loop:
         self.samples_done = resumed.samples_done if resumed else 0
         """By all ranks together."""
         self._last_losses = [torch.tensor(resumed.last_loss if resumed else math.nan)]
+        self.losses_from: float = math.inf
+        """After so many steps the losses of all later ones are kept, beside that of the first."""
+        self._kept_losses: list[torch.Tensor] = []
         self._ahead: deque[Step] = deque()  # that the accelerator may not have ended
         self.phase_ended: Callable[[str], None] = _ignore_phase
         self._epochs_begun, self._epoch_steps, self._epoch_samples = 0, 0, 0
@@ -296,6 +300,8 @@ class Loop:
         if stepped:
             self._last_losses, self._part_losses = self._part_losses, []
             self.steps_done += 1
+            if self.steps_done > self.losses_from or self.steps_done == 1:
+                self._kept_losses.append(torch.stack(self._last_losses).mean())
             self._advance_schedule("step")
         self.phase_ended("other")
         return stepped
@@ -322,9 +328,19 @@ class Loop:
         """
         return evaluate(self.training, self.plain_model, self.device) if ranks.leads() else 0.0
 
+    def evaluate_samples(self) -> Evaluated:
+        """Return the same with the scores of the samples, where it is their mean."""
+        return evaluate_samples(self.training, self.plain_model, self.device) if ranks.leads() else Evaluated(0.0, None)
+
     def mean_last_loss(self) -> float:
         """Return the loss of the last step over the samples of all ranks; every rank must ask for it."""
         return ranks.total(self.last_loss) / ranks.world_size()
+
+    def kept_losses(self) -> tuple[float, float]:
+        """Return the loss of the first step and the mean of those kept, of all ranks; every rank must ask for it."""
+        first, *kept = torch.stack(self._kept_losses).tolist()
+        kept = kept or [first]
+        return ranks.total(first) / ranks.world_size(), ranks.total(math.fsum(kept) / len(kept)) / ranks.world_size()
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Return the loss of a model on a batch that is on the device."""
@@ -348,7 +364,12 @@ class Loop:
 
 
 def evaluate(training: Training, model: nn.Module, device: torch.device) -> float:
-    """Return the metric of a model that is on the device.
+    """Return the metric of a model that is on the device; see `evaluate_samples`."""
+    return evaluate_samples(training, model, device).metric
+
+
+def evaluate_samples(training: Training, model: nn.Module, device: torch.device) -> Evaluated:
+    """Return the metric of a model that is on the device, with the scores of the samples where it is their mean.
 
     It leaves the model in training mode and the random numbers as they were: how often one looks at the metric
     must not change the training.
@@ -356,6 +377,6 @@ def evaluate(training: Training, model: nn.Module, device: torch.device) -> floa
     model.eval()
     try:
         with torch.no_grad(), same_random_numbers_after(device):
-            return float(training.metric.compute(model, OnDevice(eval_loader(training), device)))
+            return read_metric(training.metric.compute(model, OnDevice(eval_loader(training), device)))
     finally:
         model.train()

@@ -1,7 +1,8 @@
-"""Standard metrics, by name. Each takes (model, loader) like a metric of the user's own."""
+"""Standard metrics, by name, and what any metric finds. Each takes (model, loader) like one of the user's own."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -9,27 +10,64 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from autoaccel.errors import BadRequestError
+
 
 class Metric(NamedTuple):
-    """A number that says how good a model is, and which way is better."""
+    """A number that says how good a model is, and which way is better.
+
+    `compute` returns it, or a one-dimensional tensor with a score for each sample, whose mean it is.
+    """
 
     name: str
     direction: Literal["maximize", "minimize"]
-    compute: Callable[[nn.Module, Any], float]
+    compute: Callable[[nn.Module, Any], float | torch.Tensor]
+
+
+class Evaluated(NamedTuple):
+    """A metric, and the scores of the samples that it is the mean of; None where it is no mean that is known of."""
+
+    metric: float
+    scores: torch.Tensor | None  # (N,), float64, on the CPU
+
+
+def read_metric(found: float | torch.Tensor) -> Evaluated:
+    """Return what a metric's `compute` has found.
+
+    Raises:
+        BadRequestError: If it is neither a number nor a score for each sample.
+    """
+    if not isinstance(found, torch.Tensor) or found.numel() == 1:
+        return Evaluated(float(found), None)
+    if found.dim() != 1 or not len(found):
+        raise BadRequestError(
+            "Training: evaluate must return a number, or a one-dimensional tensor with a score for each sample, got a "
+            f"tensor of shape {tuple(found.shape)}."
+        )
+    scores = found.detach().double().cpu()
+    return Evaluated(float(scores.mean()), scores)
 
 
 def _mean_over_samples(
     score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-) -> Callable[[nn.Module, Any], float]:
-    """Return a metric that averages a per-sample score over all (inputs..., target) batches of a loader."""
+) -> Callable[[nn.Module, Any], float | torch.Tensor]:
+    """Return a metric that averages a score over all (inputs..., target) batches of a loader."""
 
-    def compute(model: nn.Module, loader: Any) -> float:
-        total, count = 0.0, 0
+    def compute(model: nn.Module, loader: Any) -> float | torch.Tensor:
+        found: list[torch.Tensor] = []  # of each batch its samples' means
+        lengths: list[int] = []  # numbers of each of them
         for *inputs, target in loader:
-            scores = score(model(*inputs), target)
-            total += float(scores.double().sum())
-            count += scores.numel()
-        return total / max(count, 1)
+            scores = score(model(*inputs), target).detach()
+            rows = scores.reshape(len(scores) if scores.dim() else 1, -1).float()
+            found.append(rows.mean(dim=1).cpu().double())
+            lengths.append(rows.shape[1])
+        if not found:
+            return 0.0
+        if len(set(lengths)) == 1:
+            return torch.cat(found)
+        # Samples of several lengths: their numbers count alike, so that the metric is no mean over samples.
+        total = math.fsum(length * float(rows.sum()) for rows, length in zip(found, lengths, strict=True))
+        return total / sum(length * len(rows) for rows, length in zip(found, lengths, strict=True))
 
     return compute
 

@@ -41,6 +41,7 @@ from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
 from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.knobs.effect import IneffectiveError
+from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.leftovers import remove_folder_of_imports
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
@@ -51,7 +52,7 @@ from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.profiling import take_profile
 from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.steps import Step
-from autoaccel.runtime.warmup import burst_steps, warm_up
+from autoaccel.runtime.warmup import WarmedUp, burst_steps, warm_up
 from autoaccel.runtime.work import time_modules
 from autoaccel.units import format_duration
 
@@ -136,9 +137,14 @@ def _measure(spec: TrialSpec, task: Measure, loop: Loop, line: Line) -> Failure 
         model_size=loop.model_size,
     )
     line.write(ready)
+    last = None if steps is None else LastPart(loop, steps)
     while text := line.read():
         order: Order = decode(text, Order)  # type: ignore[arg-type]  # to mypy a union is no class
-        line.write(_take_turn(loop, order, steps) if isinstance(order, GiveTurn) else _finish(loop, steps))
+        if isinstance(order, GiveTurn):
+            line.write(_take_turn(loop, order, last.starts_at if last else None))
+        else:
+            assert last is not None  # only a training that ends is asked to finish
+            line.write(_finish(loop, last, warmed))
     return None
 
 
@@ -217,16 +223,10 @@ def _lacks_steps(steps: Sequence[Step], least: int) -> bool:
     return len(steps) < least or (not usual and len(steps) < least + _MOST_UNUSUAL)
 
 
-def _finish(loop: Loop, most_steps: int | None) -> Finished | Failure:
+def _finish(loop: Loop, last: LastPart, warmed: WarmedUp) -> Finished | Failure:
     """Make the steps that are left and evaluate."""
-    while loop.steps_done < (loop.planned_steps if most_steps is None else most_steps):
-        loop.step()
-    last_loss = loop.mean_last_loss()
-    metric = loop.evaluate()
-    if not (math.isfinite(metric) and math.isfinite(last_loss)):
-        found = f"{loop.training.metric.name} is {metric}, the loss {last_loss}"
-        return Failure(kind="diverged", message=f"after {loop.steps_done} steps {found}")
-    return _ended(loop) or Finished(metric=metric)
+    found = last.train(warmed.settled_seconds)
+    return found if isinstance(found, Failure) else _ended(loop) or found
 
 
 def _train(spec: TrialSpec, task: Train, workload: Workload, build: Callable[[], Any]) -> TrainResult | Failure:

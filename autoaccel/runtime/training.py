@@ -35,7 +35,8 @@ class Training:
         optimizer: Given the model's parameters, returns a torch optimizer. If its argument is called
             `named_parameters`, it is given pairs of name and parameter instead; if it is called `model`, the model.
         evaluate: `callable(model, loader) -> float`, called in evaluation mode without gradients; or the name of
-            a standard metric: "accuracy", "cross_entropy", "mse", "mae".
+            a standard metric: "accuracy", "cross_entropy", "mse", "mae". Where the metric is the mean of a score of
+            each sample, return these as a one-dimensional tensor instead: fewer runs then tell whether it drops.
         epochs: Passes over the training data in the planned run, at least 1.
         batch_size: Samples per step. Not needed where `train_data` returns ready loaders.
         loss: `callable(output, target) -> scalar tensor`, for batches that are (inputs, target) pairs, or
@@ -59,7 +60,7 @@ class Training:
     train_data: Dataset[Any] | LoaderFactory
     eval_data: Dataset[Any] | LoaderFactory
     optimizer: Callable[[Any], torch.optim.Optimizer]
-    evaluate: Callable[[nn.Module, Any], float] | str
+    evaluate: Callable[[nn.Module, Any], float | torch.Tensor] | str
     epochs: int
     batch_size: int | None = None
     loss: Callable[[Any, Any], torch.Tensor] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from autoaccel.records.machine import Machine
@@ -20,13 +21,13 @@ from autoaccel.session.ending import (
     why_not,
     with_contributions,
 )
+from autoaccel.session.evidence import MetricJudge
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import MOST_CONTENDERS, Proof, Prover, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.searching import Search
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.comparison import SHARED_DRIFT
 from autoaccel.statistics.deciding import LEAST_PAIRS
 from autoaccel.statistics.disturbance import TOO_DISTURBED
@@ -43,7 +44,7 @@ def search_and_prove(
     yardstick: Yardstick,
     search: Search,
     space: SearchSpace,
-    steps: int,
+    judge: MetricJudge,
     study: SharedStudy | None,
 ) -> tuple[Ending, str] | None:
     """Search, and prove the best; if its metric drops, go on without what harms it. Return what it comes to and why.
@@ -58,8 +59,10 @@ def search_and_prove(
     prover = Prover(run, yardstick.facts, pairs)
 
     def reserve(settings: Settings, speedup: float | None) -> float:
-        trained = None if is_exact(settings, own, space.inexact) else steps
-        needed = proof_seconds(trained, run.request.metric_repeats, yardstick, speedup)
+        plan = judge.plan(settings, speedup)
+        if plan is not None and not plan.fits:
+            return math.inf  # whatever they win, nothing could show that they keep the metric
+        needed = proof_seconds(plan.steps if plan else None, run.request.metric_repeats, yardstick, speedup)
         return min(_PROOF_SHARE * run.request.budget_seconds, needed)
 
     refused = ""
@@ -76,9 +79,11 @@ def search_and_prove(
             break
         yardstick.rest()  # whose memory the proof may need
         run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
-        exact = is_exact(best.settings, own, space.inexact)
         least_speedup = search.least_speedup(best.settings)
-        proof = prover.prove(best.settings, contender, None if exact else steps, least_speedup)
+        speedup = best.comparison.speedup if best.comparison else None
+        left = run.clock.left - proof_seconds(None, 0, yardstick, speedup)
+        metric = judge.begin(best.settings, speedup, contender, left)
+        proof = prover.prove(best.settings, contender, metric, least_speedup)
         if study and proof.outcome != "incomplete":
             study.show_judged(best.settings)
         if proof.outcome == "proven":
@@ -88,7 +93,7 @@ def search_and_prove(
             ending = proven(proof, best.settings, own, search.compile_seconds(best.settings), drift)
             return with_contributions(ending, _break_down(run, yardstick, search, space, best, proof)), ended
         refused = why_not(proof, best.settings, own, len(search.trials))
-        search.judge(best.settings, proof.accuracy, "drops" if proof.outcome == "metric drops" else "slower")
+        search.judge(best.settings, proof.accuracy, "drops" if proof.outcome.startswith("metric") else "slower")
         run.folder.save_trials(search.trials)
         if proof.outcome == "incomplete":
             break

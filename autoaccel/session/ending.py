@@ -111,6 +111,12 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
         return (
             f"Your own settings stay: {change} may cost more than --max-drop allows: {_metric_words(proof.accuracy)}."
         )
+    if proof.outcome == "metric unclear":
+        seen = f" after {_metric_words(proof.accuracy)}" if proof.accuracy is not None else ""
+        return (
+            f"Your own settings stay: whether {change} keeps the metric was not to be told{seen}: {proof.message}. A "
+            "larger --budget leaves time for it."
+        )
     if proof.outcome == "not faster" and proof.comparison is not None:
         low, high = proof.comparison.low, proof.comparison.high
         return (

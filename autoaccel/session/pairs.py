@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Finished, Measure, ProofPair
+from autoaccel.records.trial import Failure, Finished, Measure, ProofPair, TrainedPair
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import PairsFor
 from autoaccel.session.turn_plan import TURNS, TurnPlan, TurnScatter, turns_worth
 from autoaccel.session.turns import TurnFailed, Turns, lacks_room, take_turns, turns_apart
+from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair, log_ratios
 
 _MOST_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
@@ -22,7 +23,7 @@ class PairReading(NamedTuple):
 
     turns: list[Pair]  # those that count
     trusted: bool  # enough of them were undisturbed
-    metrics: tuple[float, float] | None  # the baseline's and the candidate's, if they trained to their end
+    trained: TrainedPair | None  # what the two came to, if they trained to their end
 
 
 class FreshPairs:
@@ -181,9 +182,9 @@ class FreshPairs:
         for answer in ended:
             if isinstance(answer, Failure):
                 return answer
-        found = [answer.metric for answer in ended if isinstance(answer, Finished)]
-        metrics = (found[0], found[1]) if found else None
+        found = [answer for answer in ended if isinstance(answer, Finished)]
+        trained = pair_up(found[0], found[1]) if found else None
         own, other = measuring
-        pair = ProofPair(settings, task.seed, own.measurement, other.measurement, metrics)
+        pair = ProofPair(settings, task.seed, own.measurement, other.measurement, trained)
         self._run.folder.add_pair(pair, self._purpose)
-        return PairReading(turns.pairs, turns.trusted, metrics)
+        return PairReading(turns.pairs, turns.trusted, trained)

@@ -11,10 +11,10 @@ from autoaccel.records.progress import RoundFinished
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
 from autoaccel.records.workload import TrainingFacts
+from autoaccel.session.evidence import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.statistics.accuracy import MetricStatus, compare_metric, confidence_of_look, metric_status
 from autoaccel.statistics.comparison import CONFIDENCE, Pair, compare
 from autoaccel.statistics.deciding import (
     CONFIRMING_PAIRS,
@@ -28,14 +28,6 @@ from autoaccel.statistics.deciding import (
 MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
 
 _MARGIN = 1.2  # a machine that slows down by less must not leave a proof open for want of seconds
-_BUDGET_SHARE = 0.4  # of the budget may go into training runs for the metric
-_LEAST_STEPS = 20  # a metric after fewer says nothing
-
-
-def metric_steps(planned_steps: int, metric_repeats: int, budget_seconds: float, step_seconds: float) -> int:
-    """Return how many steps each training run that judges the metric makes: the planned run if time allows."""
-    allowed = _BUDGET_SHARE * budget_seconds / (2 * metric_repeats)
-    return max(min(planned_steps, _LEAST_STEPS), min(planned_steps, int(allowed / step_seconds)))
 
 
 def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, speedup: float | None) -> float:
@@ -56,14 +48,17 @@ def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, 
     return _MARGIN * (pairs * pair_seconds + metric_repeats * training_seconds)
 
 
+Outcome = Literal["proven", "not faster", "metric drops", "metric unclear", "incomplete"]
+
+
 class Proof(NamedTuple):
     """What came of it."""
 
-    outcome: Literal["proven", "not faster", "metric drops", "incomplete"]
+    outcome: Outcome
     pairs: list[list[Pair]]  # turns that count, for each pair of processes
     comparison: Comparison | None  # None with fewer than two pairs
     accuracy: Accuracy | None  # None where nothing is known of the metric yet
-    message: str = ""  # why it is incomplete
+    message: str = ""  # why it is incomplete, or the metric unclear
     proven_after_seconds: float | None = None  # since the start of the run; of the speed, before the metric's proof
 
     @property
@@ -94,59 +89,73 @@ class Prover:
         self._pairs = pairs
 
     def prove(
-        self, settings: Settings, contender: int, steps: int | None, least_speedup: float, most_pairs: int = MOST_PAIRS
+        self,
+        settings: Settings,
+        contender: int,
+        metric: MetricProof | None,
+        least_speedup: float,
+        most_pairs: int = MOST_PAIRS,
     ) -> Proof:
         """Return what pairs of processes say of the settings.
 
         Args:
             settings: What to prove.
             contender: The how manyth settings of this run these are, from 1.
-            steps: Of the trainings that judge the metric; None if the settings change no number.
+            metric: What trainings say of the metric; None if the settings change no number.
             least_speedup: Of the steps, with which the settings are worth having.
             most_pairs: At most so many are measured.
         """
         rule = SpeedRule((1 - CONFIDENCE) * share_of_error(contender), least_speedup, most_pairs)
         pairs: list[list[Pair]] = []
-        metrics: list[tuple[float, float]] = []
-        accuracy = exact_numbers(self._facts.metric, self._facts.direction) if steps is None else None
-        metric: MetricStatus = "holds" if steps is None else "open"
+        accuracy = exact_numbers(self._facts.metric, self._facts.direction) if metric is None else None
         decided_at: int | None = None
         proven_after: float | None = None
+        if metric is not None and not metric.plan.fits:
+            return Proof("metric unclear", pairs, None, None, metric.unclear_words(0.0))
         message = "too few pairs were undisturbed"
         for number in itertools.count(1):
             if decided_at is None and number > most_pairs:
                 break
-            # Trainings are dear: first it must be worth having them.
-            trains = metric == "open" and (
-                decided_at is not None or (steps is not None and self._pairs.is_short(steps))
-            )
-            seed = len(metrics) if trains else number - 1
-            reading = self._pairs.measure(settings, seed, steps if trains else None)
+            training = self._next_training(metric, decided_at is not None)
+            seed, steps = (training.trained, training.plan.steps) if training else (number - 1, None)
+            before = self._run.clock.spent
+            reading = self._pairs.measure(settings, seed, steps)
             if isinstance(reading, Failure):
                 message = "the budget was spent" if reading.kind == "hung" else reading.message
                 break
             if reading.trusted:
                 pairs.append(reading.turns)
-            if reading.metrics is not None:
-                metrics.append(reading.metrics)
-                accuracy = self._compare_metrics(metrics, steps, rule.error) or accuracy
-                metric = metric_status(accuracy, self._run.request.constraint, 2 * self._run.request.metric_repeats)
+            if training is not None and reading.trained is not None:
+                training.add(reading.trained)
+                accuracy = training.accuracy
             comparison = rule.compare(pairs)
             self._run.tell(RoundFinished(number, most_pairs + CONFIRMING_PAIRS, settings, comparison, accuracy))
-            if metric == "drops":
-                return Proof("metric drops", pairs, comparison, accuracy)
+            if training is not None and training.status != "holds":
+                pair_seconds = self._run.clock.spent - before
+                verdict = training.given_up(int(self._run.clock.left // max(pair_seconds, 1e-9)))
+                if verdict == "drops":
+                    return Proof("metric drops", pairs, comparison, accuracy)
+                if verdict == "unclear":
+                    return Proof("metric unclear", pairs, comparison, accuracy, training.unclear_words(pair_seconds))
             if decided_at is None and reading.trusted and (decision := rule.decide(pairs)) is not None:
                 if not decision:
                     return Proof("not faster", pairs, comparison, accuracy)
                 decided_at, proven_after = len(pairs), self._run.clock.spent
             is_last = number >= most_pairs + CONFIRMING_PAIRS
-            if decided_at is not None and metric == "holds" and (is_last or rule.is_enough(pairs, decided_at)):
+            holds = metric is None or metric.status == "holds"
+            if decided_at is not None and holds and (is_last or rule.is_enough(pairs, decided_at)):
                 break
-        if decided_at is None or metric == "open":
+        if decided_at is None or (metric is not None and metric.status != "holds"):
             return Proof("incomplete", pairs, rule.compare(pairs), accuracy, message)
         comparison = rule.conclude(pairs, decided_at)
         outcome: Literal["proven", "not faster"] = "proven" if comparison.speedup > rule.needed else "not faster"
         return Proof(outcome, pairs, comparison, accuracy, proven_after_seconds=proven_after)
+
+    def _next_training(self, metric: MetricProof | None, is_faster: bool) -> MetricProof | None:
+        """Return the metric's proof if the next pair is to train for it: dear runs wait until they are worth it."""
+        if metric is None or metric.status != "open":
+            return None
+        return metric if is_faster or self._pairs.is_short(metric.plan.steps) else None
 
     def measure(
         self, settings: Settings, least_pairs: int, clear: Callable[[Comparison], bool] | None = None
@@ -173,19 +182,3 @@ class Prover:
             self._run.tell(RoundFinished(len(pairs), most_pairs, settings, comparison))
             if comparison is not None and len(pairs) >= least_pairs and (clear is None or clear(comparison)):
                 return comparison
-
-    def _compare_metrics(self, metrics: list[tuple[float, float]], steps: int | None, error: float) -> Accuracy | None:
-        """Return what the metrics so far say; None as long as they are fewer than were asked for."""
-        request = self._run.request
-        if len(metrics) < request.metric_repeats or steps is None:
-            return None
-        return compare_metric(
-            self._facts.metric,
-            self._facts.direction,
-            [own for own, _ in metrics],
-            [other for _, other in metrics],
-            share=steps / self._facts.planned_steps,
-            constraint=request.constraint,
-            samples=self._facts.eval_samples,
-            confidence=confidence_of_look(len(metrics), request.metric_repeats, 2 * request.metric_repeats, error),
-        )

@@ -29,13 +29,13 @@ PairsFor = Literal["proof", "contributions"]
 """What pairs of processes are measured for."""
 
 
-RUN_SCHEMA: Literal["autoaccel/run/2"] = "autoaccel/run/2"
+RUN_SCHEMA: Literal["autoaccel/run/3"] = "autoaccel/run/3"
 
 
 class RunState(Record, frozen=True):
     """What a run knows before its search begins: enough to go on with it later."""
 
-    schema: Literal["autoaccel/run/2"]
+    schema: Literal["autoaccel/run/3"]
     request: Request
     machine: Machine
     facts: TrainingFacts
@@ -43,7 +43,6 @@ class RunState(Record, frozen=True):
     baseline: Measurement
     diagnosis: Diagnosis
     space: SearchSpace
-    metric_steps: int  # optimizer steps of each training run that judges the metric
 
 
 class RunFolder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ from autoaccel.session.advising import diagnose, profile_task
 from autoaccel.session.clock import Clock
 from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.ending import Ending, keep_own, make_recipe, nothing_to_win
-from autoaccel.session.proof import metric_steps
+from autoaccel.session.evidence import MetricJudge
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunState
 from autoaccel.session.searching import Search
@@ -41,7 +41,7 @@ from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_stu
 from autoaccel.session.workers import probe_and_describe, workload_error
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, baseline_settings
-from autoaccel.space.narrow import narrow
+from autoaccel.space.narrow import close, narrow
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
@@ -100,17 +100,17 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         if study:
             diagnosis = agree_on_diagnosis(study, basis, diagnosis)
         space = _narrow(run, space, own, diagnosis.findings)
-        steps = earlier.metric_steps if earlier else _affordable_steps(request, yardstick)
-        folder.save_state(
-            RunState(RUN_SCHEMA, request, machine, facts, own, yardstick.measurement, diagnosis, space, steps)
-        )
+        judge = MetricJudge(run, yardstick, space)
+        if study is None:  # whose workers search one space, though their budgets or their steps may differ
+            space = _close_unprovable(run, space, own, judge.unprovable(space))
+        folder.save_state(RunState(RUN_SCHEMA, request, machine, facts, own, yardstick.measurement, diagnosis, space))
 
         search = _start_search(run, yardstick, space, diagnosis.findings, study)
         if study:
             folder.save_trials(())  # the study has them all
         else:
             search.take_over(trials)
-        found = search_and_prove(run, machine, yardstick, search, space, steps, study)
+        found = search_and_prove(run, machine, yardstick, search, space, judge, study)
         if found is None:
             return None
         ending, ended = found
@@ -160,9 +160,12 @@ def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Find
     return space
 
 
-def _affordable_steps(request: Request, yardstick: Yardstick) -> int:
-    planned_steps = yardstick.facts.planned_steps
-    return metric_steps(planned_steps, request.metric_repeats, request.budget_seconds, yardstick.step_seconds)
+def _close_unprovable(run: Run, space: SearchSpace, own: Settings, reasons: Mapping[str, str]) -> SearchSpace:
+    """Close, and tell, each knob whose effect on the metric could not be judged within the budget."""
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, its_reason in reasons.items() if its_reason == reason]
+        run.tell(Note(f"{', '.join(names)}: not searched; {reason}"))
+    return close(space, own, reasons)
 
 
 def _start_search(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -27,10 +27,15 @@ def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], 
         for name, finding in bounds.items()
         if name in space.open and finding.bound_speedup < least_speedup
     }
-    narrowed = msgspec.structs.replace(
+    return close(space, baseline, hopeless)
+
+
+def close(space: SearchSpace, baseline: Settings, reasons: Mapping[str, str]) -> SearchSpace:
+    """Return the space without these open knobs, which keep the baseline's values, and without what needs them."""
+    closed = msgspec.structs.replace(
         space,
-        open={name: values for name, values in space.open.items() if name not in hopeless},
-        fixed={**space.fixed, **{name: baseline[name] for name in hopeless}},
-        closed={**space.closed, **hopeless},
+        open={name: values for name, values in space.open.items() if name not in reasons},
+        fixed={**space.fixed, **{name: baseline[name] for name in reasons}},
+        closed={**space.closed, **reasons},
     )
-    return close_idle(narrowed, baseline)
+    return close_idle(closed, baseline)

@@ -5,70 +5,163 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from array import array
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import Accuracy
+from autoaccel.records.trial import Accuracy, Finished, TrainedPair
+from autoaccel.records.workload import Direction
+from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, believed_deviation, deviation_of, t_radius_for
 from autoaccel.statistics.student import t_quantile
 
 BOUND_CONFIDENCE = 0.95
 
+SAMPLE_DEGREES = 4
+"""Runs as many as which it counts what the evaluation samples let expect of the scatter from seed to seed: that each of
+them comes out right or wrong by a luck of its own. Of trainings that are nearly finished this is most of the truth
+(Jordan, "On the Variance of Neural Network Training with respect to Test Sets and Distributions", ICLR 2024); earlier a
+whole run may be a better or worse one. With four degrees it may scatter 2.4 times as much in one of twenty cases, and
+after some runs their own scatter decides. `python benchmarks/seeds.py` holds that against recorded runs."""
+
+MANY_RUNS = 1000
+"""What `runs_needed` returns where no number of runs that anybody makes would do."""
+
 MetricStatus = Literal["holds", "drops", "open"]
+
+
+class Bound(NamedTuple):
+    """How far above the mean of some runs' drops its one-sided upper bound lies."""
+
+    confidence: float = BOUND_CONFIDENCE
+    known: Scatter = NOTHING_KNOWN  # of the drops, before they were seen
+    at_every_look: bool = False  # true however often one looks while runs are added, so that one may stop at any
+
+    def radius(self, count: int, deviation: float) -> float:
+        """Return the distance for so many runs, at least two, with this sample standard deviation.
+
+        What is known of the scatter counts beside the runs' own: a moderated t (Smyth, Statistical Applications in
+        Genetics and Molecular Biology 2004); with `at_every_look` the interval of `t_radius`, of whose error half is on
+        either side.
+        """
+        if self.at_every_look:
+            return t_radius_for(count, deviation, 2 * (1 - self.confidence), self.known)
+        believed = believed_deviation(count, deviation, self.known)
+        return t_quantile(self.confidence, count - 1 + int(self.known.degrees)) * believed / math.sqrt(count)
+
+
+def pair_up(own: Finished, other: Finished) -> TrainedPair:
+    """Return what two trainings from the same seed came to, the baseline's first, where they were looked at alike."""
+    alike = own.points == other.points
+    return TrainedPair(
+        metrics=(own.metric, other.metric) if alike else (own.last_metric, other.last_metric),
+        losses=(own.loss, other.loss) if own.loss is not None and other.loss is not None else None,
+        first_loss=own.first_loss,
+        sample_error=_sample_error(own.scores, other.scores),
+    )
+
+
+def _sample_error(own: bytes, other: bytes) -> float | None:
+    """Return the standard error of the difference of two means over the same samples, from their float32 scores."""
+    mine, theirs = array("f", own), array("f", other)
+    if len(mine) != len(theirs) or len(mine) < 2:
+        return None
+    differences = [one - another for one, another in zip(mine, theirs, strict=True)]
+    return deviation_of(differences) / math.sqrt(len(differences))
 
 
 def compare_metric(
     metric: str,
-    direction: Literal["maximize", "minimize"],
-    baseline_runs: Sequence[float],
-    recipe_runs: Sequence[float],
+    direction: Direction,
+    pairs: Sequence[TrainedPair],
     share: float,
     constraint: Constraint,
-    confidence: float = BOUND_CONFIDENCE,
+    bound: Bound,
     samples: int | None = None,
 ) -> Accuracy:
-    """Return how much worse the metric gets, run by run from the same seed, with a one-sided t bound.
+    """Return how much worse the metric gets, run by run from the same seed, with a one-sided bound.
 
     The drop is in the constraint's unit: a share of the baseline's mean if it is relative. Runs that drop alike do not
-    show that the next one would: of n that did not move by a step of the metric, Clopper and Pearson (Biometrika 1934)
-    let 1 - (1 - confidence)^(1/n) of all move, which the bound allows for at least.
+    show that the next one would: of n that did not move by a step of the metric, Clopper and Pearson
+    (Biometrika 1934) let 1 - (1 - confidence)^(1/n) of all move, which the bound allows for at least.
+
+    Where only a part of the run was trained, the loss of the training is compared as well; see `loss_rises`.
 
     Args:
         metric: Its name.
         direction: In which it is better.
-        baseline_runs: Of each seed.
-        recipe_runs: Of the same seeds.
+        pairs: What was trained, each from another seed.
         share: Of the planned run that was trained.
         constraint: What is allowed.
-        confidence: Of the bound.
+        bound: Of the drop; that of the loss has the same confidence, with nothing known of its scatter.
         samples: That the metric is computed from; None: unknown.
 
     Raises:
-        ValueError: Unless there are at least two runs of each, as many of one as of the other.
+        ValueError: If there are fewer than two pairs.
     """
-    count = len(recipe_runs)
-    if count != len(baseline_runs) or count < 2:
-        raise ValueError(f"two or more paired runs must be given, but got {len(baseline_runs)} and {count}")
-    baseline = statistics.fmean(baseline_runs)
-    sign = 1.0 if direction == "maximize" else -1.0
-    unit = abs(baseline) if constraint.relative and baseline else 1.0
-    drops = [sign * (own - other) / unit for own, other in zip(baseline_runs, recipe_runs, strict=True)]
+    if len(pairs) < 2:
+        raise ValueError(f"two or more paired runs must be given, but got {len(pairs)}")
+    baseline_runs, recipe_runs = (tuple(pair.metrics[side] for pair in pairs) for side in (0, 1))
+    unit = metric_unit(pairs, constraint)
+    drops = metric_drops(direction, pairs, constraint)
     drop = statistics.fmean(drops)
-    by_spread = t_quantile(confidence, count - 1) * statistics.stdev(drops) / math.sqrt(count)
+    by_spread = bound.radius(len(drops), deviation_of(drops))
     step = _resolution([*baseline_runs, *recipe_runs], samples) / unit
-    drop_high = drop + max(by_spread, (1 - (1 - confidence) ** (1 / count)) * step)
+    rises = loss_rises(pairs) if share < 1 else []
+    of_rises = bound._replace(known=NOTHING_KNOWN)
     return Accuracy(
         metric=metric,
         direction=direction,
-        baseline=baseline,
+        baseline=statistics.fmean(baseline_runs),
         recipe=statistics.fmean(recipe_runs),
         drop=drop,
-        drop_high=drop_high,
-        repeats=count,
+        drop_high=drop + max(by_spread, (1 - (1 - bound.confidence) ** (1 / len(pairs))) * step),
+        repeats=len(pairs),
         share=share,
-        baseline_runs=tuple(baseline_runs),
-        recipe_runs=tuple(recipe_runs),
+        baseline_runs=baseline_runs,
+        recipe_runs=recipe_runs,
+        loss_rise=statistics.fmean(rises) if rises else None,
+        loss_rise_high=statistics.fmean(rises) + of_rises.radius(len(rises), deviation_of(rises)) if rises else None,
     )
+
+
+def metric_unit(pairs: Sequence[TrainedPair], constraint: Constraint) -> float:
+    """Return what a drop is told in: the size of the baseline's mean metric if the constraint is relative, else 1."""
+    own = abs(statistics.fmean(pair.metrics[0] for pair in pairs))
+    return own if constraint.relative and own else 1.0
+
+
+def metric_drops(direction: Direction, pairs: Sequence[TrainedPair], constraint: Constraint) -> list[float]:
+    """Return how much worse each seed's metric gets, in the constraint's unit."""
+    worse = (1.0 if direction == "maximize" else -1.0) / metric_unit(pairs, constraint)
+    return [worse * (own - other) for own, other in (pair.metrics for pair in pairs)]
+
+
+def known_scatter(pairs: Sequence[TrainedPair], constraint: Constraint) -> Scatter:
+    """Return what the evaluation samples let expect of the scatter of drops, if each scores by a luck of its own."""
+    errors = [pair.sample_error for pair in pairs if pair.sample_error is not None]
+    if len(errors) < len(pairs):
+        return NOTHING_KNOWN
+    typical = math.sqrt(statistics.fmean(error**2 for error in errors))
+    return Scatter(typical / metric_unit(pairs, constraint), SAMPLE_DEGREES)
+
+
+def loss_rises(pairs: Sequence[TrainedPair]) -> list[float]:
+    """Return by which part of its fall so far each seed's loss stays behind; empty where that is not known.
+
+    The losses are of the same batches in the same order, over the last quarter of what was trained. What they are held
+    against is how far the baseline's has fallen since its first step: a metric that has not moved yet, early in a run,
+    cannot drop, but a loss that falls more slowly shows. A share of the loss itself would not do: one that is close to
+    zero scatters by a multiple of itself.
+    """
+    known = [
+        (pair.losses, pair.first_loss) for pair in pairs if pair.losses is not None and pair.first_loss is not None
+    ]
+    if len(known) < max(2, len(pairs)):
+        return []
+    fall = statistics.fmean(first - own for (own, _), first in known)
+    # Of a loss that has not fallen yet any difference is too much: nothing was learned that could be missing.
+    return [(other - own) / max(fall, 1e-9) for (own, other), _ in known]
 
 
 def _resolution(values: Sequence[float], samples: int | None) -> float:
@@ -99,14 +192,66 @@ def confidence_of_look(runs: int, first: int, most: int, error: float = 1 - BOUN
     return 1 - error * ((runs / most) ** 2 - before)
 
 
-def metric_status(accuracy: Accuracy | None, constraint: Constraint, most_repeats: int) -> MetricStatus:
+def metric_status(accuracy: Accuracy | None, constraint: Constraint) -> MetricStatus:
     """Return whether the metric keeps the constraint, breaks it, or more runs could tell.
 
-    After `most_repeats` runs what may break it counts as breaking it.
+    Of a part of the run the loss must keep it, too: as much of its fall may be missing as of the metric.
     """
-    if accuracy is None or accuracy.drop is None or accuracy.drop_high is None:
-        return "open"
-    if accuracy.drop_high <= constraint.max_drop:
+    bounds = _bounds(accuracy, constraint) if accuracy is not None else []
+    if bounds and all(high <= allowed for _, high, allowed in bounds):
         return "holds"
-    drop_low = 2 * accuracy.drop - accuracy.drop_high
-    return "drops" if drop_low > constraint.max_drop or accuracy.repeats >= most_repeats else "open"
+    return "drops" if any(2 * mean - high > allowed for mean, high, allowed in bounds) else "open"
+
+
+def seems_to_drop(accuracy: Accuracy, constraint: Constraint) -> bool:
+    """Return whether the metric drops by more than is allowed in the runs that were made, be it by chance."""
+    return any(mean > allowed for mean, _, allowed in _bounds(accuracy, constraint))
+
+
+def _bounds(accuracy: Accuracy, constraint: Constraint) -> list[tuple[float, float, float]]:
+    """Return mean, bound and what is allowed, of the metric's drop and of what the loss of a part of the run rises."""
+    found = []
+    if accuracy.drop is not None and accuracy.drop_high is not None:
+        found.append((accuracy.drop, accuracy.drop_high, constraint.max_drop))
+    if accuracy.loss_rise is not None and accuracy.loss_rise_high is not None:
+        allowed = allowed_rise(accuracy.baseline or 0.0, constraint)
+        found.append((accuracy.loss_rise, accuracy.loss_rise_high, allowed))
+    return found
+
+
+def allowed_rise(baseline: float, constraint: Constraint) -> float:
+    """Return which part of its fall the loss may stay behind: as much as may be missing of the baseline's metric."""
+    return constraint.max_drop if constraint.relative or not baseline else constraint.max_drop / abs(baseline)
+
+
+def runs_needed(drops: Sequence[float], allowance: float, bound: Bound, center: float | None = None) -> int:
+    """Return after how many runs in all the bound of the drop can be expected to stay within the allowance.
+
+    At least as many as there are; `MANY_RUNS` where no number is expected to do.
+
+    Args:
+        drops: That were seen, at least two.
+        allowance: In the same unit.
+        bound: That is asked for.
+        center: The mean that is expected; None: one standard error below the one seen, so that only what is hopeless
+            by a margin is given up. To give up too early claims nothing, so that no error is spent on it.
+    """
+    count, deviation = len(drops), believed_deviation(len(drops), deviation_of(drops), bound.known)
+    if center is None:
+        center = statistics.fmean(drops) - deviation / math.sqrt(count)
+    if center >= allowance:
+        return count if deviation == 0 and center == allowance else MANY_RUNS
+
+    def suffices(runs: int) -> bool:
+        return center + bound.radius(runs, deviation) <= allowance
+
+    enough = count
+    while not suffices(enough):
+        enough *= 2
+        if enough >= MANY_RUNS:
+            return MANY_RUNS
+    too_few = enough // 2 if enough > count else enough - 1
+    while enough - too_few > 1:
+        between = (enough + too_few) // 2
+        enough, too_few = (between, too_few) if suffices(between) else (enough, between)
+    return enough

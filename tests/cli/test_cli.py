@@ -149,8 +149,8 @@ def test_the_script_for_a_cluster_runs_the_same_command(write_model: WriteModel,
     told = dict(zip(command[5:-4:2], command[6:-4:2], strict=True))
     assert told.pop("--output") == "autoaccel-runs/model-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID"
     assert told == {
-        "--budget": "20m", "--max-drop": "1%", "--metric-repeats": "3", "--space": "cpu", "--seed": "0",
-        "--runs": "20", "--storage": "a b.journal", "--exclude": "loader.workers",
+        "--budget": "20m", "--max-drop": "1%", "--metric-repeats": "3", "--evidence": "any",
+        "--space": "cpu", "--seed": "0", "--runs": "20", "--storage": "a b.journal", "--exclude": "loader.workers",
     }  # fmt: skip
     assert command[-4:] == [str(tmp_path / "model.py"), "--", "--epochs", "3"]
     assert [path.name for path in tmp_path.iterdir()] == ["model.py"]

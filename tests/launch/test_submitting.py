@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.errors import AutoaccelError, BadRequestError
-from autoaccel.launch.submitting import array_script, submit
+from autoaccel.launch.submitting import array_script, job_script, submit
 
 
 def test_each_worker_runs_the_command_in_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -39,3 +39,13 @@ def test_the_script_goes_to_sbatch_whose_refusal_is_told(tmp_path: Path, monkeyp
     assert submit("good\n") == "42"
     with pytest.raises(AutoaccelError, match="no such partition"):
         submit("bad\n")
+
+
+def test_one_command_is_a_job_alone_on_a_machine(tmp_path: Path) -> None:
+    script = job_script(["verify", "--accuracy", "a b/recipe.json", "none $x.py"], 3 * 3600.0, tmp_path)
+    head = [line for line in script.splitlines() if line.startswith("#SBATCH")]
+    assert "#SBATCH --exclusive" in head and "#SBATCH --time=190" in head
+    assert not any("array" in line for line in head)
+    shown = script.replace(f"exec {sys.executable} -m autoaccel", 'printf "%s\\n" "$PWD"')
+    done = subprocess.run(["bash", "-e"], input=shown, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str(tmp_path), "verify", "--accuracy", "a b/recipe.json", "none $x.py"]

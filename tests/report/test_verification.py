@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from autoaccel.cli import main
 from autoaccel.records.base import write_json
+from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck
 from autoaccel.records.trial import ClaimVerdict, Verification
-from autoaccel.session import replaying
+from autoaccel.session import checking, replaying
 
 from . import samples
 
@@ -56,3 +58,58 @@ def test_the_budget_is_what_was_asked_for(verify: Verify, capsys: pytest.Capture
     assert verify("holds", "--budget", "soon") == 2
     assert verify("holds", "--rounds", "2") == 2
     assert "a duration must be" in (told := capsys.readouterr().err) and "--rounds must be at least 3" in told
+
+
+def checked(verdict: ClaimVerdict, **changes: Any) -> AccuracyCheck:
+    accuracy = msgspec.structs.replace(samples.ACCURACY, share=1.0, evidence="whole")
+    check = AccuracyCheck(CHECK_SCHEMA, verdict, samples.RECIPE.constraint, accuracy, 36.0, 20)
+    return msgspec.structs.replace(check, **changes)
+
+
+@pytest.mark.parametrize(
+    ("check", "code", "words"),
+    [
+        (checked("holds"), 0, "The recipe keeps the metric on whole planned runs."),
+        (checked("does not hold"), 1, "does not keep the metric"),
+        (checked("does not hold", message="after 60 steps accuracy is nan"), 1, "after 60 steps accuracy is nan"),
+        (checked("inconclusive"), 1, "to show a drop of less than 0.005 takes about 20 pairs of runs (12 min 00 s)"),
+        (checked("inconclusive", accuracy=None), 1, "at least three are needed"),
+    ],
+)
+def test_a_check_of_the_metric_is_told_and_ends_with_its_verdict(
+    verify: Verify,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    check: AccuracyCheck,
+    code: int,
+    words: str,
+) -> None:
+    monkeypatch.setattr(checking, "check_accuracy", lambda *_: check)
+    assert verify("holds", "--accuracy") == code
+    said = " ".join(capsys.readouterr().out.split())
+    assert words in said and "recipe.accuracy.json" in said
+    assert verify("holds", "--accuracy", "--json") == code
+    assert json.loads(capsys.readouterr().out)["verdict"] == check.verdict
+
+
+def test_a_check_can_be_submitted(verify: Verify, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify("holds", "--accuracy", "--with", "slurm", "--dry-run", "--budget", "3h") == 0
+    script = capsys.readouterr().out
+    assert "#SBATCH --time=190" in script
+    assert "verify --accuracy --budget 3h" in script
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--with", "slurm"), "--with slurm goes with --accuracy"),
+        (("--accuracy", "--dry-run"), "--dry-run goes with --accuracy --with slurm"),
+        (("--accuracy", "--rounds", "4"), "--rounds does not go with --accuracy"),
+        (("--accuracy", "--with", "slurm", "--json"), "--json does not go --with slurm"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    verify: Verify, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], complaint: str
+) -> None:
+    assert verify("holds", *options) == 2
+    assert complaint in capsys.readouterr().err

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.errors import BadRequestError
-from autoaccel.runtime.metrics import METRICS
+from autoaccel.runtime.metrics import METRICS, read_metric
 from autoaccel.runtime.tracing import group_of
 from autoaccel.runtime.training import Training, is_dataset
 from autoaccel.runtime.warmup import has_settled
@@ -70,7 +70,8 @@ def test_standard_metrics(name: str, expected: float | None) -> None:
     else:
         targets = torch.tensor([0, 1, 1])
     loader = [(inputs[:2], targets[:2]), (inputs[2:], targets[2:])]
-    value = METRICS[name].compute(nn.Identity(), loader)
+    value, scores = read_metric(METRICS[name].compute(nn.Identity(), loader))
+    assert scores is not None and len(scores) == 3
     if name == "cross_entropy":
         expected = float(nn.functional.cross_entropy(inputs, targets))
     assert value == pytest.approx(expected)
@@ -121,3 +122,24 @@ def test_a_class_of_datasets_is_no_dataset() -> None:
     """A class such as `list` has the methods of a dataset, and was taken for one though it is called for a loader."""
     assert is_dataset([1, 2])
     assert not is_dataset(list)
+
+
+def test_a_metric_of_samples_with_several_numbers_is_a_mean_over_samples() -> None:
+    outputs = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    targets = torch.zeros(3, 2)
+    found = read_metric(METRICS["mae"].compute(nn.Identity(), [(outputs[:2], targets[:2]), (outputs[2:], targets[2:])]))
+    assert found.metric == pytest.approx(3.5)
+    assert found.scores is not None and found.scores.tolist() == [1.5, 3.5, 5.5]
+    # Sequences of two lengths: each number counts alike, so that no sample has a score of its own.
+    uneven = [(torch.ones(1, 2), torch.zeros(1, 2)), (torch.full((1, 6), 3.0), torch.zeros(1, 6))]
+    assert read_metric(METRICS["mae"].compute(nn.Identity(), uneven)) == (pytest.approx(2.5), None)
+
+
+def test_a_metric_may_return_a_score_for_each_sample() -> None:
+    assert read_metric(0.25) == (0.25, None)
+    assert read_metric(torch.tensor(0.25)) == (0.25, None)
+    found = read_metric(torch.tensor([True, False, True, True]))
+    assert found.metric == 0.75
+    assert found.scores is not None and found.scores.tolist() == [1.0, 0.0, 1.0, 1.0]
+    with pytest.raises(BadRequestError, match=r"a tensor of shape \(2, 2\)"):
+        read_metric(torch.zeros(2, 2))

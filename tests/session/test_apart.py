@@ -162,7 +162,8 @@ def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
         reading = pairs.measure({"fast": True}, seed, steps=1000)
         assert isinstance(reading, PairReading)
         assert set(reading.turns) == {(STEP, STEP / 2)}
-        assert reading.metrics == (STEP, STEP / 2)  # the baseline's first, whoever began
+        assert reading.trained is not None
+        assert reading.trained.metrics == (STEP, STEP / 2)  # the baseline's first, whoever began
     assert computer.most_alive == 1
     assert computer.started[-2:] == ["proof-02-recipe", "proof-02-baseline"]  # who begins changes
     assert len(run.folder.kept) == 2

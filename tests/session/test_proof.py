@@ -16,11 +16,12 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
+from autoaccel.records.trial import Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
+from autoaccel.session.evidence import MetricPlan, MetricProof
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.proof import Proof, Prover, metric_steps, proof_seconds
+from autoaccel.session.proof import Proof, Prover, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.yardstick import Yardstick
@@ -53,9 +54,9 @@ class FakePairs:
             return Failure("hung", "the budget was spent")
         luck = self.random.gauss(self.log, self.scatter)
         turns = [(1.0, math.exp(-luck - self.random.gauss(0, 0.1))) for _ in range(8)]
-        metrics = (0.9, 0.9 - self.drop - self.random.gauss(0, 0.001)) if steps else None
+        trained = TrainedPair((0.9, 0.9 - self.drop - self.random.gauss(0, 0.001))) if steps else None
         trusted = len(self.asked) > self.untrusted
-        return PairReading(turns if trusted else [(1.0, 5.0)] * 8, trusted, metrics)
+        return PairReading(turns if trusted else [(1.0, 5.0)] * 8, trusted, trained)
 
 
 @pytest.fixture
@@ -65,7 +66,9 @@ def run(tmp_path: Path) -> Run:
 
 
 def proved(run: Run, facts: TrainingFacts, pairs: FakePairs, steps: int | None = 200, contender: int = 1) -> Proof:
-    return Prover(run, facts, pairs).prove(SETTINGS, contender, steps, least_speedup=1.02)
+    plan = MetricPlan("whole", steps or 0, pairs=3, most_pairs=6)
+    metric = MetricProof(facts, run.request.constraint, plan, error=0.025) if steps else None
+    return Prover(run, facts, pairs).prove(SETTINGS, contender, metric, least_speedup=1.02)
 
 
 def test_speed_is_proven_before_any_training_is_paid_for(run: Run, facts: TrainingFacts) -> None:
@@ -99,6 +102,29 @@ def test_a_metric_that_drops_ends_it(run: Run, facts: TrainingFacts) -> None:
     proof = proved(run, facts, FakePairs(0.4, drop=0.05))
     assert proof.outcome == "metric drops"
     assert proof.accuracy is not None and proof.accuracy.drop == pytest.approx(0.05, abs=0.005)
+
+
+def test_a_metric_that_scatters_too_much_is_given_up_with_what_would_tell(run: Run, facts: TrainingFacts) -> None:
+    class Scattered(FakePairs):
+        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+            reading = super().measure(settings, seed, steps)
+            assert isinstance(reading, PairReading)
+            metrics = ((0.9, 0.93), (0.94, 0.9), (0.92, 0.92))[seed % 3]
+            return reading._replace(trained=TrainedPair(metrics) if steps else None)
+
+    pairs = Scattered(0.4)
+    proof = proved(run, facts, pairs)
+    assert proof.outcome == "metric unclear"
+    assert "your own seeds scatter by 0.028: to show a drop of less than 0.01 takes about" in proof.message
+    assert sum(steps is not None for _, steps in pairs.asked) == 2
+
+
+def test_what_no_training_that_fits_could_show_is_not_measured(run: Run, facts: TrainingFacts) -> None:
+    metric = MetricProof(facts, run.request.constraint, MetricPlan("whole", 200, 3, 2), error=0.025)
+    pairs = FakePairs(0.4)
+    proof = Prover(run, facts, pairs).prove(SETTINGS, 1, metric, least_speedup=1.02)
+    assert (proof.outcome, pairs.asked) == ("metric unclear", [])
+    assert "3 pairs of planned runs" in proof.message
 
 
 def test_seeds_are_added_only_while_the_verdict_is_open(run: Run, facts: TrainingFacts) -> None:
@@ -178,13 +204,6 @@ def test_later_contenders_must_show_more(run: Run, facts: TrainingFacts) -> None
     third = proved(run, facts, FakePairs(0.4), steps=None, contender=3)
     assert first.comparison is not None and third.comparison is not None
     assert third.comparison.confidence > first.comparison.confidence > 0.95
-
-
-def test_trainings_that_judge_the_metric_take_a_share_of_the_budget() -> None:
-    assert metric_steps(planned_steps=200, metric_repeats=3, budget_seconds=600, step_seconds=0.03) == 200
-    assert metric_steps(planned_steps=10**6, metric_repeats=3, budget_seconds=600, step_seconds=0.04) == 1000
-    assert metric_steps(planned_steps=10**6, metric_repeats=3, budget_seconds=1, step_seconds=1.0) == 20
-    assert metric_steps(planned_steps=7, metric_repeats=3, budget_seconds=1, step_seconds=1.0) == 7
 
 
 def test_a_proof_needs_less_time_where_nothing_trains_and_where_steps_are_faster() -> None:

@@ -305,3 +305,31 @@ def test_settings_that_break_the_metric_never_win(write_model: WriteModel, tmp_p
         assert trial["feasible"] is False
         assert trial["accuracy"]["drop_high"] > 0.05
     assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_recipe_that_rounds_names_the_evidence_for_its_metric(write_model: WriteModel, tmp_path: Path) -> None:
+    code = """
+    import time
+
+    def loss(output, target):
+        if output.dtype != torch.bfloat16:
+            time.sleep(0.01)  # the shorter type is faster by far
+        return nn.functional.cross_entropy(output.float(), target)
+
+    tiny = build
+
+    def build():
+        return tiny(loss=loss, epochs=40)
+    """
+    (tmp_path / "cast.toml").write_text('title = "t"\n[knobs]\n"precision.autocast" = ["off", "bfloat16"]\n')
+    options = ("--budget", "2m", "--runs", "1000", "--max-drop", "20%", "--evidence", "whole")
+    done = autoaccel("tune", write_model(code), *options, "--space", "cast.toml", "--output", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    accuracy = recipe_in(tmp_path / "run")["accuracy"]
+    assert (accuracy["evidence"], accuracy["share"]) == ("whole", 1.0)
+    assert accuracy["repeats"] >= 3 and accuracy["drop_high"] <= 0.2
+    assert "judged on whole planned runs" in " ".join(done.stdout.split())
+    pairs = [json.loads(line) for line in (tmp_path / "run" / "proof.jsonl").read_text().splitlines()]
+    trained = [pair["trained"] for pair in pairs if pair["trained"]]
+    assert len(trained) == accuracy["repeats"]
+    assert all(pair["sample_error"] is not None and pair["losses"] for pair in trained)

@@ -6,14 +6,37 @@ import numpy as np
 import pytest
 
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import Accuracy
-from autoaccel.statistics.accuracy import compare_metric, confidence_of_look, metric_status
+from autoaccel.records.trial import Accuracy, Finished, TrainedPair
+from autoaccel.records.workload import Direction
+from autoaccel.statistics.accuracy import (
+    MANY_RUNS,
+    Bound,
+    compare_metric,
+    confidence_of_look,
+    known_scatter,
+    loss_rises,
+    metric_status,
+    pair_up,
+    runs_needed,
+)
+from autoaccel.statistics.sequences import Scatter
 
 ONE_PERCENT = Constraint(0.01, True)
+NARROW = Bound()
 
 
-def judged(own: list[float], other: list[float], direction: str = "maximize", relative: bool = True) -> Accuracy:
-    return compare_metric("m", direction, own, other, 1.0, Constraint(0.01, relative))  # type: ignore[arg-type]
+def paired(own: list[float], other: list[float]) -> list[TrainedPair]:
+    return [TrainedPair(metrics) for metrics in zip(own, other, strict=True)]
+
+
+def judged(
+    own: list[float],
+    other: list[float],
+    direction: Direction = "maximize",
+    relative: bool = True,
+    bound: Bound = NARROW,
+) -> Accuracy:
+    return compare_metric("m", direction, paired(own, other), 1.0, Constraint(0.01, relative), bound)
 
 
 def test_the_drop_is_paired_run_by_run() -> None:
@@ -34,9 +57,10 @@ def test_a_metric_that_never_moves_is_bounded_by_what_one_sample_can_move_it_by(
     """All seeds alike, at 1.0, gave a bound of no width: what had not moved three times could not move."""
 
     def bound(value: float, runs: int, samples: int | None) -> float:
-        return compare_metric(
-            "m", "maximize", [value] * runs, [value] * runs, 1.0, ONE_PERCENT, samples=samples
-        ).drop_high
+        pairs = paired([value] * runs, [value] * runs)
+        found = compare_metric("m", "maximize", pairs, 1.0, ONE_PERCENT, Bound(), samples).drop_high
+        assert found is not None
+        return found
 
     assert bound(1.0, 3, 450) == pytest.approx(0.632 / 450, rel=0.01)
     assert bound(1.0, 6, 450) == pytest.approx(0.393 / 450, rel=0.01)
@@ -68,15 +92,14 @@ def test_the_bound_holds_as_often_as_it_says() -> None:
 
 def test_the_constraint_holds_up_to_its_bound() -> None:
     half_a_percent_worse = judged([1.0, 0.9999], [0.995, 0.9949])
-    assert metric_status(half_a_percent_worse, Constraint(0.0053, True), 6) == "holds"
-    assert metric_status(half_a_percent_worse, Constraint(0.004, True), 6) == "drops"
+    assert metric_status(half_a_percent_worse, Constraint(0.0053, True)) == "holds"
+    assert metric_status(half_a_percent_worse, Constraint(0.004, True)) == "drops"
 
 
-def test_what_more_runs_could_tell_stays_open_until_there_are_enough() -> None:
+def test_what_more_runs_could_tell_stays_open() -> None:
     scattered = judged([0.90, 0.92, 0.91], [0.91, 0.90, 0.915])
-    assert metric_status(None, ONE_PERCENT, 3) == "open"
-    assert metric_status(scattered, ONE_PERCENT, 4) == "open"
-    assert metric_status(scattered, ONE_PERCENT, 3) == "drops"
+    assert metric_status(None, ONE_PERCENT) == "open"
+    assert metric_status(scattered, ONE_PERCENT) == "open"
 
 
 def test_all_looks_together_err_no_more_than_one_would() -> None:
@@ -87,16 +110,9 @@ def test_all_looks_together_err_no_more_than_one_would() -> None:
         drops = generator.normal(0.01, 0.004, 6)
         own = np.full(6, 0.9)
         for count in range(3, 7):
-            bound = compare_metric(
-                "m",
-                "maximize",
-                own[:count].tolist(),
-                (own - drops)[:count].tolist(),
-                1.0,
-                Constraint(0.01, False),
-                confidence_of_look(count, first=3, most=6),
-            )
-            if metric_status(bound, Constraint(0.01, False), 6) == "holds":
+            look = Bound(confidence_of_look(count, first=3, most=6))
+            found = judged(own[:count].tolist(), (own - drops)[:count].tolist(), relative=False, bound=look)
+            if metric_status(found, Constraint(0.01, False)) == "holds":
                 passed += 1
                 break
     assert passed <= 60
@@ -105,3 +121,79 @@ def test_all_looks_together_err_no_more_than_one_would() -> None:
 def test_one_run_says_nothing() -> None:
     with pytest.raises(ValueError, match="two or more paired runs"):
         judged([0.9], [0.9])
+
+
+def test_a_bound_that_holds_at_every_look_holds_until_the_end_of_a_long_check() -> None:
+    """Looked at after every one of forty runs, as a check is that goes on night after night."""
+    generator = np.random.default_rng(5)
+    for known in (Scatter(0.0, 0.0), Scatter(0.004, 4)):
+        missed = 0
+        for _ in range(400):
+            drops = generator.normal(0.01, 0.004, 40)
+            missed += any(
+                drops[:count].mean() + Bound(known=known, at_every_look=True).radius(count, drops[:count].std(ddof=1))
+                < 0.01
+                for count in range(3, 41)
+            )
+        assert missed <= 0.07 * 400
+
+
+def scores(*numbers: float) -> bytes:
+    return np.array(numbers, dtype=np.float32).tobytes()
+
+
+def test_the_samples_tell_how_far_a_difference_of_means_may_scatter() -> None:
+    own, other = scores(*[1.0] * 90, *[0.0] * 10), scores(*[1.0] * 88, *[0.0] * 12)
+    pair = pair_up(Finished(0.9, scores=own), Finished(0.88, scores=other))
+    assert pair.metrics == (0.9, 0.88)
+    assert pair.sample_error == pytest.approx(np.sqrt(0.02 * 0.98 / 99), rel=1e-3)
+    assert known_scatter([pair], Constraint(0.01, False)) == Scatter(pytest.approx(0.01407, rel=1e-3), 4)
+    assert known_scatter([pair], Constraint(0.01, True)).deviation == pytest.approx(0.01407 / 0.9, rel=1e-3)
+    # Other samples, or a metric that is no mean: nothing is known.
+    unknown = pair_up(Finished(0.9, scores=own), Finished(0.88, scores=b""))
+    assert unknown.sample_error is None
+    assert known_scatter([pair, unknown], Constraint(0.01, False)).degrees == 0
+
+
+def test_runs_that_were_not_looked_at_alike_are_compared_at_their_end() -> None:
+    own, other = Finished(0.90, last_metric=0.92, points=5), Finished(0.91, last_metric=0.91, points=1)
+    assert pair_up(own, other).metrics == (0.92, 0.91)
+    assert pair_up(own, own).metrics == (0.90, 0.90)
+
+
+def test_what_is_known_of_the_scatter_makes_few_runs_tell_more() -> None:
+    few, many = Bound().radius(3, 0.004), Bound(known=Scatter(0.004, 4)).radius(3, 0.004)
+    assert many < 0.7 * few
+    # It is outweighed by what is seen: twenty runs that scatter three times as much have nearly the bound they had.
+    assert Bound(known=Scatter(0.001, 4)).radius(20, 0.003) == pytest.approx(Bound().radius(20, 0.003), rel=0.15)
+
+
+def test_a_loss_that_stays_behind_is_told_as_a_part_of_its_fall() -> None:
+    pairs = [TrainedPair((0.1, 0.1), (1.0, 1.03), 2.5), TrainedPair((0.1, 0.1), (1.1, 1.13), 2.6)]
+    assert loss_rises(pairs) == pytest.approx([0.02, 0.02])
+    assert loss_rises([*pairs, TrainedPair((0.1, 0.1))]) == []
+    # The metric is that of chance, and cannot drop.
+    found = compare_metric("m", "maximize", pairs, 0.1, Constraint(0.01, True), Bound(), 10_000)
+    assert found.drop == 0.0 and found.loss_rise == pytest.approx(0.02)
+    assert metric_status(found, Constraint(0.01, True)) == "drops"
+    assert metric_status(found, Constraint(0.03, True)) == "holds"
+    whole = compare_metric("m", "maximize", pairs, 1.0, Constraint(0.01, True), Bound(), 10_000)
+    assert whole.loss_rise is None  # the metric is what counts in the end
+
+
+def test_a_loss_that_has_not_fallen_yet_proves_nothing() -> None:
+    pairs = [TrainedPair((0.1, 0.1), (2.5, 2.5001), 2.5), TrainedPair((0.1, 0.1), (2.6, 2.5999), 2.5)]
+    found = compare_metric("m", "maximize", pairs, 0.1, ONE_PERCENT, Bound(), 10_000)
+    assert metric_status(found, ONE_PERCENT) == "open"
+
+
+def test_runs_needed_are_those_after_which_the_bound_is_narrow_enough() -> None:
+    drops = [0.002, -0.006, 0.004, 0.0]
+    needed = runs_needed(drops, 0.01, Bound(), center=0.0)
+    deviation = float(np.std(drops, ddof=1))
+    assert Bound().radius(needed, deviation) <= 0.01
+    assert needed == len(drops) or Bound().radius(needed - 1, deviation) > 0.01
+    scattered = runs_needed([0.02, -0.06, 0.04, 0.0], 0.01, Bound(), center=0.0)
+    assert Bound().radius(scattered, 10 * deviation) <= 0.01 < Bound().radius(scattered - 1, 10 * deviation)
+    assert runs_needed([0.05, 0.06, 0.055], 0.01, Bound()) == MANY_RUNS
+    assert runs_needed([0.0, 0.0], 0.01, Bound()) == 2

@@ -10,6 +10,7 @@ from autoaccel.space.knobs.chosen import (
     is_exact,
     knob_rows,
     modules_of,
+    only_rounds,
     risky_part,
     slow_starters,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "is_exact",
     "knob_rows",
     "modules_of",
+    "only_rounds",
     "parse_value",
     "ranks_of",
     "risky_part",
