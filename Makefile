@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies scatter false-wins live unseen claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
+.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies scatter independence false-wins live unseen claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -63,6 +63,9 @@ remedies: setup  ## bounds by measured rates, and what each remedy wins alone on
 
 scatter: setup  ## how much pairs of processes scatter in the recorded tables, and whether intervals hold; a minute
 	$(BIN)/python benchmarks/scatter.py
+
+independence: setup  ## whether pairs are independent where the baseline stays alive from pair to pair; twenty minutes
+	$(BIN)/python benchmarks/independence.py
 
 false-wins: setup  ## the baseline against itself: 2,000 replayed and 100 live comparisons; an hour
 	$(BIN)/python benchmarks/false_wins.py replayed

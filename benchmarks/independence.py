@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rows import add_row
+from rows import add_row, to_measure
 
 from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
@@ -160,12 +160,14 @@ def measure(target: str, wish: str, blocks: int, pairs: int) -> dict[str, Any]:
 def main() -> None:
     """Measure each workload; add its row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workloads", nargs="*", default=WORKLOADS, help="files, seen from the root of the repository")
+    words = "files, seen from the root of the repository; if none is given, those that have no row of today's code"
+    parser.add_argument("workloads", nargs="*", help=words)
     parser.add_argument("--set", default="precision.autocast=bfloat16", help="the candidate")
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--pairs", type=int, default=4)
     parsed = parser.parse_args()
-    for target in parsed.workloads:
+    missing = to_measure("independence", [Path(target).stem for target in WORKLOADS])
+    for target in parsed.workloads or [target for target in WORKLOADS if Path(target).stem in missing]:
         found = measure(target, parsed.set, parsed.blocks, parsed.pairs)
         print(json.dumps({key: value for key, value in found.items() if key != "blocks"}, indent=2))
         add_row("independence", Path(target).stem, found, code=(*CODE, target))

@@ -66,6 +66,21 @@ def scatter(found: dict[str, Any]) -> list[str]:
     return [*lines, "", f"All together: {one['deviation']:.3f} with {one['degrees']:g} degrees; used: {used}."]
 
 
+def independence(found: dict[str, Any]) -> list[str]:
+    """Return what pairs scatter by with a fresh baseline each and with one that is kept, and what that one adds."""
+    columns = ["Workload", "Step", "Scatter, fresh baselines", "Scatter, one kept", "What that one adds to all"]
+    columns += ["Three pairs are wrong by, fresh", "kept", "Seconds of a pair, fresh", "kept"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for name, row in found.items():
+        wrong, seconds = row["error_of_three"], row["seconds_of_pair"]
+        lines.append(
+            f"| {name} | {row['step_seconds']:.3g} s | {row['fresh_deviation']:.3f} | {row['kept_deviation']:.3f} "
+            f"| {row['kept_luck']:.3f} | {wrong['fresh']:.3f} | {wrong['kept']:.3f} "
+            f"| {seconds['fresh']:.1f} | {seconds['kept']:.1f} |"
+        )
+    return [*lines, "", "Standard deviations of the logarithm of the speed-up."]
+
+
 def claims(found: dict[str, Any]) -> list[str]:
     """Return claims beside what was measured later."""
     lines = ["| Recipe | Claimed | Measured again | Hours between | Error | Covered |", "|---|---|---|---|---|---|"]
@@ -209,6 +224,7 @@ SECTIONS = {
     "unseen": Section("Trainings never seen before, ten minutes each", "make unseen", unseen, False),
     "false_wins": Section("The baseline against itself", "make false-wins", false_wins),
     "scatter": Section("How pairs of processes scatter, and whether intervals hold", "make scatter", scatter),
+    "independence": Section("Pairs whose baseline stays alive", "make independence", independence),
     "claims": Section("Claims, and what was measured later", "make claims", claims),
     "verify": Section("Claims verified: true ones and planted false ones", "make check-verify", verifications, False),
     "search_cost": Section("What a run spends its time on", "make search-cost", search_cost),

@@ -43,6 +43,7 @@ STAGES = (
     Stage("live", {"live": 6}, 90),
     Stage("unseen", {"unseen": 15}, 900, "installs torchvision, timm and transformers"),
     Stage("scatter", {"scatter": 7}, 1),
+    Stage("independence", {"independence": 2}, 20),
     Stage("false-wins", {"false_wins": 5}, 60),
     Stage("search-cost", {"search_cost": 1}, 5),
     Stage("neighbour", {"neighbour": 1}, 30),

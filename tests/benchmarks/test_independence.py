@@ -7,6 +7,7 @@ import random
 
 import pytest
 from independence import Reading, summed_up
+from report import independence
 
 
 def blocks_of(kept_luck: float, fresh_luck: float, rest: float, blocks: int = 400) -> list[list[Reading]]:
@@ -39,3 +40,10 @@ def test_a_kept_baseline_saves_its_start() -> None:
     seconds = summed_up(blocks_of(0.01, 0.01, 0.01, blocks=2))["seconds_of_pair"]
     assert seconds["fresh"] == pytest.approx(4.0 + 2 * 1.5)
     assert seconds["kept"] == pytest.approx(2.0 + 2 * 1.5)
+
+
+def test_what_was_found_has_its_table() -> None:
+    found = {**summed_up(blocks_of(0.05, 0.05, 0.03, blocks=2)), "step_seconds": 1.6}
+    line = next(line for line in independence({"long_gpt": found}) if line.startswith("| long_gpt"))
+    assert line.startswith("| long_gpt | 1.6 s | ") and line.endswith(" | 7.0 | 5.0 |")
+    assert line.count("|") == 10
