@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from autoaccel.launch.compile_cache import CACHE_VARIABLE
 from autoaccel.launch.forkserver import ForkFailedError, ForkServer
 from autoaccel.launch.guard import Guard
 from autoaccel.launch.measuring import Measuring, SpentOn, failure_of
@@ -53,7 +54,12 @@ class Runner:
     """Starts workers. Leaving the `with` block kills those that still run."""
 
     def __init__(
-        self, folder: Path, workload: Workload | None = None, measures: bool = True, rank: Rank | None = None
+        self,
+        folder: Path,
+        workload: Workload | None = None,
+        measures: bool = True,
+        rank: Rank | None = None,
+        compile_cache: Path | None = None,
     ) -> None:
         """Work in a folder that exists: logs go to `logs/`, compiled code to `compiled/`.
 
@@ -63,6 +69,7 @@ class Runner:
             measures: Whether the tasks are measured: their output goes to logs, and each settings starts with no
                 compiled code, as a user's first run would. If not, both are the user's own.
             rank: Which rank of a launcher's job the workers are; None: they start as many ranks as settings ask for.
+            compile_cache: Where tasks that are not measured keep compiled code; None: where the user's own would.
         """
         self.workload = workload
         self.modules: tuple[str, ...] = ("torch", "autoaccel.runtime.tasks")
@@ -74,6 +81,7 @@ class Runner:
         self._own: Settings | None = None
         self._measures = measures
         self._rank = rank
+        self._compile_cache = compile_cache
         self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
         self._servers_started = 0
         self._guard: Guard | None = None
@@ -179,7 +187,7 @@ class Runner:
             self._servers_started += 1
             log = self._logs / f"forkserver-{self._servers_started}.log"
             # Imports make torch create the folder of its cache, in the system's unless it is told another.
-            cache = {"TORCHINDUCTOR_CACHE_DIR": str(self._compiled)}
+            cache = {CACHE_VARIABLE: str(self._compiled)}
             self._servers[key] = ForkServer(_merged(os.environ, {**at_start, **cache}), log)
         server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
         try:
@@ -282,7 +290,9 @@ class Runner:
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
             key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
-            environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._compiled / key)
+            environment[CACHE_VARIABLE] = str(self._compiled / key)
+        elif self._compile_cache is not None:
+            environment[CACHE_VARIABLE] = str(self._compile_cache)
         return environment
 
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.launch.compile_cache import CACHE_VARIABLE, open_compile_cache
 from autoaccel.launch.runner import Runner
 from autoaccel.launch.shares import cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
 from autoaccel.machine.detect import detect_machine
@@ -24,7 +25,7 @@ from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.worker import die_with_parent
 from autoaccel.session.workers import probe_machine, workload_error
-from autoaccel.space.knobs import Place, ranks_of
+from autoaccel.space.knobs import Place, compiles, ranks_of
 
 CHECKPOINT_SECONDS = 600.0
 """How often a checkpoint is written: what a killed run loses at most."""
@@ -64,7 +65,7 @@ def train_with_recipe(
         where: Its file.
         workload: What to train.
         run: How.
-        say: Told when the training starts again.
+        say: Told when the training starts again, and where compiled code cannot be kept.
 
     Raises:
         BadRequestError: If the recipe was made on another machine.
@@ -82,7 +83,9 @@ def train_with_recipe(
     )
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
         place = Place(present_machine(recipe, where, run.accept_other_machine, rank is None))
-        with Runner(Path(folder), workload, measures=False, rank=rank) as runner:
+        leads = rank is None or rank.rank == 0
+        cache = _compile_cache(recipe, place.machine, Path(folder), say if leads else lambda line: None)
+        with Runner(Path(folder), workload, measures=False, rank=rank, compile_cache=cache) as runner:
             runner.enter(place)
             answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.
@@ -94,6 +97,29 @@ def train_with_recipe(
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
     return Trained(answer, rank)
+
+
+def _compile_cache(recipe: Recipe, machine: Machine, temporary: Path, say: Callable[[str], None]) -> Path | None:
+    """Return where compiled code is kept from run to run; None: where the user says, or nothing is compiled.
+
+    Args:
+        recipe: What to train with.
+        machine: This one.
+        temporary: A folder for this run alone, where the user's own cannot be used.
+        say: Told if it cannot, and why.
+    """
+    if not compiles(recipe.settings) or os.environ.get(CACHE_VARIABLE):
+        return None
+    try:
+        return open_compile_cache(machine)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        file = f" ({error.filename})" if error.filename else ""
+        say(
+            f"compiled code is not kept, so that the next run compiles anew: {reason}{file}. "
+            f"Set {CACHE_VARIABLE} to a folder that can be written."
+        )
+        return temporary / "compiled"
 
 
 def present_machine(recipe: Recipe, where: Path, accept_other: bool, probes: bool) -> Machine:

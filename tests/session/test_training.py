@@ -205,3 +205,74 @@ def test_a_rank_ends_with_a_launcher_that_is_killed(write_model: WriteModel, wri
         launcher.wait()
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+COMPILED: Settings = {"compile.mode": "default", "compile.dynamic": "off"}
+
+COUNTS = """
+from torch._dynamo.utils import counters
+
+plain = build
+
+
+def build():
+    def evaluate(model, loader):
+        found = counters["inductor"]
+        print("compiled", found["fxgraph_cache_miss"], "found", found["fxgraph_cache_hit"], flush=True)
+        print("cache", os.environ.get("TORCHINDUCTOR_CACHE_DIR"), flush=True)
+        return 0.5
+
+    return plain(evaluate=evaluate, direction="maximize", drop_last=True, epochs=1)
+"""
+
+
+def counts_of(done: subprocess.CompletedProcess[str]) -> tuple[int, int]:
+    """Return how many graphs were compiled, and how many were found compiled."""
+    assert done.returncode == 0, done.stderr
+    compiled, found = re.findall(r"^compiled (\d+) found (\d+)", done.stdout, re.MULTILINE)[-1]
+    return int(compiled), int(found)
+
+
+def files_in(folder: Path) -> dict[Path, int]:
+    """Return what lies in a folder, but for locks, which are made anew."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "locks" not in path.parts)
+    return {path: path.stat().st_mtime_ns for path in files}
+
+
+def test_the_second_run_compiles_nothing_anew(
+    write_model: WriteModel, write_recipe: WriteRecipe, this_machine: Machine, tmp_path: Path
+) -> None:
+    if this_machine.compiler is None:
+        pytest.skip("no C++ compiler")
+    model = write_model(COUNTS)
+    recipe = write_recipe(model, COMPILED)
+    home = tmp_path / "cache"
+    compiled, _ = counts_of(run(recipe, model, XDG_CACHE_HOME=str(home), TORCHINDUCTOR_CACHE_DIR=""))
+    assert compiled > 0
+    kept = files_in(home)
+    assert kept
+    compiled, found = counts_of(run(recipe, model, XDG_CACHE_HOME=str(home), TORCHINDUCTOR_CACHE_DIR=""))
+    assert compiled == 0 and found > 0
+    assert files_in(home) == kept
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_cache_of_the_users_own_is_left_alone_and_without_any_a_run_still_compiles(
+    own: bool, write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "file").write_text("")
+    model = write_model(COUNTS)
+    # Which captures the graph, and has Inductor make nothing of it.
+    recipe = write_recipe(model, {**COMPILED, "compile.backend": "eager"})
+    variables = {"HOME": str(tmp_path / "file")} | ({"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "own")} if own else {})
+    done = run(recipe, model, **variables)
+    assert done.returncode == 0, done.stderr
+    (folder,) = set(re.findall(r"^cache (.+)", done.stdout, re.MULTILINE))
+    said = re.findall(r"^autoaccel: compiled code is not kept.*", done.stderr, re.MULTILINE)
+    if own:
+        assert (folder, said) == (str(tmp_path / "own"), [])
+    else:
+        assert len(said) == 1 and "TORCHINDUCTOR_CACHE_DIR" in said[0]
+        assert not Path(folder).exists()  # it was for that run alone

@@ -3,6 +3,7 @@
 from autoaccel.space.knobs.chosen import (
     baseline_settings,
     compiled_part,
+    compiles,
     default_settings,
     environment_of,
     idle_because,
@@ -27,6 +28,7 @@ __all__ = [
     "baseline_settings",
     "check_value",
     "compiled_part",
+    "compiles",
     "default_settings",
     "environment_of",
     "find_knob",

@@ -68,6 +68,11 @@ def slow_starters(settings: Mapping[str, Value]) -> tuple[str, ...]:
     )
 
 
+def compiles(settings: Mapping[str, Value]) -> bool:
+    """Whether something is compiled under these settings, and so is found compiled by the next process with them."""
+    return any(KNOBS[name].group == "compile" for name in slow_starters(settings))
+
+
 def compiled_part(settings: Mapping[str, Value]) -> Settings:
     """Return the settings that the compiled model depends on: all but those of its data and its optimizer."""
     return {
