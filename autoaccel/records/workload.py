@@ -58,6 +58,7 @@ class TrainingFacts(Record, frozen=True):
     found: Settings = {}  # what the process has after build() and a first step, by knob, where that can be read off it
     own_autocast: str = ""  # the type, where the user's own code runs under autocast
     dtype: str = "float32"  # of most parameters
+    shapes_change: bool = False  # batches differ in the shapes of their tensors, and not only the last of an epoch
     eval_samples: int | None = None  # that the metric is computed from; None where that is not known
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any, NamedTuple
 
 import torch
@@ -11,17 +12,22 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.knobs import found_settings
 from autoaccel.runtime.knobs.optimizers import own_forms
 from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.training import Training
 
+_LOOKED_AT = 3  # batches,
+_LOOK_SECONDS = 1.0  # after which no more are loaded: somebody waits for a run to begin
+
 
 class Own(NamedTuple):
-    """See TrainingFacts.found and TrainingFacts.own_autocast."""
+    """See TrainingFacts.found, TrainingFacts.own_autocast and TrainingFacts.shapes_change."""
 
     settings: Settings
     autocast: str
+    shapes_change: bool
 
 
 def find_own(training: Training) -> Own:
@@ -31,6 +37,7 @@ def find_own(training: Training) -> Own:
     """
     device = device_of(training)
     types: set[torch.dtype] = set()
+    shapes: list[list[torch.Size]] = []  # of each batch
 
     def look(module: nn.Module, inputs: Any) -> None:
         if torch.is_autocast_enabled(device.type):
@@ -42,9 +49,27 @@ def find_own(training: Training) -> Own:
         hook = register_module_forward_pre_hook(look)
         try:
             with contextlib.suppress(Exception, SystemExit):
-                Loop(training, Applied({}, device), seed=0).step()
+                loop = Loop(training, Applied({}, device), seed=0)
+                first, *_ = _first_batches(loop, shapes)
+                loop.step_on(first)
         finally:
             hook.remove()
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
     forms = own_forms(training.make_optimizer(training.model))
-    return Own({**found_settings(device), **forms}, " and ".join(autocast))
+    return Own(
+        {**found_settings(device), **forms}, " and ".join(autocast), any(other != shapes[0] for other in shapes[1:])
+    )
+
+
+def _first_batches(loop: Loop, shapes: list[list[torch.Size]]) -> list[Any]:
+    """Return up to three batches, and add the shapes of their tensors to the list.
+
+    Not the last of an epoch, which may be incomplete; and the first alone if that took a second.
+    """
+    batches: list[Any] = []
+    until = time.perf_counter() + _LOOK_SECONDS
+    most = min(_LOOKED_AT, loop.steps_per_epoch - 1)
+    while not batches or (len(batches) < most and time.perf_counter() < until):
+        batches.append(loop.next_batch())
+        shapes.append([tensor.shape for tensor in tensors_of(batches[-1])])
+    return batches

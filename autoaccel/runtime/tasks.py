@@ -104,9 +104,10 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         training = build_training(build, workload, seed=0)
         facts, modules = describe(training), imports.since()
         own = find_own(training)
-        return Described(
-            facts=msgspec.structs.replace(facts, found=own.settings, own_autocast=own.autocast), modules=modules
+        facts = msgspec.structs.replace(
+            facts, found=own.settings, own_autocast=own.autocast, shapes_change=own.shapes_change
         )
+        return Described(facts=facts, modules=modules)
     if isinstance(task, Train):
         return _train(spec, task, workload, build)
     if isinstance(task, TakeProfile):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.trial import Failure, GiveTurn, Turn
@@ -125,6 +126,40 @@ def test_a_candidate_that_the_users_step_resets_is_ineffective(
     assert not learned
 
 
+class Texts(Dataset[torch.Tensor]):
+    """Each of another length, and four numbers wide."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.ones(index + 1, 4)
+
+
+def pad(texts: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [nn.utils.rnn.pad_sequence(texts, batch_first=True)]
+
+
+def pad_alike(texts: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [nn.functional.pad(pad(texts)[0], (0, 0, 0, 24))[:, :24]]
+
+
+BATCHES: list[tuple[dict[str, Any], bool]] = [
+    ({"train_data": Texts(), "collate_fn": pad}, True),
+    ({"train_data": Texts(), "collate_fn": pad, "step": lambda: 1 / 0}, True),
+    ({"train_data": Texts(), "collate_fn": pad_alike}, False),
+    ({"train_data": TensorDataset(torch.ones(10, 4))}, False),  # 4, 4, 2
+    ({"train_data": TensorDataset(torch.ones(6, 4))}, False),  # 4, 2
+    ({"train_data": lambda: ([torch.ones(4 + n, 4)] for n in itertools.count()), "steps_per_epoch": 100}, True),
+]
+
+
+@pytest.mark.parametrize(("data", "change"), BATCHES)
+def test_batches_are_seen_to_change_their_shapes(data: dict[str, Any], change: bool) -> None:
+    """Padded to the longest of each, they were compiled anew again and again; the last of an epoch is no such case."""
+    assert find_own(training(**data)).shapes_change is change
+
+
 def test_own_values_differ_from_what_a_variable_has_made_of_the_process() -> None:
     """Where a variable brings a candidate to bear, the process has it by itself: it must be checked all the same."""
     here = torch.get_num_threads()
@@ -185,7 +220,7 @@ def test_a_step_that_fails_is_told_when_it_is_measured() -> None:
     def fail() -> None:
         raise ValueError("no")
 
-    assert find_own(training(fail)) == (found_settings(CPU), "")
+    assert find_own(training(fail)) == (found_settings(CPU), "", False)
 
 
 def test_checks_do_not_depend_on_the_users_default_type() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
 from autoaccel.records.profile import Finding
 from autoaccel.records.space import SearchSpace
@@ -122,6 +123,22 @@ def test_a_knob_rests_where_what_it_needs_is_missing(place: Place) -> None:
     assert (settled["loader.prefetch"], settled["compile.dynamic"]) == (2, "auto")
     busy = {**own, "loader.workers": 2, "loader.prefetch": 8}
     assert space.settle(busy) == busy
+
+
+def test_where_batches_change_their_shapes_what_is_compiled_is_compiled_for_any(
+    place: Place, vary: Callable[..., Place]
+) -> None:
+    padded = vary(place, shapes_change=True)
+    own = baseline_settings(padded)
+    assert own["compile.dynamic"] == "on"
+    compiled = [one for one in first_candidates(load(padded), own, []) if one["compile.mode"] != "off"]
+    assert compiled and all(one["compile.dynamic"] == "on" for one in compiled)
+    everything = load(padded, "everything")
+    each_anew = {**own, "compile.mode": "default", "compile.dynamic": "off"}
+    assert everything.allows({**each_anew, "compile.dynamic": "auto"}) and not everything.allows(each_anew)
+    assert load(place, "everything").allows({**each_anew, "compile.dynamic": "off"})
+    with pytest.raises(BadRequestError, match="each shape would be compiled anew"):
+        load(padded, fixed=["compile.mode=default", "compile.dynamic=off"])
 
 
 def test_what_needs_a_closed_knob_is_closed_too(place: Place) -> None:

@@ -57,6 +57,14 @@ def _why_one_backend(place: Place) -> str:
     return "no other backend trains here: pip install onnxruntime onnxscript, torch_xla or intel-extension-for-pytorch"
 
 
+def _shapes_change(place: Place) -> bool:
+    return place.training is not None and place.training.shapes_change
+
+
+def _dynamic_values(place: Place) -> tuple[Value, ...]:
+    return ("on", "auto", "off") if _shapes_change(place) else ("auto", "off", "on")
+
+
 def _why_no_blocks(place: Place) -> str:
     if reason := _why_no_compiler(place):
         return reason
@@ -107,12 +115,22 @@ KNOBS = (
         stage="model",
         risk="rounding",
         help="whether shapes are compiled as variables: automatically on the second shape, always, or never",
-        helps_when="batches of many lengths (on), or an incomplete last batch that must not slow the others (off)",
+        helps_when="batches of many lengths (on: the default where batches are seen to change their shapes), or an "
+        "incomplete last batch that must not slow the others (off)",
         effect=NO_EFFECT_OF_ITS_OWN,
-        values=choices("auto", "off", "on"),
-        usual=always("auto"),
+        values=_dynamic_values,
+        usual=lambda place: "on" if _shapes_change(place) else "auto",
         why_unavailable=_why_no_compiler,
         needs=(_COMPILES,),
+        clashes=(
+            Clash(
+                equals("off"),
+                "compile.mode",
+                is_on,
+                "where batches change their shapes, each shape would be compiled anew",
+                lambda place, mine, theirs: _shapes_change(place),
+            ),
+        ),
     ),
     Knob(
         name="compile.fullgraph",
