@@ -40,9 +40,10 @@ from autoaccel.advise.effects import effect_deviations  # noqa: E402
 from autoaccel.records.progress import ignore  # noqa: E402
 from autoaccel.records.settings import Settings, settings_key  # noqa: E402
 from autoaccel.records.trial import Failure, Trial  # noqa: E402
+from autoaccel.search.economy import Economy  # noqa: E402
 from autoaccel.search.shared import SharedStudy  # noqa: E402
 from autoaccel.search.storage import open_storage  # noqa: E402
-from autoaccel.search.strategy import Economy, Strategy  # noqa: E402
+from autoaccel.search.strategy import Strategy  # noqa: E402
 from autoaccel.session.searching import Search  # noqa: E402
 from autoaccel.session.sharing import proof_elsewhere, showing_life  # noqa: E402
 from autoaccel.session.turns import Enough  # noqa: E402

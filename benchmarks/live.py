@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 
 from measure import WORKLOADS  # noqa: E402
 from peers import ProjectedRun, Reading, search_with_optuna  # noqa: E402
-from replay import Facts  # noqa: E402
+from replay import RUNS, Facts  # noqa: E402
 from report_searches import changes_in  # noqa: E402
 from rows import add_row, latest, provenance, read_rows, runs_folder, to_measure  # noqa: E402
 from side_by_side import (  # noqa: E402
@@ -50,12 +50,13 @@ from side_by_side import (  # noqa: E402
 from table import TABLES, read_table  # noqa: E402
 
 from autoaccel.launch.runner import Runner  # noqa: E402
-from autoaccel.records.settings import Settings, describe_change, settings_key  # noqa: E402
+from autoaccel.records.settings import Settings, describe_change  # noqa: E402
 from autoaccel.records.trial import Failure, GiveTurn  # noqa: E402
 from autoaccel.session.turn_plan import plan_turns  # noqa: E402
 from autoaccel.session.workers import probe_and_describe  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
+from autoaccel.statistics.runs import CompileSeconds  # noqa: E402
 
 CODE = (
     "autoaccel",
@@ -67,7 +68,6 @@ CODE = (
 )
 SHARE = 0.098  # of the time that the table took is the budget: what runs when it ends may take a second more
 MAX_DROP = "100%"  # every point of the tables is allowed; the metric is measured all the same
-HOW_OFTEN = "1000"  # the training is run: a search for the best, not one that a single short run must repay
 TIMEOUT_SECONDS = 300.0
 ROUNDS, TURNS = 8, 8
 
@@ -76,7 +76,7 @@ def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, own: Setti
     """Tune as a user does; a run that is there already is not repeated."""
     model, space = WORKLOADS[name]
     if not (folder / "recipe.json").exists():
-        command = [sys.executable, "-m", "autoaccel", "tune", model, "--runs", HOW_OFTEN]
+        command = [sys.executable, "-m", "autoaccel", "tune", model, "--runs", str(RUNS)]
         command += ["--budget", f"{budget_seconds:.0f}s", "--max-drop", MAX_DROP]
         command += ["--space", f"benchmarks/tables/{space}", "--output", str(folder)]
         print("$ autoaccel", *command[3:], flush=True)
@@ -111,7 +111,7 @@ def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: 
     def read(settings: Settings) -> Reading | None:
         return measure_alone(runner, Pick(settings), order)
 
-    run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds)
+    run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds, RUNS)
     sampler = optuna.samplers.TPESampler(seed=0)
     best = search_with_optuna(head.space, own, read, run, budget_seconds, time.perf_counter, sampler)
     return Pick(best, search_seconds=time.perf_counter() - start)
@@ -173,7 +173,7 @@ def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict
 def scored(facts: Facts, pick: Pick, who: str, own: Settings, logs: Sequence[float]) -> dict[str, Any]:
     """Return what a pick is worth: its steps and its planned run, over the user's own, with Student's 95 % interval."""
     known = own if who == "run_cpu" else pick.settings  # what it launches compiles nothing
-    compile_seconds = facts.compile_seconds(known) if known != own else 0.0
+    compile_seconds = facts.compile_seconds(known).average(RUNS) if known != own else 0.0
     middle_log, radius = mean_and_radius(logs)
     spread = statistics.stdev(logs) if len(logs) > 1 else math.nan
     speedups = [run_speedup(facts, compile_seconds, middle_log + shift) for shift in (0.0, -radius, radius)]
@@ -202,10 +202,9 @@ def rescored(found: Mapping[str, Any], facts: Facts) -> dict[str, dict[str, floa
     rows = {}
     for who, pick in found["picks"].items():
         settings = known[changes_in(pick["settings"])]
-        visits = facts.visits[settings_key(settings)]
-        usual = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
-        warm = run_speedup(facts, usual if settings != own else 0.0, math.log(pick["step_speedup"]))
-        rows[who] = {"cold": pick["run_speedup"], "warm": warm}
+        found_compiled = facts.compile_seconds(settings) if settings != own else CompileSeconds(0.0, 0.0)
+        log = math.log(pick["step_speedup"])
+        rows[who] = {kind: run_speedup(facts, seconds, log) for kind, seconds in found_compiled._asdict().items()}
     return rows
 
 

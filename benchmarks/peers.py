@@ -17,6 +17,7 @@ import optuna
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.knobs import compiled_part, slow_starters
+from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 
 Reading = tuple[float, float]
 """Step seconds, and slower first steps in seconds."""
@@ -34,16 +35,19 @@ class ProjectedRun:
 
     planned_steps: int
     startup_seconds: float
+    runs: int
+    """How many will be made: all but the first find what it has compiled."""
     cold_seconds: dict[str, float] = field(default_factory=dict)
     """Compiled part of the settings -> the longest compilation seen: the first, which found nothing compiled."""
 
     def seconds(self, settings: Settings, reading: Reading) -> float:
-        """Return the time of a run that has to compile first."""
+        """Return the time of an average run."""
         step_seconds, first_seconds = reading
         if slow_starters(settings):
             part = settings_key(compiled_part(settings))
-            first_seconds = max(first_seconds, self.cold_seconds.get(part, 0.0))
-            self.cold_seconds[part] = first_seconds
+            cold = self.cold_seconds[part] = max(first_seconds, self.cold_seconds.get(part, 0.0))
+            warm = first_seconds if first_seconds < cold else WARM_SHARE * cold
+            first_seconds = CompileSeconds(cold, warm).average(self.runs)
         return self.startup_seconds + first_seconds + self.planned_steps * step_seconds
 
 

@@ -61,10 +61,8 @@ def _evidence(tuned: Mapping[str, Any]) -> str:
 
 def _picks(rows: Mapping[str, Any]) -> list[str]:
     """Return what all picks are worth, measured side by side."""
-    told = (
-        "Speed-up of the planned run, start-up and a first compilation included; in brackets of the steps alone, with "
-    )
-    told += "Student's 95 % interval over rounds of fresh processes:"
+    told = "Speed-up of the planned run, start-up included, on average over 20 of which the first compiles; "
+    told += "in brackets of the steps alone, with Student's 95 % interval over rounds of fresh processes:"
     lines = [
         told,
         "",

@@ -22,9 +22,12 @@ from autoaccel.session.yardstick import Reading
 from autoaccel.space.knobs import compiled_part, slow_starters
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
+from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 START_SECONDS = 0.5  # until a forked process makes its first step
+RUNS = 1000
+"""How often the training is run with what a search has found: that a second saved on each counts so often."""
 
 
 @dataclass
@@ -85,7 +88,7 @@ class Facts:
                 visits that compiled anew. Speeds are never read there.
         """
         self.whole = whole or self
-        self._compile_seconds: dict[str, float] = {}
+        self._compile_seconds: dict[str, CompileSeconds] = {}
         head = table.head
         self.findings = advise(head.profile, head.machine, training=head.facts)
         """Of today's rules about the recorded profile, as a search would have them today."""
@@ -141,20 +144,20 @@ class Facts:
         counts = undisturbed(own, self.usual_of_round[visit.round])
         return middle(log_ratios([pair for pair, count in zip(pairs, counts, strict=True) if count] or pairs))
 
-    def compile_seconds(self, settings: Settings) -> float:
-        """Return what slower first steps cost a run that finds nothing compiled."""
+    def compile_seconds(self, settings: Settings) -> CompileSeconds:
+        """Return what slower first steps cost a run that finds nothing compiled, and one that finds all."""
         key = settings_key(settings)
         if key not in self._compile_seconds:
             visits = self.whole.visits[key]
             warm = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
             cold = self.cold_seconds.get(settings_key(compiled_part(settings)), 0.0)
-            self._compile_seconds[key] = max(warm, cold)
+            self._compile_seconds[key] = CompileSeconds(max(warm, cold), warm)
         return self._compile_seconds[key]
 
     def total_seconds(self, settings: Settings, planned_steps: int) -> float:
-        """Return the time of a whole run, as all visits together tell it."""
+        """Return the time of an average run, as all visits together tell it."""
         steps_seconds = planned_steps * self.own_step_seconds / math.exp(self.log_speedup[settings_key(settings)])
-        return self.table.head.baseline.startup_seconds + self.compile_seconds(settings) + steps_seconds
+        return self.table.head.baseline.startup_seconds + self.compile_seconds(settings).average(RUNS) + steps_seconds
 
     def _levels(self, own: str) -> tuple[dict[int, float], dict[str, float]]:
         """Return the luck of each round's baseline process, and the log speed-up of each settings apart from it.

@@ -27,7 +27,7 @@ import msgspec
 import optuna
 from halves import Splits, interval, regret
 from proofs import ReplayedPairs, search_and_prove
-from replay import Facts, Replay, SimulatedClock, seconds_of
+from replay import RUNS, Facts, Replay, SimulatedClock, seconds_of
 from table import TABLES, read_table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -43,7 +43,8 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
-from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.search.economy import Economy
+from autoaccel.search.strategy import Strategy
 from autoaccel.session.searching import Search
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
@@ -55,7 +56,6 @@ CODE = (
     *(f"benchmarks/tables/{module}.py" for module in ("halves", "proofs", "replay", "simulate", "table")),
 )
 SHARE = 0.1  # of the grid's cost that a search may take
-RUNS = 1000
 CLOSE = 1.02
 LEAST_SPEEDUP = 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP  # that a knob must promise, as in `autoaccel tune`
 SLOW_PEERS = {"optuna-gp": 20}  # searches; each fits a Gaussian process per trial
@@ -143,7 +143,7 @@ class SingleReadings:
         if reading is not None:
             step_seconds, _ = reading
             total = self._facts.table.head.baseline.startup_seconds + self._planned_steps * step_seconds
-            total += self._facts.compile_seconds(settings)
+            total += self._facts.compile_seconds(settings).average(RUNS)
         if total < self._least:
             self._least = total
             self.history.append((self.clock.spent, settings))
@@ -192,7 +192,7 @@ def optuna_search(sampler: Callable[[int], optuna.samplers.BaseSampler], finalis
             head.space,
             head.own,
             replay.read_alone,
-            ProjectedRun(planned_steps, head.baseline.startup_seconds),
+            ProjectedRun(planned_steps, head.baseline.startup_seconds, RUNS),
             budget_seconds,
             lambda: clock.spent,
             sampler(seed),

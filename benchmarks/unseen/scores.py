@@ -10,8 +10,10 @@ from typing import Any
 from side_by_side import Pick, Taken, mean_and_radius
 
 from autoaccel.errors import AutoaccelError
+from autoaccel.records.request import DEFAULT_RUNS
 from autoaccel.records.settings import describe_change
 from autoaccel.space.knobs import slow_starters
+from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 
 Ratio = list[float | None]
 """A geometric mean, and the ends of its 95 % interval; None where there are too few values for one."""
@@ -35,8 +37,8 @@ def scored(
     """Return for each pick what it is worth over the user's own settings, and over the grid's best.
 
     `steps` and `steps_over_grid` are ratios of step times with Student's 95 % interval over rounds; `run` and
-    `run_over_grid` are those of the whole planned run, start-up and a first compilation included. A pick that never
-    worked has none.
+    `run_over_grid` are those of the whole planned run, start-up included, on average over 20 of which only the first
+    compiles. A pick that never worked has none.
 
     Args:
         picks: Name -> pick, `own` and `grid's best` among them.
@@ -55,12 +57,21 @@ def scored(
         if not found:
             continue
         compiles = pick.settings != own and slow_starters(pick.settings)
-        cold_seconds = max(one[who].first_seconds for one in found) if compiles else 0.0
+        first_seconds = sorted(one[who].first_seconds for one in found) if compiles else [0.0, 0.0]
+        cold_seconds = first_seconds.pop()
+        warm_seconds = statistics.median(first_seconds) if first_seconds else WARM_SHARE * cold_seconds
+        start_seconds = CompileSeconds(cold_seconds, warm_seconds).average(DEFAULT_RUNS)
         steps = ratio([one[who].log_speedup for one in found])
         assert steps[0] is not None  # there is one value at least
-        run_seconds[who] = startup_seconds + cold_seconds + own_seconds / steps[0]
+        run_seconds[who] = startup_seconds + start_seconds + own_seconds / steps[0]
         run = (startup_seconds + own_seconds) / run_seconds[who]
-        rows[who] |= {"rounds": len(found), "cold_seconds": cold_seconds, "steps": steps, "run": run}
+        rows[who] |= {
+            "rounds": len(found),
+            "cold_seconds": cold_seconds,
+            "warm_seconds": warm_seconds,
+            "steps": steps,
+            "run": run,
+        }
         both = [one[who].log_speedup - one["grid's best"].log_speedup for one in found if "grid's best" in one]
         if both:
             rows[who]["steps_over_grid"] = ratio(both)

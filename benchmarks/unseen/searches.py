@@ -1,8 +1,8 @@
 """What each contender would train an unseen workload with, and what it took to find out.
 
 autoaccel is run as a user types it. All others measure with plain.py: one fresh process after the other, a few steps
-each, and a clock. They minimise what they are scored by, the projected time of the whole planned run, first compilation
-included.
+each, and a clock. They minimise what they are scored by, the projected time of the whole planned run, on average over
+the 20 of which only the first compiles.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from side_by_side import Pick, kept, launched_like, pick_of_launcher
 from suite import WAITS, hand_grid
 
 from autoaccel.records.base import Record, decode, encode
+from autoaccel.records.request import DEFAULT_RUNS
 from autoaccel.records.settings import Settings, changed, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 
@@ -167,7 +168,7 @@ class Grid:
 
     def ranked(self, among: Sequence[Settings]) -> list[Settings]:
         """Return those of the settings that worked, by the projected time of the planned run, the shortest first."""
-        run = ProjectedRun(self._case.planned_steps, self.startup_seconds)
+        run = ProjectedRun(self._case.planned_steps, self.startup_seconds, DEFAULT_RUNS)
         seconds: dict[str, list[float]] = {}
         for reading in self.readings:
             if not reading.failure:
@@ -199,7 +200,7 @@ def pick_of_optuna(case: Case, startup_seconds: float) -> Pick:
         _tell(case, "by Optuna", settings, found)
         return None if found.failure else (found.step_seconds, found.first_seconds)
 
-    run = ProjectedRun(case.planned_steps, startup_seconds)
+    run = ProjectedRun(case.planned_steps, startup_seconds, DEFAULT_RUNS)
     budget_seconds = case.budget_seconds or BUDGET_SECONDS
     sampler = optuna.samplers.TPESampler(seed=0)
     best = search_with_optuna(case.space, case.own, read, run, budget_seconds, time.perf_counter, sampler)
