@@ -50,16 +50,18 @@ class RunSpeedup(Record, frozen=True):
 
 
 class Projection(Record, frozen=True):
-    """Time of the whole planned run: start-up + compile + steps x step time."""
+    """Time of the whole planned run, on average over all that will be made: start-up + compile + steps x step time."""
 
     planned_steps: int
     startup_seconds: float
-    compile_seconds: float
+    compile_seconds: float  # of an average run: the first compiles, later ones find its code
     step_seconds: float
     total_seconds: float
     baseline_total_seconds: float
     break_even_steps: int | None = None  # from so many on the recipe's run is the shorter; None: never
     run: RunSpeedup | None = None  # where settings were proven
+    first_run_seconds: float | None = None  # whose code nobody has compiled before; None: not known
+    later_run_seconds: float | None = None  # with that code
 
 
 class ValueResult(Record, frozen=True):

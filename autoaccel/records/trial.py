@@ -193,10 +193,16 @@ class Finished(Record, frozen=True, tag="finished"):
     scores: bytes = b""  # float32, of each evaluation sample, where the metric is their mean; of many, of groups
 
 
+FailureKind = Literal[
+    "raised", "exited", "crashed", "hung", "slow start", "memory", "invalid", "ineffective", "diverged"
+]
+"""Slow start: compiling took longer than it may."""
+
+
 class Failure(Record, frozen=True, tag="failure"):
     """Why there is no answer. A trial may crash, hang or run out of memory: a normal result."""
 
-    kind: Literal["raised", "exited", "crashed", "hung", "memory", "invalid", "ineffective", "diverged"]
+    kind: FailureKind
     message: str  # one sentence for people
     traceback: str = ""  # the user's own frames
     log_tail: str = ""  # last lines that the process printed

@@ -36,6 +36,7 @@ from autoaccel.report.wording import (
     proof_words,
     proven_words,
     run_parts,
+    runs_words,
     saving_words,
     search_words,
     speedup_words,
@@ -136,6 +137,8 @@ def _print_evidence(console: Console, recipe: Recipe) -> None:
         ),
     )
     grid.add_row("", _run_parts(then, now))
+    if words := runs_words(recipe):
+        grid.add_row("", Text(words))
     if words := break_even_words(now):
         grid.add_row("", Text(words))
     grid.add_row("Search", Text(search_words(recipe)))

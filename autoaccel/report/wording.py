@@ -260,8 +260,17 @@ def saving_words(projection: Projection) -> str:
     return f"not claimed to be shorter: {run.low:.2f}x to {run.high:.2f}x as fast"
 
 
+def runs_words(recipe: Recipe) -> str:
+    """Return what the first run takes, which compiles, and what all later ones do; nothing where they are alike."""
+    first, later = recipe.projection.first_run_seconds, recipe.projection.later_run_seconds
+    if first is None or later is None or format_duration(first) == format_duration(later):
+        return ""
+    runs = "1 run" if recipe.search.runs == 1 else f"an average of {recipe.search.runs:,} runs"
+    return f"{runs}: the first compiles and takes {format_duration(first)}, later ones {format_duration(later)}"
+
+
 def break_even_words(projection: Projection) -> str:
-    """Return from which step on the recipe pays; nothing where it costs nothing that steps must repay."""
+    """Return from which step on the recipe pays an average run; nothing where there is nothing to repay."""
     steps = projection.break_even_steps
     if steps is None:
         return "its slower start is never repaid"

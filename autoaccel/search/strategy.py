@@ -6,11 +6,9 @@ import copy
 import itertools
 import math
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import optuna
@@ -20,10 +18,13 @@ from optuna.trial import TrialState
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
+from autoaccel.search.economy import Economy
 from autoaccel.search.failures import Cause, Failed, find_causes
+from autoaccel.search.starts import SlowStarts
 from autoaccel.search.surrogate import Surrogate, Vector
-from autoaccel.space.knobs import KNOBS, compiled_part, slow_starters
+from autoaccel.space.knobs import compiled_part, slow_starters
 from autoaccel.statistics.comparison import PROCESS_DEVIATION
+from autoaccel.statistics.runs import CompileSeconds
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -31,41 +32,11 @@ _MOST_WEIGHED = 4096  # settings that are weighed against each other; of a large
 _MOST_PROPOSED = 64  # that Optuna proposes
 _LIKELY = 0.5  # chance to work from which on a candidate comes before what is weighed
 _LEAST_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
+_HOPED = 2.0  # standard deviations by which settings may turn out faster than they are expected to be
 _READING_DEVIATION = math.hypot(
     PROCESS_DEVIATION, 0.03
 )  # of the next reading: its process and its turns, as TURNS has it
 _DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
-
-
-@dataclass(frozen=True)
-class Economy:
-    """What time is worth: a second saved on each of the runs against a second of searching."""
-
-    runs: int  # how often the training will be run with the recipe
-    planned_steps: int
-    step_seconds: float  # the baseline's
-    startup_seconds: float
-    compile_seconds: float  # the baseline's slower first steps
-    trial_seconds: float  # a first guess of what a trial takes that compiles nothing
-
-    @property
-    def own_total_seconds(self) -> float:
-        """Projected time of one run under the user's own settings."""
-        return float(self.total_seconds(0.0, self.compile_seconds))
-
-    def total_seconds(self, log_speedup: Any, compile_seconds: Any) -> Any:
-        """Return the projected time of one run, for numbers or arrays of them.
-
-        The start-up is the baseline's: that of two processes differs by chance, not by their settings.
-        """
-        return self.startup_seconds + compile_seconds + self.planned_steps * self.step_seconds * np.exp(-log_speedup)
-
-    def log_speedup_for(self, total_seconds: float, compile_seconds: float) -> float:
-        """Return the log speed-up with which one run takes this long; infinite if none is large enough."""
-        steps_seconds = total_seconds - self.startup_seconds - compile_seconds
-        if steps_seconds <= 0:
-            return math.inf
-        return math.log(self.planned_steps * self.step_seconds / steps_seconds)
 
 
 class Suggestion(NamedTuple):
@@ -124,6 +95,7 @@ class Strategy:
         self._own = own
         self._candidates = list(candidates)
         self._economy = economy
+        self._own_compiled = compiled_part(own)
         self._surrogate = Surrogate(space, own, deviations)
         self._measured: dict[str, Settings] = {}
         self._failed: set[str] = set()
@@ -131,8 +103,7 @@ class Strategy:
         self.causes: list[Cause] = []
         """What explains the failures so far."""
         self._infeasible: list[Settings] = []
-        # Knobs that start slowly -> compiled part of settings -> the most that it took.
-        self._slow_starts: defaultdict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+        self._starts = SlowStarts()
         self._trial_seconds: list[float] = []
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.open.items()
@@ -193,21 +164,21 @@ class Strategy:
         key = settings_key(trial.settings)
         if trial.comparison is None or not isinstance(trial.outcome, Measurement):
             self._failed.add(key)
-            if isinstance(trial.outcome, Failure):
+            is_explained = self._starts.explain(trial, self._own, self._measured.values())
+            if isinstance(trial.outcome, Failure) and not is_explained:
                 self._failures.append(Failed(changed(trial.settings, self._own), trial.outcome))
             self._explain_failures()
             return
-        starters, known = slow_starters(trial.settings), self._known_start(trial.settings)
-        if not starters or known is not None:
+        starts_slowly = self._starts_slowly(trial.settings)
+        if not starts_slowly or self._starts.known(trial.settings) is not None:
             self._trial_seconds.append(trial.spent_seconds)
-        if starters:
-            compiled = settings_key(compiled_part(trial.settings))
-            self._slow_starts[starters][compiled] = max(known or 0.0, trial.outcome.compile_seconds)
+        if starts_slowly:
+            self._starts.learn(trial.settings, trial.outcome, trial.host)
         self._measured[key] = trial.settings
         self._explain_failures()
         log_speedup = math.log(trial.comparison.speedup)
         self._surrogate.learn(trial.settings, log_speedup, _deviation(trial.comparison))
-        total_seconds = self._economy.total_seconds(log_speedup, self.compile_seconds(trial.settings))
+        total_seconds = self._economy.total_seconds(log_speedup, self._average_start(trial.settings))
         self._study.add_trial(
             optuna.trial.create_trial(
                 params={name: trial.settings[name] for name in self.space.open},
@@ -267,25 +238,40 @@ class Strategy:
         """Return what was measured and is not ruled out, the shortest projected run first."""
         tried = [settings for settings in self._measured.values() if self._is_feasible(settings)]
         mean, _ = self._surrogate.predict(tried)
-        totals = self._economy.total_seconds(mean, np.array([self.compile_seconds(one) for one in tried]))
+        totals = self._economy.total_seconds(mean, np.array([self._average_start(one) for one in tried]))
         found = [Ranked(*entry) for entry in zip(tried, mean.tolist(), totals.tolist(), strict=True)]
         return sorted(found, key=lambda ranked: ranked.total_seconds)
 
-    def compile_seconds(self, settings: Settings) -> float:
-        """Return what slower first steps cost a run: of a first process, whichever of the trials that was."""
-        starters = slow_starters(settings)
-        if not starters:
-            return self._economy.compile_seconds
-        known = self._known_start(settings)
-        if known is not None:
-            return known
-        if alike := self._slow_starts[starters]:
-            return statistics.median(alike.values())
-        return max(KNOBS[name].start_seconds or 0.0 for name in starters)
+    def compile_seconds(self, settings: Settings) -> CompileSeconds:
+        """Return what slower first steps cost the first run under these settings, and what all later ones."""
+        if self._starts_slowly(settings):
+            return self._starts.expected(settings)
+        return CompileSeconds(self._economy.compile_seconds, self._economy.compile_seconds)
 
-    def _known_start(self, settings: Settings) -> float | None:
-        """Return the most that slower first steps have cost where the same is compiled; None if that was not seen."""
-        return self._slow_starts[slow_starters(settings)].get(settings_key(compiled_part(settings)))
+    def learn_warm_start(self, settings: Settings, seconds: float) -> None:
+        """Take into account what slower first steps cost a process that found compiled what trials have left."""
+        if self._starts_slowly(settings):
+            self._starts.learn_warm(settings, seconds)
+
+    def is_given_up(self, settings: Settings) -> bool:
+        """Whether settings are not tried because something that is compiled alike took too long."""
+        return self._starts.is_given_up(settings)
+
+    def most_cold_seconds(self, settings: Settings) -> float:
+        """Return how long a first compilation could take for the settings still to become the best over all runs.
+
+        Their steps are taken to be as fast as can be hoped: two deviations faster than expected.
+        """
+        mean, deviation = self.expects(settings)
+        best = min([self._economy.own_total_seconds, *(entry.total_seconds for entry in self.ranked()[:1])])
+        return self._economy.cold_seconds_for(best, mean + _HOPED * deviation)
+
+    def _average_start(self, settings: Settings) -> float:
+        return self.compile_seconds(settings).average(self._economy.runs)
+
+    def _starts_slowly(self, settings: Settings) -> bool:
+        """Whether the first steps take longer than the baseline's: not where what is compiled is what it compiles."""
+        return bool(slow_starters(settings)) and compiled_part(settings) != self._own_compiled
 
     def _pays(self, weighed: Suggestion) -> bool:
         """Whether it saves more time than it costs, and so much of each run that it could ever be noticed."""
@@ -300,7 +286,7 @@ class Strategy:
         mean, deviation = self._surrogate.predict(options)
         # By how much one more reading is expected to move what is believed of the option.
         moves = deviation**2 / np.hypot(deviation, _READING_DEVIATION)
-        compile_seconds = np.array([self.compile_seconds(one) for one in options])
+        compile_seconds = np.array([self._average_start(one) for one in options])
         totals: Vector = economy.total_seconds(
             mean[:, None] + moves[:, None] * _DRAWS[None, :], compile_seconds[:, None]
         )  # (options, draws)
@@ -315,8 +301,8 @@ class Strategy:
             held = [entry.settings for entry in ranked[:1] if entry.total_seconds < economy.own_total_seconds]
             if again and option in held:
                 gain = self._gain_of_doubt(totals[len(weighed)], ranked)
-            slow = slow_starters(option) and self._known_start(option) is None
-            cost = usual + (self.compile_seconds(option) if slow else 0.0)
+            slow = self._starts_slowly(option) and self._starts.known(option) is None
+            cost = usual + (self.compile_seconds(option).cold if slow else 0.0)
             chance = 1.0 if again else self._chance(option)
             weighed.append(Suggestion(option, again, chance * economy.runs * gain, cost))
         return weighed
@@ -329,7 +315,9 @@ class Strategy:
     def _is_new(self, settings: Settings) -> bool:
         key = settings_key(settings)
         tried = key in self._measured or key in self._failed or settings == self._own
-        return not tried and self.space.allows(settings) and self._is_feasible(settings) and self._chance(settings) > 0
+        if tried or self._starts.is_given_up(settings) or not self.space.allows(settings):
+            return False
+        return self._is_feasible(settings) and self._chance(settings) > 0
 
     def _is_feasible(self, settings: Settings) -> bool:
         return not any(one.items() <= settings.items() for one in self._infeasible)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import TYPE_CHECKING
 
 from autoaccel.records.machine import Machine
@@ -10,6 +11,7 @@ from autoaccel.records.progress import Note, StageStarted
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement, Trial
+from autoaccel.search.starts import start_of
 from autoaccel.session.contributions import Breakdown, break_down
 from autoaccel.session.ending import (
     Ending,
@@ -28,9 +30,11 @@ from autoaccel.session.run import Run
 from autoaccel.session.searching import Search
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.yardstick import Yardstick
+from autoaccel.space.knobs import compiles
 from autoaccel.statistics.comparison import SHARED_DRIFT
 from autoaccel.statistics.deciding import LEAST_PAIRS
 from autoaccel.statistics.disturbance import TOO_DISTURBED
+from autoaccel.statistics.runs import CompileSeconds
 
 if TYPE_CHECKING:
     from autoaccel.search.shared import SharedStudy
@@ -90,7 +94,8 @@ def search_and_prove(
             search.judge(best.settings, proof.accuracy, "holds")
             run.folder.save_trials(search.trials)
             drift = SHARED_DRIFT if machine.cpu.is_virtual else 0.0
-            ending = proven(proof, best.settings, own, search.compile_seconds(best.settings), drift)
+            starts = _slower_starts(run, yardstick, search, best.settings)
+            ending = proven(proof, best.settings, own, *starts, drift)
             return with_contributions(ending, _break_down(run, yardstick, search, space, best, proof)), ended
         refused = why_not(proof, best.settings, own, len(search.trials))
         search.judge(best.settings, proof.accuracy, "drops" if proof.outcome.startswith("metric") else "slower")
@@ -103,6 +108,23 @@ def search_and_prove(
     if disturbed_share > TOO_DISTURBED:
         return keep_own(yardstick, too_disturbed(disturbed_share)), ended
     return keep_own(yardstick, refused or nothing_better(search.trials)), ended
+
+
+def _slower_starts(
+    run: Run, yardstick: Yardstick, search: Search, settings: Settings
+) -> tuple[CompileSeconds, CompileSeconds]:
+    """Return what slower first steps cost under these settings, and under the user's own.
+
+    The processes of the proof found compiled what the first with their settings had left, as later runs will.
+    """
+    own = start_of(yardstick.settings, yardstick.measurement)
+    pairs = [pair for pair in run.folder.load_pairs("proof") if pair.settings == settings]
+    for pair in pairs:
+        search.learn_warm_start(settings, pair.recipe.compile_seconds)
+    if pairs and compiles(yardstick.settings):
+        warm = statistics.median(pair.baseline.compile_seconds for pair in pairs)
+        own = CompileSeconds(own.cold, min(own.cold, warm))
+    return search.compile_seconds(settings), own
 
 
 def _break_down(

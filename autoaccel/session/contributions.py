@@ -18,6 +18,7 @@ from autoaccel.session.proof import PairSource
 from autoaccel.session.searching import Timer
 from autoaccel.space.knobs import KNOBS, idle_because
 from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
+from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.student import t_quantile
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 5  # pairs for each setting
@@ -41,7 +42,7 @@ class Believer(Protocol):
         self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
     ) -> tuple[float, float]: ...
 
-    def compile_seconds(self, settings: Settings) -> float: ...
+    def compile_seconds(self, settings: Settings) -> CompileSeconds: ...
 
 
 class _Log(NamedTuple):
@@ -90,7 +91,7 @@ def break_down(
 
     candidates = sorted((name for name in names if space.allows(without[name])), key=doubt, reverse=True)
     end = clock.spent + min(clock.left, _BUDGET_SHARE * budget_seconds)
-    costs = {name: pair_seconds + believer.compile_seconds(without[name]) for name in candidates}
+    costs = {name: pair_seconds + believer.compile_seconds(without[name]).cold for name in candidates}
     readings = _read(_affordable(candidates, costs, end - clock.spent), without, costs, pairs, clock, end)
     logs = _summed_up(readings)
     measured = set(logs)

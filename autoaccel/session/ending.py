@@ -16,13 +16,14 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, ModelSize, Trial
 from autoaccel.report.wording import metric_change_words
 from autoaccel.search.importance import importance
+from autoaccel.search.starts import start_of
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.outcomes import value_results
 from autoaccel.session.proof import Proof
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, with_drift
-from autoaccel.statistics.runs import run_speedup
+from autoaccel.statistics.runs import CompileSeconds, run_speedup
 from autoaccel.units import format_duration
 
 
@@ -33,7 +34,8 @@ class Ending:
     summary: str
     settings: Settings
     comparison: Comparison
-    compile_seconds: float
+    compile_seconds: CompileSeconds
+    own_compile_seconds: CompileSeconds
     baseline_step_seconds: float
     accuracy: Accuracy | None = None
     proven_after_seconds: float | None = None
@@ -46,11 +48,13 @@ def keep_own(yardstick: Yardstick, summary: str) -> Ending:
     unchanged = Comparison(
         speedup=1.0, low=1.0, high=1.0, verdict="within noise", confidence=CONFIDENCE, process_pairs=0, turns=0
     )
+    compiling = start_of(yardstick.settings, yardstick.measurement)
     return Ending(
         summary=summary,
         settings=yardstick.settings,
         comparison=unchanged,
-        compile_seconds=yardstick.measurement.compile_seconds,
+        compile_seconds=compiling,
+        own_compile_seconds=compiling,
         baseline_step_seconds=yardstick.step_seconds,
     )
 
@@ -66,14 +70,22 @@ def nothing_to_win(yardstick: Yardstick) -> str:
     )
 
 
-def proven(proof: Proof, settings: Settings, own: Settings, compile_seconds: float, drift: float) -> Ending:
+def proven(
+    proof: Proof,
+    settings: Settings,
+    own: Settings,
+    compile_seconds: CompileSeconds,
+    own_compile_seconds: CompileSeconds,
+    drift: float,
+) -> Ending:
     """Return the ending in which some settings were proven.
 
     Args:
         proof: Of the settings.
         settings: That were proven.
         own: The user's.
-        compile_seconds: Of a run with the settings.
+        compile_seconds: What slower first steps cost with the settings.
+        own_compile_seconds: What they cost with the user's.
         drift: Of this machine from hour to hour, for which the claim leaves room; see `with_drift`.
     """
     assert proof.comparison is not None  # nothing is proven without
@@ -93,6 +105,7 @@ def proven(proof: Proof, settings: Settings, own: Settings, compile_seconds: flo
         settings=settings,
         comparison=comparison,
         compile_seconds=compile_seconds,
+        own_compile_seconds=own_compile_seconds,
         baseline_step_seconds=proof.own_step_seconds,
         accuracy=proof.accuracy,
         proven_after_seconds=proof.proven_after_seconds,
@@ -165,12 +178,11 @@ def nothing_better(trials: Sequence[Trial]) -> str:
     return f"Your own settings stay: {tried}{f' ({rest})' if rest else ''}."
 
 
-def break_even_steps(yardstick: Yardstick, step_seconds: float, compile_seconds: float, own_step: float) -> int | None:
-    """Return from how many steps on settings with this step time repay their slower start; None: never."""
-    extra = compile_seconds - yardstick.measurement.compile_seconds
-    if extra <= 0:
+def break_even_steps(extra_seconds: float, step_seconds: float, own_step: float) -> int | None:
+    """Return from how many steps on settings with this step time repay what they start slower; None: never."""
+    if extra_seconds <= 0:
         return 0
-    return math.ceil(extra / (own_step - step_seconds)) if step_seconds < own_step else None
+    return math.ceil(extra_seconds / (own_step - step_seconds)) if step_seconds < own_step else None
 
 
 def make_recipe(
@@ -195,14 +207,14 @@ def make_recipe(
             settings=yardstick.settings,
             step_seconds=ending.baseline_step_seconds,
             startup_seconds=measured.startup_seconds,
-            compile_seconds=measured.compile_seconds,
+            compile_seconds=ending.own_compile_seconds.average(run.request.runs),
             samples_per_second=facts.batch_size / ending.baseline_step_seconds if facts.batch_size else None,
             peak_bytes=measured.peak_bytes,
         ),
         comparison=ending.comparison,
         constraint=run.request.constraint,
         accuracy=ending.accuracy,
-        projection=_project(yardstick, ending),
+        projection=_project(yardstick, ending, run.request.runs),
         search=_sum_up(run, yardstick, ending, trials, space, ended),
         versions={
             "autoaccel": __version__,
@@ -216,24 +228,29 @@ def make_recipe(
     )
 
 
-def _project(yardstick: Yardstick, ending: Ending) -> Projection:
-    """Return how long the planned run will take."""
+def _project(yardstick: Yardstick, ending: Ending, runs: int) -> Projection:
+    """Return how long the planned run will take, on average over so many."""
     planned_steps, startup_seconds = yardstick.facts.planned_steps, yardstick.measurement.startup_seconds
-    own_step, compile_seconds = ending.baseline_step_seconds, ending.compile_seconds
+    own_step, compiling = ending.baseline_step_seconds, ending.compile_seconds
     step_seconds = own_step / ending.comparison.speedup
-    extra = compile_seconds - yardstick.measurement.compile_seconds
+    own_compile_seconds, compile_seconds = ending.own_compile_seconds.average(runs), compiling.average(runs)
+    extra = compile_seconds - own_compile_seconds
+    warmed_up_seconds = startup_seconds + planned_steps * step_seconds
+    own_overhead_seconds = startup_seconds + own_compile_seconds
     is_proven = ending.comparison.process_pairs > 0
     return Projection(
         planned_steps=planned_steps,
         startup_seconds=startup_seconds,
         compile_seconds=compile_seconds,
         step_seconds=step_seconds,
-        total_seconds=startup_seconds + compile_seconds + planned_steps * step_seconds,
-        baseline_total_seconds=yardstick.overhead_seconds + planned_steps * own_step,
-        break_even_steps=break_even_steps(yardstick, step_seconds, compile_seconds, own_step),
-        run=run_speedup(ending.comparison, planned_steps * own_step, yardstick.overhead_seconds, extra)
+        total_seconds=warmed_up_seconds + compile_seconds,
+        baseline_total_seconds=own_overhead_seconds + planned_steps * own_step,
+        break_even_steps=break_even_steps(extra, step_seconds, own_step),
+        run=run_speedup(ending.comparison, planned_steps * own_step, own_overhead_seconds, extra)
         if is_proven
         else None,
+        first_run_seconds=warmed_up_seconds + compiling.cold,
+        later_run_seconds=warmed_up_seconds + compiling.warm,
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.base import Record, decode, encode, read_json, write_json, write_text
+from autoaccel.records.base import Record, RecordType, decode, encode, read_json, write_json, write_text
 from autoaccel.records.machine import Machine
 from autoaccel.records.recipe import Recipe, read_recipe
 from autoaccel.records.request import Request
@@ -134,16 +134,12 @@ class RunFolder:
         return read_json(self._state, RunState, "the state of a run")
 
     def add_trial(self, trial: Trial) -> None:
-        """Append a finished trial; a last line that a crash cut off goes first."""
-        whole = self._trials.read_bytes().rpartition(b"\n") if self._trials.exists() else (b"", b"", b"")
-        with self._trials.open("ab") as file:
-            file.truncate(len(whole[0]) + len(whole[1]))
-            file.write(encode(trial) + b"\n")
+        """Append a finished trial."""
+        _append_line(self._trials, trial)
 
     def add_pair(self, pair: ProofPair, purpose: PairsFor) -> None:
         """Append a measured pair of processes."""
-        with self._pairs[purpose].open("ab") as file:
-            file.write(encode(pair) + b"\n")
+        _append_line(self._pairs[purpose], pair)
 
     def save_trials(self, trials: Sequence[Trial]) -> None:
         """Write all trials anew, when more is known of them."""
@@ -151,16 +147,11 @@ class RunFolder:
 
     def load_trials(self) -> list[Trial]:
         """Return the finished trials; a last line that was cut off by a crash is left out."""
-        if not self._trials.exists():
-            return []
-        trials = []
-        # What follows the last line's end was cut off.
-        for number, line in enumerate(self._trials.read_bytes().split(b"\n")[:-1], start=1):
-            try:
-                trials.append(decode(line, Trial))
-            except msgspec.MsgspecError as error:
-                raise BadRequestError(f"{self._trials}:{number}: this is not a trial: {error}.") from error
-        return trials
+        return _load_lines(self._trials, Trial, "a trial")
+
+    def load_pairs(self, purpose: PairsFor) -> list[ProofPair]:
+        """Return the measured pairs of processes; a last line that was cut off by a crash is left out."""
+        return _load_lines(self._pairs[purpose], ProofPair, "a pair of processes")
 
     def load_recipe(self) -> Recipe:
         """Return the recipe of a complete run."""
@@ -170,6 +161,32 @@ class RunFolder:
         """Write the report (HTML), then the recipe: the last file of a run."""
         write_text(self.report, report)
         write_json(self.recipe, recipe)
+
+
+def _append_line(path: Path, record: Record) -> None:
+    """Append a record to a file of one a line; a last line that a crash cut off goes first."""
+    whole = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    with path.open("ab") as file:
+        file.truncate(len(whole[0]) + len(whole[1]))
+        file.write(encode(record) + b"\n")
+
+
+def _load_lines(path: Path, kind: type[RecordType], what: str) -> list[RecordType]:
+    """Return the records of a file, one a line.
+
+    Raises:
+        BadRequestError: If a line is none.
+    """
+    if not path.exists():
+        return []
+    records = []
+    # What follows the last line's end was cut off.
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            records.append(decode(line, kind))
+        except msgspec.MsgspecError as error:
+            raise BadRequestError(f"{path}:{number}: this is not {what}: {error}.") from error
+    return records
 
 
 def next_run_path(stem: str, runs: Path = RUNS) -> Path:

@@ -12,12 +12,14 @@ from autoaccel.records.progress import Listener, Note, TrialFinished, TrialStart
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Failure, Trial
+from autoaccel.search.economy import Economy
 from autoaccel.search.failures import Part, part_words
-from autoaccel.search.strategy import Economy, Evidence, Strategy
+from autoaccel.search.strategy import Evidence, Strategy
+from autoaccel.session.patience import most_trial_seconds, patience_for
 from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
-from autoaccel.space.knobs import risky_part, slow_starters
+from autoaccel.space.knobs import risky_part
 from autoaccel.statistics.comparison import (
     CONFIDENCE,
     NOISE_THRESHOLD,
@@ -28,7 +30,7 @@ from autoaccel.statistics.comparison import (
     middle,
     turns_deviation,
 )
-from autoaccel.statistics.runs import slowest_start
+from autoaccel.statistics.runs import CompileSeconds, slowest_start
 from autoaccel.statistics.sequences import normal_radius
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 
 _CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
 _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
-_MOST_TIMES_SLOWER = 10  # than usual may a trial be; neighbours on shared machines slow one down by so much for minutes
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
+_NO_MORE_TIME = "the budget has no more for it"
 
 NOTHING_PAYS = "no trial promises to save more time than it takes"
 OUT_OF_TIME = "another trial and its proof would not fit in the rest of the budget"
@@ -132,9 +134,13 @@ class Search:
             if not trial.feasible:
                 self._strategy.rule_out(risky_part(trial.settings, self._own, self._strategy.space.inexact))
 
-    def compile_seconds(self, settings: Settings) -> float:
-        """Return what slower first steps cost a run under these settings."""
+    def compile_seconds(self, settings: Settings) -> CompileSeconds:
+        """Return what slower first steps cost the first run under these settings, and what all later ones."""
         return self._strategy.compile_seconds(settings)
+
+    def learn_warm_start(self, settings: Settings, seconds: float) -> None:
+        """Take into account what slower first steps cost a process of the proof, which finds all compiled."""
+        self._strategy.learn_warm_start(settings, seconds)
 
     def contrast(
         self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
@@ -145,11 +151,12 @@ class Search:
     def least_speedup(self, settings: Settings) -> float:
         """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.
 
-        Even if their slower start takes as long as it may: it was measured once.
+        Of a whole run as it is on average over all that will be made, even if their slower start takes as long as it
+        may: it was measured once.
         """
         total_seconds = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
         own_start = self._economy.compile_seconds
-        extra = slowest_start(max(0.0, self.compile_seconds(settings) - own_start), CONFIDENCE)
+        extra = slowest_start(max(0.0, self._average_start(settings) - own_start), CONFIDENCE)
         return math.exp(self._economy.log_speedup_for(total_seconds, own_start + extra))
 
     def judge(
@@ -213,19 +220,16 @@ class Search:
 
         def room(settings: Settings) -> float:
             needed = 0.0 if settings == self._own else reserve(settings, None)
-            return self._clock.left - max(held, needed)
+            return min(
+                self._clock.left - max(held, needed),
+                most_trial_seconds(settings, self._own, self._strategy, self._budget_seconds),
+            )
 
         return room
 
-    def _patience_seconds(self, settings: Settings) -> float:
-        """Return how long a trial of these settings may take that could still win.
-
-        Settings that start slowly must not take longer to start than a whole run; others need not more time than
-        they do beside the worst neighbours.
-        """
-        usual = self._strategy.trial_seconds
-        longest = math.inf if slow_starters(settings) else _MOST_TIMES_SLOWER * usual
-        return usual + max(usual, min(self._economy.own_total_seconds, longest))
+    @property
+    def _budget_seconds(self) -> float:
+        return self._clock.spent + self._clock.left
 
     def _look_at_others(self) -> Look:
         """Learn what others have found since the last time."""
@@ -246,14 +250,16 @@ class Search:
         number = len(self.trials) + 1
         self._tell(TrialStarted(number=number, settings=settings))
         before = self._clock.spent
-        patience_seconds = self._patience_seconds(settings)
-        timeout_seconds = max(1.0, min(most_seconds, patience_seconds))
+        patience = patience_for(
+            settings, self._own, self._strategy, self._economy.own_total_seconds, self._budget_seconds
+        )
+        timeout_seconds = max(1.0, min(most_seconds, patience.seconds))
         reading = self._gauge.measure(settings, f"trial-{number:04d}", self._enough_for(settings), timeout_seconds)
         if isinstance(reading, Failure):
             if reading.kind == "hung":
-                slow = timeout_seconds == patience_seconds
-                why = "if it does not hang, it is far too slow to win" if slow else "the budget has no more for it"
-                reading = msgspec.structs.replace(reading, message=f"given up after {timeout_seconds:.0f} s: {why}")
+                kind, why = patience[1:] if timeout_seconds == patience.seconds else (reading.kind, _NO_MORE_TIME)
+                message = f"given up after {timeout_seconds:.0f} s: {why}"
+                reading = msgspec.structs.replace(reading, kind=kind, message=message)
             trial = Trial(number, settings, reading, self._clock.spent - before, again=again)
         else:
             trial = Trial(
@@ -270,17 +276,22 @@ class Search:
             self._others.finish(trial)
         return trial
 
+    def _average_start(self, settings: Settings) -> float:
+        return self._strategy.compile_seconds(settings).average(self._economy.runs)
+
     def _add(self, trial: Trial) -> Trial:
         """Learn from a finished trial and keep it; return it with what it comes to beside this machine's baseline."""
         self._strategy.learn(trial)
         if trial.comparison is not None:
-            compile_seconds = self._strategy.compile_seconds(trial.settings)
-            total_seconds = self._economy.total_seconds(math.log(trial.comparison.speedup), compile_seconds)
+            start_seconds = self._average_start(trial.settings)
+            total_seconds = self._economy.total_seconds(math.log(trial.comparison.speedup), start_seconds)
             step_seconds = self._economy.step_seconds / trial.comparison.speedup
             trial = msgspec.structs.replace(trial, step_seconds=step_seconds, total_seconds=float(total_seconds))
         self.trials.append(trial)
         self._keep(trial)
         self._tell(TrialFinished(trial=trial, best=self.best))
+        if isinstance(trial.outcome, Failure) and self._strategy.is_given_up(trial.settings):
+            self._tell(Note(f"what is compiled alike is not tried again: {trial.outcome.message}"))
         self._tell_closed()
         return trial
 
@@ -300,7 +311,7 @@ class Search:
         """
         ranked = self._strategy.ranked()
         best_total = min([self._economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
-        needed = self._economy.log_speedup_for(best_total, self._strategy.compile_seconds(settings))
+        needed = self._economy.log_speedup_for(best_total, self._average_start(settings))
         plan = plan_turns(self._economy.step_seconds)
 
         def enough(pairs: Sequence[Pair]) -> bool:

@@ -28,7 +28,9 @@ from autoaccel.records.trial import Failure, Profiled, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
 from autoaccel.report.wording import left_out_words
-from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.search.economy import Economy
+from autoaccel.search.starts import start_of
+from autoaccel.search.strategy import Strategy
 from autoaccel.session.advising import diagnose, profile_task
 from autoaccel.session.clock import Clock
 from autoaccel.session.contenders import search_and_prove
@@ -173,13 +175,15 @@ def _start_search(
 ) -> Search:
     knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
     run.tell(StageStarted("search", f"{space.title}: {knobs}"))
+    if yardstick.facts.shapes_change and "compile.mode" in space.open:
+        run.tell(Note("batches change their shapes, so what is compiled is compiled for any shape: compile.dynamic=on"))
     own, request = yardstick.settings, run.request
     economy = Economy(
         runs=request.runs,
         planned_steps=yardstick.facts.planned_steps,
         step_seconds=yardstick.step_seconds,
         startup_seconds=yardstick.measurement.startup_seconds,
-        compile_seconds=yardstick.measurement.compile_seconds,
+        compile_seconds=start_of(own, yardstick.measurement).average(request.runs),
         trial_seconds=yardstick.trial_seconds,
     )
     candidates = first_candidates(space, own, findings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import NamedTuple
 
 from autoaccel.records.recipe import RunSpeedup
 from autoaccel.records.trial import Comparison
@@ -13,6 +14,23 @@ READING_DEVIATION = 0.2
 measured. That of the ratio of two such readings of the digits network's steps (ten pairs of processes on two shared
 cores), taken for one: a cold compilation is measured once in a run, so that nothing tells its spread. A machine
 of one's own scatters less, which makes claims of whole runs narrower than need be told; none was measured."""
+
+WARM_SHARE = 0.15
+"""Of a cold compilation that a process takes again whose code is in the cache, until that was measured: what is left is
+to trace the model, to look up its graphs and to load their code. On two cores with torch 2.13 (processor time, Inductor
+for the CPU): an MLP of two layers 0.13, a CNN 0.13, a transformer of four layers 0.06 to 0.12; by the clock 16 s and
+then 2.4 s for the CNN. Where code is looked up but generated once more (older releases, GPUs) it may be more."""
+
+
+class CompileSeconds(NamedTuple):
+    """What slower first steps cost a run: cold, as the first one pays them, and warm, as those that follow it do."""
+
+    cold: float
+    warm: float
+
+    def average(self, runs: int) -> float:
+        """Return what they cost a run on average, if of so many runs the first is the cold one."""
+        return self.warm + (self.cold - self.warm) / runs
 
 
 def run_speedup(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ import pytest
 
 from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner, _merged
-from autoaccel.launch.worker import _await_end
+from autoaccel.launch.worker import Worker, _await_end
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import (
+    Built,
     Describe,
     Described,
     Failure,
@@ -31,6 +33,7 @@ from autoaccel.records.trial import (
     Train,
     TrainResult,
     Turn,
+    WarmUp,
 )
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place
@@ -298,6 +301,40 @@ def test_nothing_survives_a_killed_worker(runner_for: StartRunner, write_model: 
     worker.close()
     assert not psutil.pid_exists(pid)
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_a_compilation_that_is_given_up_leaves_no_compiler_behind(
+    runner_for: StartRunner, write_model: WriteModel
+) -> None:
+    """Inductor compiles in a pool of processes of its own, and those start the compiler."""
+    worker = runner_for(write_model()).start(Measure(), {"compile.mode": "default"}, "compiles")
+    assert isinstance(worker, Worker)
+    family: list[psutil.Process] = []
+    with worker:
+        assert isinstance(worker.receive(120.0), Built)
+        worker.tell(WarmUp())
+        pid = worker._process.pid
+        while not any(_name_of(process).startswith(("g++", "c++", "cc1plus")) for process in family):
+            family = psutil.Process(pid).children(recursive=True)  # it fails if the worker has ended
+            time.sleep(0.01)
+    assert not [process for process in psutil.process_iter() if _group_of(process) == pid]
+    assert not [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def _name_of(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _group_of(process: psutil.Process) -> int | None:
+    """Return the process group of a process; None if it has ended, even if nobody has reaped it."""
+    try:
+        return None if process.status() == psutil.STATUS_ZOMBIE else os.getpgid(process.pid)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None
 
 
 def test_whoever_is_killed_and_not_reaped_is_not_waited_for() -> None:

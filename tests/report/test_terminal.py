@@ -78,6 +78,23 @@ def test_the_evidence_is_complete():
     assert "9 trials (1 failed, 1 infeasible) in 9 min 31 s of 10 min 00 s" in text
 
 
+def test_what_the_first_run_compiles_is_told_beside_what_later_ones_take():
+    def told(first, later, runs=20):
+        projection = msgspec.structs.replace(
+            samples.RECIPE.projection, first_run_seconds=first, later_run_seconds=later
+        )
+        search = msgspec.structs.replace(samples.RECIPE.search, runs=runs)
+        return msgspec.structs.replace(samples.RECIPE, projection=projection, search=search)
+
+    text = " ".join(rows_of(printed(print_recipe, told(480.0, 455.0), PATH, width=120)))
+    assert "an average of 20 runs: the first compiles and takes 8 min 00 s, later ones 7 min 35 s" in text
+    assert "1 run: the first compiles" in " ".join(
+        rows_of(printed(print_recipe, told(480.0, 455.0, 1), PATH, width=120))
+    )
+    for recipe in (told(455.0, 455.0), told(None, None)):
+        assert "compiles" not in printed(print_recipe, recipe, PATH)
+
+
 def test_a_relative_constraint_is_told_in_percent():
     recipe = msgspec.structs.replace(
         samples.RECIPE, constraint=msgspec.structs.replace(samples.RECIPE.constraint, relative=True)

@@ -11,8 +11,10 @@ import pytest
 
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import Forbidden, SearchSpace
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
-from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.records.trial import Comparison, Failure, FailureKind, Measurement, Trial, Turn
+from autoaccel.search.economy import Economy
+from autoaccel.search.strategy import Strategy
+from autoaccel.statistics.runs import WARM_SHARE
 
 OWN: Settings = {
     "threads.intra_op": 4,
@@ -61,15 +63,18 @@ def true_log(settings: Settings) -> float:
     return log + (0.05 if settings["compile.mode"] == "default" else 0.0)
 
 
-def finished(number: int, settings: Settings, log: float, again: bool = False) -> Trial:
-    first = 0.04 + (COMPILE_SECONDS if settings["compile.mode"] == "default" else 0.1)
+def finished(
+    number: int, settings: Settings, log: float, again: bool = False, first_seconds: float | None = None
+) -> Trial:
+    slower = COMPILE_SECONDS if settings["compile.mode"] == "default" else 0.1
+    first = 0.04 + slower if first_seconds is None else first_seconds
     comparison = Comparison(math.exp(log), math.exp(log - 0.1), math.exp(log + 0.1), "faster", 0.95, 1, 8)
     outcome = Measurement(3.0, (first, 0.04), (Turn((0.04,)),))
     return Trial(number, settings, outcome, 3.0, comparison=comparison, again=again)
 
 
-def failed(number: int, settings: Settings) -> Trial:
-    return Trial(number, settings, Failure("crashed", "x"), 3.0)
+def failed(number: int, settings: Settings, kind: FailureKind = "crashed") -> Trial:
+    return Trial(number, settings, Failure(kind, "x"), 3.0)
 
 
 def search(chosen: Strategy, seed: int = 0, most: int = 200) -> list[Trial]:
@@ -219,24 +224,70 @@ def test_cheap_starts_come_before_compilations() -> None:
     assert first >= 2
 
 
-def test_a_first_compilation_counts_for_all_that_share_its_code() -> None:
+def test_the_first_run_pays_for_a_cold_compilation_and_all_others_for_a_warm_one() -> None:
     chosen = strategy()
     compiled: Settings = {**OWN, "compile.mode": "default"}
     chosen.learn(finished(1, compiled, 0.1))
-    warm = finished(2, {**compiled, "loader.workers": 2}, 0.1)
-    warm = Trial(2, warm.settings, Measurement(3.0, (1.0, 0.04), (Turn((0.04,)),)), 3.0, comparison=warm.comparison)
-    chosen.learn(warm)
-    assert chosen.compile_seconds(warm.settings) == pytest.approx(COMPILE_SECONDS)
-    assert chosen.compile_seconds(OWN) == pytest.approx(0.1)
+    assert chosen.compile_seconds(compiled) == pytest.approx((COMPILE_SECONDS, WARM_SHARE * COMPILE_SECONDS))
+    # The same is compiled with other workers, so that its process finds it.
+    warm: Settings = {**compiled, "loader.workers": 2}
+    chosen.learn(finished(2, warm, 0.1, first_seconds=1.04))
+    assert chosen.compile_seconds(compiled) == chosen.compile_seconds(warm) == pytest.approx((COMPILE_SECONDS, 1.0))
+    for seconds in (2.0, 2.2):  # as processes of the proof show
+        chosen.learn_warm_start(warm, seconds)
+    assert chosen.compile_seconds(compiled) == pytest.approx((COMPILE_SECONDS, 2.0))
+    assert chosen.compile_seconds(OWN) == pytest.approx((0.1, 0.1))
+
+
+def test_a_compilation_weighs_the_less_the_more_runs_share_it() -> None:
+    compiled: Settings = {**OWN, "compile.mode": "default"}
+    totals = []
+    for runs in (1, 20):
+        chosen = Strategy(SPACE, OWN, [], DEVIATIONS, economy(1000, runs), 0)
+        chosen.learn(finished(1, compiled, 0.5))
+        totals.append(chosen.ranked()[0].total_seconds - economy(1000, runs).own_total_seconds)
+    # 20 s and then 3 s, where 40 s of steps become some 26: one run hardly repays it, each of twenty does.
+    assert totals[0] > 0 > totals[1]
+
+
+def test_what_the_users_own_settings_compile_costs_no_other_settings_more() -> None:
+    """The baseline compiled first, so that the process of a trial with the same model found it compiled."""
+    own: Settings = {**OWN, "compile.mode": "default"}
+    chosen = Strategy(SPACE, own, [], DEVIATIONS, economy(1000), 0)
+    workers: Settings = {**own, "loader.workers": 2}
+    chosen.learn(finished(1, workers, 0.1, first_seconds=1.04))
+    assert chosen.compile_seconds(workers) == chosen.compile_seconds(own) == (0.1, 0.1)
+
+
+def test_what_compiles_for_too_long_is_given_up_with_all_that_is_compiled_alike() -> None:
+    chosen = strategy(planned_steps=1_000_000)
+    compiled: Settings = {**OWN, "compile.mode": "default"}
+    chosen.learn(failed(1, compiled, "slow start"))
+    assert chosen.is_given_up({**compiled, "precision.autocast": "bfloat16"})
+    assert not chosen.is_given_up(OWN)
+    trials = search(chosen)
+    assert trials and not any(trial.settings["compile.mode"] == "default" for trial in trials)
+
+
+def test_what_else_may_have_hung_is_not_taken_for_a_compilation() -> None:
+    chosen = strategy(planned_steps=1_000_000)
+    chosen.learn(failed(1, {**OWN, "compile.mode": "default", "loader.workers": 2}, "slow start"))
+    assert not chosen.is_given_up({**OWN, "compile.mode": "default"})
+    # All else is known to work by now.
+    others: Settings = {**OWN, "loader.workers": 2, "optimizer.fused": True}
+    chosen.learn(finished(2, others, 0.0))
+    chosen.learn(failed(3, {**others, "compile.mode": "default"}, "slow start"))
+    assert chosen.is_given_up({**OWN, "compile.mode": "default"})
 
 
 def test_what_pruning_costs_is_not_learned_from_compilations() -> None:
     chosen = strategy()
     compiled: Settings = {**OWN, "compile.mode": "default"}
     pruned: Settings = {**OWN, "model.sparsity": 0.5}
-    assert (chosen.compile_seconds(compiled), chosen.compile_seconds(pruned)) == (25.0, 0.0)
+    assert chosen.compile_seconds(compiled) == (25.0, WARM_SHARE * 25.0)
+    assert chosen.compile_seconds(pruned) == (0.0, 0.0)
     chosen.learn(finished(1, compiled, 0.1))
-    assert chosen.compile_seconds(pruned) == 0.0
+    assert chosen.compile_seconds(pruned) == (0.0, 0.0)
 
 
 def test_what_harms_the_metric_is_ruled_out_with_all_that_contains_it() -> None:

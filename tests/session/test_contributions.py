@@ -11,7 +11,8 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
-from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.search.economy import Economy
+from autoaccel.search.strategy import Strategy
 from autoaccel.session.contributions import LEAST_ROUNDS, MOST_ROUNDS, Breakdown, break_down
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.searching import Search

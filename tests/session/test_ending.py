@@ -9,14 +9,24 @@ import pytest
 
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison
-from autoaccel.session.ending import break_even_steps, not_worth_proving, proven, too_disturbed, why_not
+from autoaccel.session.ending import (
+    Ending,
+    _project,
+    break_even_steps,
+    not_worth_proving,
+    proven,
+    too_disturbed,
+    why_not,
+)
 from autoaccel.session.proof import Proof
 from autoaccel.session.yardstick import Yardstick
+from autoaccel.statistics.runs import CompileSeconds
 
 OWN: Settings = {"precision.autocast": "off"}
 CAST: Settings = {"precision.autocast": "bfloat16"}
 NARROW = Comparison(1.01, 0.97, 1.05, "within noise", 0.975, 8, 64)
 FAST = Comparison(1.6, 1.5, 1.7, "faster", 0.975, 8, 64)
+NOTHING = CompileSeconds(0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -31,15 +41,30 @@ FAST = Comparison(1.6, 1.5, 1.7, "faster", 0.975, 8, 64)
 def test_the_break_even_is_where_slower_first_steps_are_repaid(
     step_seconds: float, compile_seconds: float, steps: int | None
 ) -> None:
-    yardstick = cast("Yardstick", SimpleNamespace(measurement=SimpleNamespace(compile_seconds=0.1)))
-    found = break_even_steps(yardstick, step_seconds, compile_seconds, own_step=0.04)
+    found = break_even_steps(compile_seconds - 0.1, step_seconds, own_step=0.04)
     assert found == steps or (found is not None and steps is not None and abs(found - steps) <= 1)
+
+
+def test_a_projection_is_of_an_average_run_and_says_what_the_first_and_later_ones_take() -> None:
+    facts, measurement = SimpleNamespace(planned_steps=1000), SimpleNamespace(startup_seconds=3.0)
+    yardstick = SimpleNamespace(facts=facts, measurement=measurement)
+    twice = Comparison(2.0, 1.9, 2.1, "faster", 0.95, 8, 64)
+    ending = Ending("", CAST, twice, CompileSeconds(20.0, 3.0), CompileSeconds(0.5, 0.5), 0.1)
+    found = _project(cast("Yardstick", yardstick), ending, runs=10)
+    assert (found.first_run_seconds, found.later_run_seconds) == pytest.approx((73.0, 56.0))
+    assert found.compile_seconds == pytest.approx(4.7)
+    assert found.total_seconds == pytest.approx((73.0 + 9 * 56.0) / 10)
+    assert found.baseline_total_seconds == pytest.approx(103.5)
+    assert found.run is not None and found.run.speedup == pytest.approx(103.5 / 57.7)
+    assert found.break_even_steps == 84  # 4.2 s at 50 ms a step
+    once = _project(cast("Yardstick", yardstick), ending, runs=1)
+    assert once.total_seconds == once.first_run_seconds
 
 
 def test_a_claim_leaves_room_for_the_drift_of_a_shared_machine() -> None:
     def summary(speedup: float, low: float, high: float, drift: float) -> str:
         proof = Proof("proven", [[(1.0, 1.0 / speedup)]], Comparison(speedup, low, high, "faster", 0.975, 8, 64), None)
-        ending = proven(proof, CAST, OWN, 0.0, drift)
+        ending = proven(proof, CAST, OWN, NOTHING, NOTHING, drift)
         assert ending.comparison is not None
         assert ending.comparison.verdict == "faster"
         return ending.summary

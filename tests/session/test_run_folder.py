@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from autoaccel.errors import BadRequestError, BudgetSpentError
-from autoaccel.records.trial import Failure, Trial
+from autoaccel.records.trial import Failure, Measurement, ProofPair, Trial, Turn
 from autoaccel.session.clock import Clock
 from autoaccel.session.run_folder import RunFolder, latest_run_path, next_run_path
 
@@ -74,6 +74,19 @@ def test_trials_survive_a_crash_in_the_middle_of_a_line(tmp_path: Path) -> None:
     # What follows the cut is a line of its own again.
     folder.add_trial(second)
     assert folder.load_trials() == [TRIAL, second]
+
+
+def test_pairs_come_back_by_what_they_were_measured_for(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path)
+    measured = Measurement(3.0, (20.0, 0.1), (Turn((0.1,)),))
+    pair = ProofPair({"loader.workers": 2}, 0, measured, measured, None)
+    folder.add_pair(pair, "proof")
+    with (tmp_path / "proof.jsonl").open("ab") as file:
+        file.write(b'{"settings": ')  # cut off by a crash
+    assert folder.load_pairs("proof") == [pair]
+    folder.add_pair(pair, "proof")
+    assert folder.load_pairs("proof") == [pair, pair]
+    assert folder.load_pairs("contributions") == []
 
 
 def test_a_broken_line_in_the_middle_is_told(tmp_path: Path) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import random
 
+import msgspec
 import pytest
 
 from autoaccel.records.progress import Event, Note, ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
-from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.search.economy import Economy
+from autoaccel.search.strategy import Strategy
 from autoaccel.session.outcomes import value_results
+from autoaccel.session.patience import COMPILE_SHARE
 from autoaccel.session.searching import EVERYTHING_TRIED, OUT_OF_TIME, Search
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
@@ -220,3 +223,45 @@ def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:
     assert search.best is None or search.best.settings["precision.autocast"] == "off"
     same_risk = [trial for trial in search.trials if trial.settings["layout.channels_last"] is False]
     assert all((trial.accuracy == accuracy) == (not trial.feasible) for trial in same_risk)
+
+
+class EndlessCompiler(FakeGauge):
+    """One whose every compilation takes for ever."""
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        if settings["compile.mode"] != "off":
+            self.watch.spent += timeout_seconds
+            return Failure("hung", "it compiles")
+        return super().measure(settings, name, enough, timeout_seconds)
+
+
+def test_an_endless_compilation_costs_its_share_and_what_is_compiled_alike_is_not_tried_again() -> None:
+    """A compilation that did not end took what was left of the budget, and nothing was proven."""
+    own: Settings = {**OWN, "compile.mode": "off"}
+    space = msgspec.structs.replace(SPACE, open={**SPACE.open, "compile.mode": ("off", "default")})
+    watch, told = Watch(600), list[Event]()
+    economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
+    compiled: Settings = {**own, "compile.mode": "default"}
+    strategy = Strategy(space, own, [compiled], dict.fromkeys(space.open, 0.2), economy, 0)
+    search = Search(EndlessCompiler({"bfloat16": 0.4}, watch), own, strategy, economy, watch, ignore, told.append)
+    search.run(nothing)
+    first, *others = search.trials
+    assert first.settings == compiled and isinstance(first.outcome, Failure)
+    assert first.outcome.kind == "slow start"
+    assert first.outcome.message == "given up after 124 s: it compiles for longer than 20% of the budget"
+    assert first.spent_seconds == pytest.approx(4.0 + COMPILE_SHARE * 600)
+    notes = [event.text for event in told if isinstance(event, Note)]
+    assert notes == [f"what is compiled alike is not tried again: {first.outcome.message}"]
+    assert others and all(trial.settings["compile.mode"] == "off" for trial in others)
+    assert search.best is not None and search.best.settings["precision.autocast"] == "bfloat16"
+
+
+def test_a_compilation_that_would_not_fit_in_its_share_is_not_begun() -> None:
+    own: Settings = {**OWN, "compile.mode": "off"}
+    space = msgspec.structs.replace(SPACE, open={**SPACE.open, "compile.mode": ("off", "default")})
+    watch = Watch(100)  # a fifth of which is less than a compilation is expected to take
+    economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
+    strategy = Strategy(space, own, [{**own, "compile.mode": "default"}], dict.fromkeys(space.open, 0.2), economy, 0)
+    search = Search(EndlessCompiler({"bfloat16": 0.4}, watch), own, strategy, economy, watch, ignore, ignore)
+    search.run(nothing)
+    assert search.trials and all(trial.settings["compile.mode"] == "off" for trial in search.trials)

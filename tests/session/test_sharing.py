@@ -26,9 +26,10 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, Trial, Turn
 from autoaccel.records.workload import Workload
+from autoaccel.search.economy import Economy
 from autoaccel.search.shared import SharedStudy
 from autoaccel.search.storage import open_storage
-from autoaccel.search.strategy import Economy, Strategy
+from autoaccel.search.strategy import Strategy
 from autoaccel.session.searching import Search
 from autoaccel.session.sharing import (
     agree_on_diagnosis,

@@ -7,7 +7,7 @@ import pytest
 
 from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import compare_logs
-from autoaccel.statistics.runs import READING_DEVIATION, run_speedup, slowest_start
+from autoaccel.statistics.runs import READING_DEVIATION, CompileSeconds, run_speedup, slowest_start
 
 
 def measured(generator: np.random.Generator) -> Comparison:
@@ -50,3 +50,8 @@ def test_the_interval_of_a_run_covers_what_it_takes() -> None:
 def test_a_slower_start_must_be_won_back_even_if_it_takes_longer_than_it_was_seen_to() -> None:
     assert slowest_start(0.0, 0.95) == 0.0
     assert slowest_start(10.0, 0.95) == pytest.approx(13.9, abs=0.1)
+
+
+def test_of_many_runs_one_compiles() -> None:
+    found = CompileSeconds(20.0, 2.0)
+    assert [found.average(runs) for runs in (1, 2, 18)] == [20.0, 11.0, 3.0]

@@ -70,7 +70,12 @@ def slow_starters(settings: Mapping[str, Value]) -> tuple[str, ...]:
 
 def compiles(settings: Mapping[str, Value]) -> bool:
     """Whether something is compiled under these settings, and so is found compiled by the next process with them."""
-    return any(KNOBS[name].group == "compile" for name in slow_starters(settings))
+    return any(is_of_compiling(name) for name in slow_starters(settings))
+
+
+def is_of_compiling(name: str) -> bool:
+    """Whether a knob is one of those that say what is compiled, and how."""
+    return name in KNOBS and KNOBS[name].group == "compile"
 
 
 def compiled_part(settings: Mapping[str, Value]) -> Settings:

@@ -1,0 +1,111 @@
+"""How much longer the first steps take where something is compiled or pruned: in a first process, and in later ones."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from autoaccel.records.settings import Settings, changed, settings_key
+from autoaccel.records.trial import Failure, Measurement, Trial
+from autoaccel.space.knobs import KNOBS, compiled_part, compiles, is_of_compiling, slow_starters
+from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
+
+
+def start_of(settings: Settings, first: Measurement) -> CompileSeconds:
+    """Return what a process that found nothing compiled says of slower first steps: the warm ones are assumed.
+
+    What is imported for it, and the steps of a model before it shrinks, every process pays for. So it does for slower
+    first steps where nothing is compiled.
+    """
+    seconds = first.compile_seconds
+    if not compiles(settings):
+        return CompileSeconds(seconds, seconds)
+    always = first.lazy_import_seconds + first.late_seconds
+    return CompileSeconds(seconds, always + WARM_SHARE * (seconds - always))
+
+
+@dataclass
+class _Seen:
+    """What processes have shown in which the same is compiled."""
+
+    starters: tuple[str, ...]
+    cold: float  # the most that a machine's first process took
+    assumed: float  # of a warm one
+    warm: list[float] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)  # that have it in their cache
+
+    @property
+    def seconds(self) -> CompileSeconds:
+        warm = statistics.median(self.warm) if self.warm else self.assumed
+        return CompileSeconds(self.cold, min(self.cold, warm))
+
+
+class SlowStarts:
+    """What trials have shown of the first steps of settings that compile or prune.
+
+    Settings with the same compiled model share its cache: the first process is the cold one, all others are warm.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing seen."""
+        self._seen: dict[str, _Seen] = {}  # by compiled part
+        self._given_up: list[Settings] = []
+
+    def learn(self, settings: Settings, outcome: Measurement, host: str = "") -> None:
+        """Take a finished trial of settings that start slowly into account, measured on this host."""
+        part = settings_key(compiled_part(settings))
+        first = start_of(settings, outcome)
+        seen = self._seen.setdefault(part, _Seen(slow_starters(settings), first.cold, first.warm))
+        if host in seen.hosts and compiles(settings):
+            seen.warm.append(first.cold)  # it found what another process of this host has left
+        elif first.cold > seen.cold:
+            seen.cold, seen.assumed = first
+        seen.hosts.add(host)
+
+    def learn_warm(self, settings: Settings, seconds: float) -> None:
+        """Take a process into account that found compiled what trials of these settings have left."""
+        if compiles(settings) and (seen := self._seen.get(settings_key(compiled_part(settings)))):
+            seen.warm.append(seconds)
+
+    def known(self, settings: Settings) -> CompileSeconds | None:
+        """Return what slower first steps cost where the same is compiled; None if that was not seen."""
+        seen = self._seen.get(settings_key(compiled_part(settings)))
+        return seen.seconds if seen else None
+
+    def expected(self, settings: Settings) -> CompileSeconds:
+        """Return what slower first steps are expected to cost settings that start slowly."""
+        if (known := self.known(settings)) is not None:
+            return known
+        starters = slow_starters(settings)
+        if alike := [seen.seconds for seen in self._seen.values() if seen.starters == starters]:
+            colds, warms = zip(*alike, strict=True)
+            return CompileSeconds(statistics.median(colds), statistics.median(warms))
+        usual = max(KNOBS[name].start_seconds or 0.0 for name in starters)
+        return CompileSeconds(usual, WARM_SHARE * usual if compiles(settings) else usual)
+
+    def explain(self, failed: Trial, own: Settings, works: Collection[Settings]) -> bool:
+        """Return whether a trial failed because it compiles for too long; what is compiled alike is then given up.
+
+        Args:
+            failed: The trial.
+            own: The user's settings.
+            works: Other settings, which did not fail: not to be blamed is what all else in the trial was there.
+        """
+        if not isinstance(failed.outcome, Failure) or failed.outcome.kind != "slow start":
+            return False
+        others = {name: value for name, value in changed(failed.settings, own).items() if not is_of_compiling(name)}
+        if not all(any(one.get(name) == value for one in works) for name, value in others.items()):
+            return False
+        self._give_up(failed.settings)
+        return True
+
+    def _give_up(self, settings: Settings) -> None:
+        alike = {name: value for name, value in settings.items() if is_of_compiling(name)}
+        if alike.get("compile.mode") == "default":
+            del alike["compile.mode"]  # every other mode tries harder, and takes longer
+        self._given_up.append(alike)
+
+    def is_given_up(self, settings: Settings) -> bool:
+        """Whether something that is compiled alike took too long."""
+        return compiles(settings) and any(alike.items() <= settings.items() for alike in self._given_up)
