@@ -15,6 +15,7 @@ from autoaccel.records.request import (
     DEFAULT_MAX_DROP,
     DEFAULT_METRIC_REPEATS,
     DEFAULT_RUNS,
+    LEAST_BUDGET_SECONDS,
     EvidenceWish,
     Request,
 )
@@ -124,6 +125,9 @@ def make_request(
     Raises:
         BadRequestError: Naming the argument, what must hold and what was found.
     """
+    # The knobs of other packages are looked for where this is imported.
+    from autoaccel.space.search_space import check_wishes
+
     amount, relative = parse_max_drop(str(max_drop))
     if trials is not None and trials < 1:
         raise BadRequestError(f"--trials must be at least 1, got {trials}.")
@@ -135,9 +139,16 @@ def make_request(
         raise BadRequestError(
             f"--metric-repeats must be at least 2, because one run says nothing of the spread, got {metric_repeats}."
         )
+    budget_seconds = parse_duration(str(budget))
+    if budget_seconds < LEAST_BUDGET_SECONDS:
+        raise BadRequestError(
+            f"--budget must be at least {LEAST_BUDGET_SECONDS:g}s, which it takes to look at the machine and to build "
+            f"the training, got {budget}."
+        )
+    check_wishes(str(space), fixed, excluded)
     return Request(
         workload=workload,
-        budget_seconds=parse_duration(str(budget)),
+        budget_seconds=budget_seconds,
         constraint=Constraint(amount, relative),
         most_trials=trials,
         metric_repeats=metric_repeats,

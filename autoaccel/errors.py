@@ -20,4 +20,4 @@ class WorkloadFailedError(AutoaccelError):
 
 
 class BudgetSpentError(AutoaccelError):
-    """Time ran out before the stage that needed it had an answer."""
+    """Time ran out before the stage that needed it had an answer, or cannot suffice for the stages to come."""

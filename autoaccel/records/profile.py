@@ -89,7 +89,8 @@ class Profile(Record, frozen=True):
     flops: dict[str, int] = {}  # group -> floating-point operations of a step: forward and backward
     moved_bytes: int | None = None  # per step, if each operator read its inputs from memory and wrote its outputs to it
     least_bytes: int | None = None  # per step, of parameters, gradients, the optimizer's state and the batch alone
-    left_out: tuple[str, ...] = ()  # what was not measured because of the steps that it takes
+    left_out: tuple[str, ...] = ()  # what was not measured because of the time that it takes
+    failed: dict[str, str] = {}  # what could not be measured -> why: what the user's code raised
 
     @property
     def tracing_overhead(self) -> float | None:

@@ -9,7 +9,8 @@ from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Trial
 
-StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "report"]
+StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "metric", "contributions", "report"]
+"""In their order; the search may go on after a proof that failed. "confirm" proves the speed."""
 
 
 class RunStarted(Record, frozen=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from autoaccel.records.base import Record, read_json
 from autoaccel.records.machine import Machine
+from autoaccel.records.progress import StageName
 from autoaccel.records.settings import Settings, Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, ModelSize
 from autoaccel.records.workload import Workload
@@ -74,6 +75,14 @@ class ValueResult(Record, frozen=True):
     reason: str  # why the recipe does not have it
 
 
+class StageTimes(Record, frozen=True):
+    """What a stage of the run was to take, as the budget was divided when it began, and what it took."""
+
+    stage: StageName
+    planned_seconds: float
+    spent_seconds: float
+
+
 class SearchSummary(Record, frozen=True):
     """What the search cost and why it ended."""
 
@@ -91,6 +100,7 @@ class SearchSummary(Record, frozen=True):
     spent_on: dict[str, float]  # seconds: steps measured, warm-up, compilation, start-up, and everything else
     importance: dict[str, float] = {}  # knob -> share of what decides whether a trial is a good one; the largest first
     values: tuple[ValueResult, ...] = ()  # all that the recipe does not have
+    stages: tuple[StageTimes, ...] = ()  # in their order; together they are spent_seconds
 
 
 class Contribution(Record, frozen=True):

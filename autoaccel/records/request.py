@@ -12,6 +12,7 @@ DEFAULT_BUDGET_SECONDS = 600.0
 DEFAULT_MAX_DROP = "1%"
 DEFAULT_METRIC_REPEATS = 3
 DEFAULT_RUNS = 20
+LEAST_BUDGET_SECONDS = 10.0
 
 EvidenceWish = Literal["any", "whole"]
 """What must show that settings keep the metric: what fits, the strongest first; or whole planned runs."""

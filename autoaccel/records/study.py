@@ -38,7 +38,7 @@ class StudyHead(Record, frozen=True):
 
     schema: Literal["autoaccel/study/2"]
     basis: StudyBasis
-    diagnosis: Diagnosis
+    diagnosis: Diagnosis | None  # None where the first worker could take no profile
 
 
 class Look(Record, frozen=True):

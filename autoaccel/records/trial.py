@@ -34,8 +34,8 @@ class Measure(Record, frozen=True, tag="measure"):
     settling_steps: int | None = None  # see Ready; None: the warm-up has to find out
 
 
-MOST_PROFILE_SECONDS = 17.0
-"""That all steps after the warm-up may take to look at a training: eight of two seconds."""
+MOST_PROFILE_SECONDS = 20.0
+"""That looking at a training may take after its warm-up: eight steps of two seconds, and the machine's rates."""
 
 
 class TakeProfile(Record, frozen=True, tag="profile"):
@@ -47,7 +47,7 @@ class TakeProfile(Record, frozen=True, tag="profile"):
     cache_bytes: int = 0  # of the largest cache
     trace_path: str | None = None  # where a trace for Perfetto or chrome://tracing goes
     board_path: str | None = None  # folder that TensorBoard is to show
-    most_seconds: float = MOST_PROFILE_SECONDS  # that all steps after the warm-up may take
+    most_seconds: float = MOST_PROFILE_SECONDS  # after the warm-up; a few steps are made in any case
 
 
 class Train(Record, frozen=True, tag="train"):
@@ -160,6 +160,7 @@ class Profiled(Record, frozen=True, tag="profiled"):
     profile: Profile
     circumstances: Circumstances | None = None
     rates: Rates | None = None  # if it was to be thorough
+    measuring: str = ""  # what is measured next, so that there is more to come; empty: this is all
 
 
 class Described(Record, frozen=True, tag="described"):

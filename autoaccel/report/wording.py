@@ -22,6 +22,7 @@ from autoaccel.records.recipe import (
     Projection,
     Recipe,
     SearchSummary,
+    StageTimes,
 )
 from autoaccel.records.request import (
     DEFAULT_METRIC_REPEATS,
@@ -289,6 +290,21 @@ def spent_parts(search: SearchSummary) -> list[tuple[str, float, float]]:
     return [(name, seconds, seconds / total) for name, seconds in search.spent_on.items()]
 
 
+def stage_words(search: SearchSummary) -> str:
+    """Return what each stage took, and was planned to take where that differs by a quarter or more.
+
+    Nothing in recipes from before that was written down.
+    """
+
+    def words(times: StageTimes) -> str:
+        planned, spent = times.planned_seconds, times.spent_seconds
+        differs = abs(spent - planned) >= max(1.0, planned / 4)
+        beside = f" of {format_duration(planned)} planned" if differs and planned else ""
+        return f"{times.stage} {format_duration(spent)}{beside}"
+
+    return ", ".join(words(times) for times in search.stages)
+
+
 def search_words(recipe: Recipe) -> str:
     """Return what the search cost and why it ended."""
     search = recipe.search
@@ -373,10 +389,15 @@ def tracing_words(profile: Profile) -> str:
 
 
 def left_out_words(profile: Profile) -> str:
-    """Return what was not measured because of the steps that it takes; nothing if all was."""
-    if not profile.left_out:
-        return ""
-    return f"Left out, because a step takes {format_duration(profile.step_seconds)}: {', '.join(profile.left_out)}"
+    """Return what was not measured, because of the time that it takes or because it failed; nothing if all was."""
+    said = []
+    if profile.left_out:
+        step = format_duration(profile.step_seconds)
+        said.append(f"Left out for want of time, a step takes {step}: {', '.join(profile.left_out)}")
+    if profile.failed:
+        reasons = (f"{what} ({one_line(why)})" for what, why in profile.failed.items())
+        said.append(f"Could not be measured: {', '.join(reasons)}")
+    return ". ".join(said)
 
 
 def memory_peak_words(profile: Profile) -> str:

@@ -13,29 +13,13 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from autoaccel.records.circumstances import Alone, Circumstances, Evaluation, Loader, Model, Optimizer, Switched
-from autoaccel.runtime import ranks
+from autoaccel.records.circumstances import Circumstances, Loader, Model, Optimizer
 from autoaccel.runtime.accelerator import gpu_uuids
 from autoaccel.runtime.batches import count_samples, tensors_of
 from autoaccel.runtime.datasets import bytes_of
-from autoaccel.runtime.evaluating import EVALUATION_STEPS, measure_evaluation
 from autoaccel.runtime.knobs.precision import Float32Matmul, FlushDenormals
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.modules import layers
-from autoaccel.runtime.samples import measure_samples
-from autoaccel.runtime.spending import Spending
-from autoaccel.runtime.switching import (
-    ALONE_STEPS,
-    ROUNDS_OF_STEPS,
-    measure_alone,
-    measure_scaling,
-    measure_without,
-    measure_without_anomaly_mode,
-    with_threads,
-    without_anomaly_mode,
-    without_deterministic_algorithms,
-    without_profilers,
-)
 
 SLOWING_VARIABLES = (
     "CUDA_LAUNCH_BLOCKING",
@@ -98,25 +82,12 @@ class _Seen:
         self.profiled |= torch._C._autograd._profiler_enabled()
 
 
-def gather_circumstances(
-    loop: Loop, usable_cores: int, seconds: float, waits: bool = True, spending: Spending | None = None
-) -> Circumstances:
-    """Return the circumstances of a loop that has made some steps.
-
-    Args:
-        loop: It makes more steps.
-        usable_cores: That this process may keep busy.
-        seconds: About how long each measurement may take: of samples, of evaluation, of steps without something.
-        waits: Whether steps wait for data, which a step on a batch at hand does not.
-        spending: Steps that may be made; None for any number.
-    """
-    spending = spending or Spending()
+def gather_circumstances(loop: Loop) -> Circumstances:
+    """Return the circumstances of a loop that has made some steps; it makes one more."""
     profilers = _profilers()
     seen = _Seen(loop)
-    spending.spend(1)
     batch = loop.next_batch()
     dtypes = {_short(tensor.dtype) for tensor in tensors_of(batch)}
-    switched = _measure_switched(loop, seen, bool(profilers), usable_cores, seconds, spending)
     return Circumstances(
         date=datetime.date.today().isoformat(),
         environment={name: os.environ[name] for name in SLOWING_VARIABLES if name in os.environ},
@@ -138,51 +109,7 @@ def gather_circumstances(
         model=_describe_model(loop.plain_model),
         optimizer=_describe_optimizer(loop.optimizer),
         loader=_describe_loader(loop.loader),
-        samples=measure_samples(loop.loader, seconds),
-        alone=_alone(loop, batch, seconds, waits, spending),
-        evaluation=_evaluation(loop, seconds, spending),
-        scaling=measure_scaling(loop, batch, seconds, spending),
-        switched=switched,
     )
-
-
-def _measure_switched(
-    loop: Loop, seen: _Seen, has_profilers: bool, usable_cores: int, seconds: float, spending: Spending
-) -> dict[str, Switched]:
-    """Return what costs time and can be switched off: steps with and without, as many as may be made."""
-    deterministic = seen.deterministic or torch.backends.cudnn.deterministic
-    other_threads = loop.device.type == "cpu" and torch.get_num_threads() != usable_cores
-    switches = {
-        "anomaly": without_anomaly_mode if seen.anomaly_mode else None,
-        "deterministic": without_deterministic_algorithms if deterministic else None,
-        "profilers": without_profilers if has_profilers else None,
-        "threads": with_threads(usable_cores) if other_threads else None,
-    }
-    switched: dict[str, Switched] = {}
-    for name, switch in switches.items():
-        if switch is None:
-            continue
-        rounds = ROUNDS_OF_STEPS.get(spending.choose(f"steps with other {name}", *ROUNDS_OF_STEPS), 0)
-        if rounds and name == "anomaly":
-            switched[name] = measure_without_anomaly_mode(loop, seconds, rounds)
-        elif rounds:
-            switched[name] = measure_without(loop, switch, seconds, rounds)
-    return switched
-
-
-def _alone(loop: Loop, batch: Any, seconds: float, waits: bool, spending: Spending) -> Alone | None:
-    """Return what a step on a batch at hand takes, where that can differ from any other step."""
-    has_workers = bool(getattr(loop.loader, "num_workers", 0))
-    if not ranks.follow(waits or has_workers) or not spending.affords("steps on a batch at hand", ALONE_STEPS):
-        return None
-    return measure_alone(loop, batch, seconds)
-
-
-def _evaluation(loop: Loop, seconds: float, spending: Spending) -> Evaluation | None:
-    steps = spending.choose("evaluation", *EVALUATION_STEPS)
-    if not steps:
-        return None
-    return measure_evaluation(loop, seconds, in_turns=steps == EVALUATION_STEPS[0])
 
 
 def _short(dtype: torch.dtype) -> str:

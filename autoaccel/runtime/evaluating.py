@@ -18,7 +18,7 @@ from autoaccel.runtime.metrics import read_metric
 from autoaccel.runtime.randomness import same_random_numbers_after
 
 _MORE_TURNS = 2
-EVALUATION_STEPS = (3.0, 1.0)  # that its first batches count as: in turns without gradients, or once
+_IN_TURNS, _ONCE = 3.0, 1.0  # steps that the first evaluation batches count as, if they are as large as a step's
 
 
 class _First:
@@ -40,6 +40,16 @@ class _First:
             yield batch
             if self.given == self._most or (self._most is None and time.perf_counter() > self._until):
                 return
+
+
+def evaluation_steps(loop: Loop, step_samples: float) -> tuple[float, float]:
+    """Return as how many steps looking at evaluation counts: in turns without gradients, and once.
+
+    Its batches may be many times as large as those of a step, which have so many samples.
+    """
+    samples = getattr(eval_loader(loop.training), "batch_size", None) or step_samples
+    factor = samples / max(1.0, step_samples)
+    return _IN_TURNS * factor, _ONCE * factor
 
 
 def measure_evaluation(loop: Loop, seconds: float, in_turns: bool = True) -> Evaluation | None:

@@ -20,11 +20,11 @@ from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.phases import timed_phases, typical_phases
 from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.steps import Step
-from autoaccel.runtime.tracing import recorded_steps, trace_steps
+from autoaccel.runtime.tracing import trace_steps
 from autoaccel.runtime.work import count_work, least_bytes
 
-_LEAST_STEPS = 3
-_COUNTED_STEPS = 1.3  # a step whose operators pass through Python one by one
+_LEAST_STEPS = 3  # untraced, unless they take too large a part of the time that there is
+_MOST_SHARE = 1 / 3
 _MOST_CALL_STEPS = 20
 _MOST_CALL_SECONDS = 1.0
 
@@ -54,23 +54,18 @@ def _usage() -> _Usage:
 
 
 def take_profile(
-    loop: Loop,
-    seconds: float,
-    thorough: bool = False,
-    trace_path: str | None = None,
-    spending: Spending | None = None,
+    loop: Loop, seconds: float, trace_path: str | None = None, spending: Spending | None = None
 ) -> tuple[Profile, list[Step]]:
     """Return the profile of a loop that has warmed up, and the untraced steps that it rests on.
 
     Args:
         loop: It makes more steps.
         seconds: About how long untraced steps are made.
-        thorough: Whether to count floating-point operations, too.
         trace_path: Where a trace for Perfetto goes; None for nowhere.
         spending: Steps that may be made; None for any number.
     """
     spending = spending or Spending()
-    least_steps = min(_LEAST_STEPS, max(1, spending.affordable_steps // 2))
+    least_steps = int(min(_LEAST_STEPS, max(1, _MOST_SHARE * spending.affordable_steps)))
     steps: list[Step] = []
     samples_before, before = loop.samples_done, _usage()
     with timed_phases(loop) as clock:
@@ -81,9 +76,7 @@ def take_profile(
     samples = (loop.samples_done - samples_before) / len(steps)
     step_seconds = statistics.median(step.seconds for step in steps)
     typical = typical_phases(clock.step_phases, bool(getattr(loop.loader, "num_workers", 0)))
-    spending.spend(least_steps)
     trace = trace_steps(loop, step_seconds, trace_path)
-    spending.spend(recorded_steps(step_seconds))
     _set_all_reduce_apart(typical, trace.all_reduce_seconds)
     whole = sum(typical.values())
     profile = Profile(
@@ -108,12 +101,9 @@ def take_profile(
         minor_faults_per_step=(after.minor_faults - before.minor_faults) / len(steps),
         major_faults_per_step=(after.major_faults - before.major_faults) / len(steps),
         epoch_start_seconds=_epoch_start_seconds(steps),
-        python=_users_functions(loop, step_seconds) if spending.affords("lines of Python", 1) else (),
         memory=trace.memory,
         gpu=trace.gpu,
     )
-    if thorough and spending.affords("floating-point operations, and so the roofline", _COUNTED_STEPS):
-        profile = _with_work(profile, loop)
     return profile, steps
 
 
@@ -142,7 +132,8 @@ def _epoch_start_seconds(steps: list[Step]) -> float | None:
     return max(0.0, statistics.median(first) - statistics.median(others)) if first and others else None
 
 
-def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, ...]:
+def users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, ...]:
+    """Return what the user's own functions take in a step, the most expensive lines first; it makes some."""
     steps = min(_MOST_CALL_STEPS, max(1, int(_MOST_CALL_SECONDS / step_seconds)))
     steps_made: list[Step] = []
 
@@ -164,7 +155,7 @@ def _users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, .
     return functions_of(stats, steps, steps * statistics.median(step.seconds for step in steps_made)) if stats else ()
 
 
-def _with_work(profile: Profile, loop: Loop) -> Profile:
+def with_work(profile: Profile, loop: Loop) -> Profile:
     """Return the profile with its floating-point operations and the bytes that it moves."""
     batch = loop.next_batch()
     try:

@@ -1,17 +1,18 @@
-"""What looking at a training may cost: counted in its steps, because these may take seconds."""
+"""What looking at a training may cost: seconds, of which steps that take seconds leave room for few."""
 
 from __future__ import annotations
 
 import math
+import time
 
 from autoaccel.runtime import ranks
 
 
 class Spending:
-    """Steps that may still be made to look at a training, and what was left out for want of them.
+    """Time that may still be spent on looking at a training, and what was left out for want of it.
 
-    What is worth most asks first. Counted are the fewest steps that a measurement needs; it may make more of them where
-    they are short, in the time that it has.
+    What is worth most asks first. Asked for are the fewest steps that a measurement needs; what it then takes, its
+    steps and all else, is seen on the clock.
     """
 
     def __init__(self, step_seconds: float = 0.0, most_seconds: float = math.inf) -> None:
@@ -19,35 +20,38 @@ class Spending:
 
         Args:
             step_seconds: What a step takes, about.
-            most_seconds: That all steps together may take.
+            most_seconds: That all measurements together may take.
         """
         self.step_seconds = step_seconds
-        self.left_seconds = most_seconds
         self.left_out: list[str] = []
+        self._until = time.perf_counter() + most_seconds
+
+    @property
+    def left_seconds(self) -> float:
+        """How long measuring may still go on; below zero once it took too long."""
+        return self._until - time.perf_counter()
 
     @property
     def affordable_steps(self) -> float:
         """How many steps may still be made, rounded down; infinite where nobody counts."""
-        if math.isinf(self.left_seconds) or self.step_seconds <= 0:
+        if math.isinf(self._until) or self.step_seconds <= 0:
             return math.inf
         return max(0, math.floor(self.left_seconds / self.step_seconds + 1e-9))
 
-    def spend(self, steps: float) -> None:
-        """Count steps that are made in any case."""
-        self.left_seconds -= steps * self.step_seconds
+    def affords(self, what: str, steps: float = 0.0, seconds: float = 0.0) -> bool:
+        """Whether there is time for so many steps and so many seconds beside them; else this is left out.
 
-    def affords(self, what: str, steps: float) -> bool:
-        """Whether so many steps may be made, which are then counted; else this is left out. All ranks must ask."""
-        return self.choose(what, steps) > 0
+        All ranks must ask.
+        """
+        return self.choose(what, (steps,), seconds) is not None
 
-    def choose(self, what: str, *steps: float) -> float:
-        """Return the first of these numbers of steps that may be made, and count them; 0, and left out, if none may.
+    def choose(self, what: str, steps: tuple[float, ...], seconds: float = 0.0) -> float | None:
+        """Return the first of these numbers of steps for which there is time; None, and left out, if for none.
 
         All ranks must ask.
         """
         for number in steps:
-            if ranks.follow(number * self.step_seconds <= self.left_seconds + 1e-9):
-                self.spend(number)
+            if ranks.follow(number * self.step_seconds + seconds <= self.left_seconds + 1e-9):
                 return number
         self.left_out.append(what)
-        return 0.0
+        return None

@@ -17,9 +17,8 @@ import torch
 
 from autoaccel.records.circumstances import Alone, Scaling, Switched
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.batches import count_samples, map_tensors, tensors_of
+from autoaccel.runtime.batches import map_tensors, tensors_of
 from autoaccel.runtime.loop import Loop
-from autoaccel.runtime.spending import Spending
 
 _ROUNDS = 5
 _LEAST_ROUNDS = 2
@@ -152,37 +151,30 @@ def measure_alone(loop: Loop, batch: Any, seconds: float) -> Alone:
                 worker.resume()
 
 
-def measure_scaling(loop: Loop, first: Any, seconds: float, spending: Spending | None = None) -> Scaling | None:
-    """Return what steps on a larger batch take, where the own is small; None if such a batch cannot be made.
+def scaling_factors(samples: int) -> dict[float, int]:
+    """Return the fewest steps that comparing a small batch with a larger one takes -> how many times as large.
 
-    Args:
-        loop: It gives more batches.
-        first: A batch.
-        seconds: About how long to make steps.
-        spending: Steps that may be made, by which the larger batch is chosen; None for any number.
+    Loading it is included. Nothing where the batch is no small one.
     """
-    samples = count_samples(first)
     if not 1 <= samples <= _SMALL_BATCH:
-        return None
-    factors = {_scaling_steps(factor): factor for factor in (_LARGER_BATCH // samples, 8, 4, 2)}
-    factor = factors.get((spending or Spending()).choose("steps on larger batches", *factors), 0)
-    if not factor:
-        return None
-    try:
-        larger = _joined([first, *(loop.next_batch() for _ in range(factor - 1))])
-        return Scaling(
-            step_seconds=_quantile(_seconds_on(loop, first, seconds / 2), 0.5),
-            # Of the larger batch the quicker steps: the least that a sample costs decides on the bound.
-            larger_seconds=_quantile(_seconds_on(loop, larger, seconds / 2), 0.25),
-            factor=float(factor),
-        )
-    except (RuntimeError, ValueError):
-        return None  # the model takes only batches of its own size, or samples differ in theirs
+        return {}
+    return {3.0 + 4.0 * factor: factor for factor in (_LARGER_BATCH // samples, 8, 4, 2)}
 
 
-def _scaling_steps(factor: int) -> float:
-    """Return the fewest steps that comparing with a batch so many times as large takes, loading it included."""
-    return 3 + 4 * factor
+def measure_scaling(loop: Loop, factor: int, seconds: float) -> Scaling:
+    """Return what steps on a batch take, and on one so many times as large.
+
+    Raises:
+        Exception: Whatever the model raises that takes only batches of its own size, or joining samples that differ.
+    """
+    first = loop.next_batch()
+    larger = _joined([first, *(loop.next_batch() for _ in range(factor - 1))])
+    return Scaling(
+        step_seconds=_quantile(_seconds_on(loop, first, seconds / 2), 0.5),
+        # Of the larger batch the quicker steps: the least that a sample costs decides on the bound.
+        larger_seconds=_quantile(_seconds_on(loop, larger, seconds / 2), 0.25),
+        factor=float(factor),
+    )
 
 
 def _joined(batches: list[Any]) -> Any:

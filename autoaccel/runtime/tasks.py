@@ -25,7 +25,6 @@ from autoaccel.records.trial import (
     Order,
     Probe,
     Probed,
-    Profiled,
     Ready,
     TakeProfile,
     Train,
@@ -37,32 +36,25 @@ from autoaccel.records.workload import Workload
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes, synchronize
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
-from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.leftovers import remove_folder_of_imports
-from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
+from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop, Progress, device_of
 from autoaccel.runtime.memory_errors import is_out_of_memory
 from autoaccel.runtime.own import find_own
 from autoaccel.runtime.probing import probe_torch
-from autoaccel.runtime.profiling import take_profile
-from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.warmup import WarmedUp, burst_steps, warm_up
-from autoaccel.runtime.work import time_modules
 from autoaccel.units import format_duration
 
 # When this is imported: a fork server imports it for its workers, and is killed as they are.
 remove_folder_of_imports()
 
-_SHARE_FOR_EACH = 0.5  # of the time for untraced steps: for each other measurement beside a profile
 _PROFILE_WARMUP_SECONDS = 2.0  # at most: shares settle sooner than speed-ups can be told
 _MOST_UNUSUAL = 2  # steps that a turn is made longer for: the last of an epoch and the first of the next
-_WAITS = 0.02  # share of the step: waiting for data, from which on it matters what a step on a batch at hand takes
 
 
 class Line(Protocol):
@@ -111,7 +103,7 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     if isinstance(task, Train):
         return _train(spec, task, workload, build)
     if isinstance(task, TakeProfile):
-        return take_and_gather(_start_loop(spec, workload, build, seed=0), task, spec.warmup_seconds)
+        return _look(_start_loop(spec, workload, build, seed=0), task, spec.warmup_seconds, line)
     assert isinstance(task, Measure)  # all others have been answered
     return _measure(spec, task, _start_loop(spec, workload, build, task.seed), line)
 
@@ -165,22 +157,12 @@ def _ended(loop: Loop) -> Failure | None:
     return _failure_of(loop, loop.applied.check()[1], f"took effect, but no longer after {loop.steps_done:,} steps")
 
 
-def take_and_gather(loop: Loop, task: TakeProfile, warmup_seconds: float) -> Profiled | Failure:
-    """Warm up; return the profile, its circumstances and the machine's rates, what is worth most first."""
+def _look(loop: Loop, task: TakeProfile, warmup_seconds: float, line: Line) -> Record:
+    """Warm up, and look at the training; what is found is told as it is found."""
     warmed = warm_up(loop, min(warmup_seconds, _PROFILE_WARMUP_SECONDS))
     if failure := _failure_of(loop, loop.applied.check()[1], "did nothing"):
         return failure
-    spending = Spending(warmed.step_seconds[-1], task.most_seconds)
-    profile, steps = take_profile(loop, task.seconds, task.thorough, task.trace_path, spending)
-    waits = profile.phases["data wait"] >= _WAITS
-    circumstances = gather_circumstances(loop, task.cores, _SHARE_FOR_EACH * task.seconds, waits, spending)
-    if task.thorough and spending.affords("times of modules", 1):
-        profile = msgspec.structs.replace(profile, modules=time_modules(loop, profile.step_seconds))
-    profile = msgspec.structs.replace(profile, left_out=tuple(spending.left_out))
-    rates = measure_rates(loop.device, task.cache_bytes) if task.thorough else None
-    if task.board_path is not None:
-        write_board(task.board_path, profile, steps)
-    return Profiled(profile=profile, circumstances=circumstances, rates=rates)
+    return take_and_gather(loop, task, warmed.step_seconds[-1], line.write)
 
 
 def _start_loop(

@@ -70,15 +70,6 @@ class Trace(NamedTuple):
     all_reduce_seconds: float  # per step in which processes add up gradients
 
 
-def recorded_steps(step_seconds: float) -> int:
-    """Return how many steps recording makes, where a step takes about so long, one that is not counted included."""
-    return _counted_steps(step_seconds) + (step_seconds < _NO_WARMUP_SECONDS)
-
-
-def _counted_steps(step_seconds: float) -> int:
-    return min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
-
-
 def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Trace:
     """Return what a few steps show, after one that is not counted where steps are short.
 
@@ -87,8 +78,8 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
         step_seconds: About how long a step takes: fewer are recorded if they are long.
         path: Where the trace goes, for Perfetto or chrome://tracing; None for nowhere.
     """
-    steps = _counted_steps(step_seconds)
-    skipped = recorded_steps(step_seconds) - steps
+    steps = min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
+    skipped = int(step_seconds < _NO_WARMUP_SECONDS)
     # Of Apple's devices the profiler records nothing.
     activity = {"cuda": profiler.ProfilerActivity.CUDA, "xpu": profiler.ProfilerActivity.XPU}.get(loop.device.type)
     on_gpu = activity is not None

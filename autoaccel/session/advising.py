@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from pathlib import Path
 
 from autoaccel.advise.findings import advise
 from autoaccel.advise.roofline import roofline
+from autoaccel.launch.profiling import ask_profile
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.quiet import read_load
 from autoaccel.machine.surroundings import begin_watching, read_surroundings
@@ -24,7 +24,6 @@ from autoaccel.space.knobs import Place
 
 START_SECONDS = 600.0  # for a build() outside any budget
 _PROFILE_SECONDS = 2.0
-_SHARE_OF_BUDGET = 0.1  # that the steps of a profile may take; a few are made in any case
 
 
 def profile_task(
@@ -33,9 +32,9 @@ def profile_task(
     thorough: bool = False,
     trace_path: Path | None = None,
     board_path: Path | None = None,
-    budget_seconds: float = math.inf,
+    most_seconds: float = MOST_PROFILE_SECONDS,
 ) -> TakeProfile:
-    """Return what to ask of the worker that takes a profile on this machine, for a small share of a budget."""
+    """Return what to ask of the worker that takes a profile on this machine; see TakeProfile."""
     return TakeProfile(
         seconds=seconds,
         thorough=thorough,
@@ -43,7 +42,7 @@ def profile_task(
         cache_bytes=max((cache.size_bytes for cache in machine.cpu.caches), default=0),
         trace_path=str(trace_path.absolute()) if trace_path else None,
         board_path=str(board_path.absolute()) if board_path else None,
-        most_seconds=min(MOST_PROFILE_SECONDS, _SHARE_OF_BUDGET * budget_seconds),
+        most_seconds=most_seconds,
     )
 
 
@@ -67,7 +66,7 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         own: Settings = dict(facts.settings)
         task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
         with watch_throttling() as throttling:
-            answer = runner.ask(task, own, "profile", Profiled, START_SECONDS)
+            answer = ask_profile(runner, task, own, START_SECONDS)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
     surroundings = read_surroundings(watch, gpu_throttling=throttling)

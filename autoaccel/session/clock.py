@@ -1,10 +1,14 @@
-"""Clock: how much of the budget is spent."""
+"""Clock: how much of the budget is spent. Stages: on what."""
 
 from __future__ import annotations
 
 import time
+from typing import get_args
 
 from autoaccel.errors import BudgetSpentError
+from autoaccel.records.progress import StageName
+from autoaccel.records.recipe import StageTimes
+from autoaccel.session.plan import Plan
 
 
 class Clock:
@@ -34,3 +38,62 @@ class Clock:
         if seconds <= 0:
             raise BudgetSpentError(f"the budget was spent before {what}")
         return seconds
+
+
+class Stages:
+    """What each stage of a run is planned to take, and has taken."""
+
+    def __init__(self) -> None:
+        """Begin with nothing planned and nothing spent."""
+        self.current: Plan | None = None
+        """The plan that is followed; None before there is one."""
+        self._planned: dict[StageName, float] = {}
+        self._spent: dict[StageName, float] = {}
+        self._now: StageName | None = None
+        self._since = 0.0
+
+    def begin(self, stage: StageName, at: float) -> None:
+        """End the stage that goes on, and begin another, or go on with it.
+
+        Args:
+            stage: Which.
+            at: Seconds since the start of the run.
+        """
+        if self._now is not None:
+            self._spent[self._now] = self.spent(self._now, at)
+        self._now, self._since = stage, at
+        self._spent.setdefault(stage, 0.0)
+
+    def count(self, stage: StageName, seconds: float) -> None:
+        """Count what an earlier part of the run spent."""
+        self._spent[stage] = self._spent.get(stage, 0.0) + seconds
+
+    def follow(self, plan: Plan) -> None:
+        """Follow this plan from now on; of a stage that has begun the first plan stays on record."""
+        self.current = plan
+        for stage, planned in plan.seconds.items():
+            if stage not in self._spent or stage not in self._planned:
+                self._planned[stage] = planned
+
+    def held_back(self, needed: float, trials: int) -> float:
+        """Return how much of the budget a trial must leave; see `Plan.held_back`.
+
+        Once a contender was proven in vain, the search may go on beyond its share.
+        """
+        if self.current is None:
+            return needed
+        if "confirm" in self._spent and trials:
+            return min(needed, self.current.proof)
+        return self.current.held_back(needed, trials)
+
+    def spent(self, stage: StageName, at: float) -> float:
+        """Return what a stage has taken, if it is now so many seconds since the start."""
+        return self._spent.get(stage, 0.0) + (at - self._since if stage == self._now else 0.0)
+
+    def times(self, at: float) -> tuple[StageTimes, ...]:
+        """Return the times of all stages that have begun, in their order, so many seconds after the start."""
+        return tuple(
+            StageTimes(stage, self._planned.get(stage, 0.0), self.spent(stage, at))
+            for stage in get_args(StageName)
+            if stage in self._spent
+        )

@@ -39,8 +39,6 @@ from autoaccel.statistics.runs import CompileSeconds
 if TYPE_CHECKING:
     from autoaccel.search.shared import SharedStudy
 
-_PROOF_SHARE = 0.6  # of the budget is kept for the proof at most
-
 
 def search_and_prove(
     run: Run,
@@ -67,7 +65,7 @@ def search_and_prove(
         if plan is not None and not plan.fits:
             return math.inf  # whatever they win, nothing could show that they keep the metric
         needed = proof_seconds(plan.steps if plan else None, run.request.metric_repeats, yardstick, speedup)
-        return min(_PROOF_SHARE * run.request.budget_seconds, needed)
+        return run.stages.held_back(needed, len(search.trials))
 
     refused = ""
     for contender in range(1, MOST_CONTENDERS + 1):
@@ -134,7 +132,7 @@ def _break_down(
     assert proof.comparison is not None  # nothing is proven without
     count = len(changed(best.settings, yardstick.settings))
     if count > 1:
-        run.tell(StageStarted("confirm", f"what each of the {count} settings contributes"))
+        run.tell(StageStarted("contributions", f"what each of the {count} settings contributes"))
     # A step of its own may be one of a larger batch.
     factor = best.outcome.batch_factor if isinstance(best.outcome, Measurement) else 1.0
     usual = factor * proof.own_step_seconds / proof.comparison.speedup

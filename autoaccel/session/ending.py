@@ -274,6 +274,7 @@ def _sum_up(
         spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},
         importance=importance(space, trials),
         values=value_results(space, yardstick.settings, ending.settings, trials, ended),
+        stages=run.stages.times(run.clock.spent),
     )
 
 

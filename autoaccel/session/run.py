@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoaccel.launch.runner import Runner
-from autoaccel.records.progress import Event, Listener
+from autoaccel.records.progress import Event, Listener, StageStarted
 from autoaccel.records.request import Request
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import Clock, Stages
 from autoaccel.session.run_folder import RunFolder
 
 
@@ -20,7 +20,10 @@ class Run:
     runner: Runner
     clock: Clock
     listener: Listener
+    stages: Stages = field(default_factory=Stages)
 
     def tell(self, event: Event) -> None:
-        """Tell whoever watches."""
+        """Tell whoever watches; with a stage that begins its time begins to count."""
+        if isinstance(event, StageStarted):
+            self.stages.begin(event.stage, self.clock.spent)
         self.listener(event)

@@ -41,7 +41,7 @@ class RunState(Record, frozen=True):
     facts: TrainingFacts
     baseline_settings: Settings
     baseline: Measurement
-    diagnosis: Diagnosis
+    diagnosis: Diagnosis | None  # None where no profile was taken
     space: SearchSpace
 
 

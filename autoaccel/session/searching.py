@@ -42,7 +42,7 @@ _SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
 _NO_MORE_TIME = "the budget has no more for it"
 
 NOTHING_PAYS = "no trial promises to save more time than it takes"
-OUT_OF_TIME = "another trial and its proof would not fit in the rest of the budget"
+OUT_OF_TIME = "another trial would not fit into the search's share of the budget"
 EVERYTHING_TRIED = "every setting of the search space was tried"
 """Why a search ended."""
 
@@ -208,10 +208,11 @@ class Search:
             if trial.comparison is None or suggestion.again:
                 continue
             suspicious = math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation
-            if suspicious and self._claim(suggestion.settings):
-                # Too good to be believed: another process must show it too before anything is built on it.
-                room = self._room(reserve)  # the best, which it may be by now, has another proof
-                self._try(suggestion.settings, True, room(suggestion.settings))
+            # Too good to be believed: another process must show it too before anything is built on it. If there is no
+            # time for that, its proof will tell.
+            left = self._room(reserve)(suggestion.settings)  # the best, which it may be by now, has another proof
+            if suspicious and left >= self.trial_seconds and self._claim(suggestion.settings):
+                self._try(suggestion.settings, True, left)
 
     def _room(self, reserve: Reserve) -> Callable[[Settings], float]:
         """Return what tells how long a trial of some settings may take, so that the best can be proven after it."""

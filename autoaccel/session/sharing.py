@@ -111,7 +111,7 @@ def _check_basis(head: StudyHead | None, name: str, basis: StudyBasis) -> None:
         )
 
 
-def agree_on_diagnosis(study: SharedStudy, basis: StudyBasis, diagnosis: Diagnosis) -> Diagnosis:
+def agree_on_diagnosis(study: SharedStudy, basis: StudyBasis, diagnosis: Diagnosis | None) -> Diagnosis | None:
     """Return the diagnosis that all workers go by: of the one that was first.
 
     What a profile says differs a little from run to run; the same space must follow from it everywhere.

@@ -12,6 +12,7 @@ from autoaccel.advise.bounds import OTHERS_SPEEDUP, bound_of_run
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.effects import effect_deviations
 from autoaccel.errors import BadRequestError
+from autoaccel.launch.profiling import ask_profile
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.quiet import Load, quiet_hints, read_load
 from autoaccel.machine.surroundings import Watch, begin_watching, read_surroundings
@@ -24,7 +25,7 @@ from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Profiled, Trial
+from autoaccel.records.trial import Failure, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
 from autoaccel.report.wording import left_out_words
@@ -36,11 +37,13 @@ from autoaccel.session.clock import Clock
 from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.ending import Ending, keep_own, make_recipe, nothing_to_win
 from autoaccel.session.evidence import MetricJudge
+from autoaccel.session.plan import PROFILE_SHARE
+from autoaccel.session.planning import Planner
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunState
 from autoaccel.session.searching import Search
 from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
-from autoaccel.session.workers import probe_and_describe, workload_error
+from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, baseline_settings
 from autoaccel.space.narrow import close, narrow
@@ -53,9 +56,8 @@ if TYPE_CHECKING:
 LEAST_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
 
-PROFILE_SECONDS = 1.0
-_THOROUGH_BUDGET_SECONDS = 240.0
-"""From which budget on the machine's limits are measured, too: on two cores that took 3.4 seconds, 1.4 % of it."""
+_UNTRACED_SECONDS = 1.0  # of a profile: steps whose phases are timed,
+_UNTRACED_SHARE = 0.2  # but no more of the time that there is
 
 _WORTH_TELLING = 1.05  # expected of a remedy that no knob is
 
@@ -69,13 +71,16 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
     Raises:
         BadRequestError: If the request cannot be met.
         WorkloadFailedError: If the training fails under the user's own settings.
-        BudgetSpentError: If the budget does not suffice to measure the baseline.
+        BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
     """
     earlier, trials = folder.load_state(), folder.load_trials()
     own_trials = [trial for trial in trials if trial.host in ("", platform.node())]
-    clock = Clock(request.budget_seconds, spent_seconds=sum(trial.spent_seconds for trial in own_trials))
+    spent_seconds = sum(trial.spent_seconds for trial in own_trials)
+    clock = Clock(request.budget_seconds, spent_seconds)
     with Runner(folder.path, request.workload) as runner, ExitStack() as stack:
         run = Run(request, folder, runner, clock, listener)
+        if own_trials:
+            run.stages.count("search", spent_seconds)
         run.tell(RunStarted(request.workload.path, str(folder.path), request.budget_seconds))
 
         run.tell(StageStarted("hardware", "what this machine can do"))
@@ -90,24 +95,27 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
             study = stack.enter_context(join_study(address, Path(request.workload.path).stem, basis))
 
         run.tell(StageStarted("baseline", "your own settings, measured first"))
-        yardstick = Yardstick(run, facts, own)
+        planner = Planner(run, facts, own, space)
+        yardstick = Yardstick(run, facts, own, planner.after_first_steps)
         run.tell(BaselineMeasured(own, yardstick.step_seconds, yardstick.total_seconds))
         if bound_of_run(yardstick.overhead_seconds, yardstick.total_seconds) < LEAST_RUN_SPEEDUP:
             ending = keep_own(yardstick, nothing_to_win(yardstick))
             return _conclude(run, machine, yardstick, ending, trials, space, NOTHING_TO_WIN)
+        planner.anew(yardstick)
 
         run.tell(StageStarted("profile", "where the time of a step goes"))
         known = (study.head() if study else None) or earlier
-        diagnosis = known.diagnosis if known else _diagnose(run, own, machine, facts, watch)
+        diagnosis = known.diagnosis if known else _diagnose(run, own, machine, facts, watch, planner.profile_seconds)
         if study:
             diagnosis = agree_on_diagnosis(study, basis, diagnosis)
-        space = _narrow(run, space, own, diagnosis.findings)
+        findings = diagnosis.findings if diagnosis else ()
+        space = _narrow(run, space, own, findings)
         judge = MetricJudge(run, yardstick, space)
         if study is None:  # whose workers search one space, though their budgets or their steps may differ
             space = _close_unprovable(run, space, own, judge.unprovable(space))
         folder.save_state(RunState(RUN_SCHEMA, request, machine, facts, own, yardstick.measurement, diagnosis, space))
 
-        search = _start_search(run, yardstick, space, diagnosis.findings, study)
+        search = _start_search(run, yardstick, space, findings, study)
         if study:
             folder.save_trials(())  # the study has them all
         else:
@@ -205,16 +213,31 @@ def _check_resumable(earlier: RunState | None, request: Request, machine: Machin
         raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
 
 
-def _diagnose(run: Run, own: Settings, machine: Machine, facts: TrainingFacts, watch: Watch) -> Diagnosis:
-    """Return where the time of a step goes and what that says; tell what only the user can set right."""
-    timeout = run.clock.timeout("the profile was taken", share=0.5)
-    budget_seconds = run.request.budget_seconds
-    thorough = budget_seconds >= _THOROUGH_BUDGET_SECONDS
-    task = profile_task(machine, PROFILE_SECONDS, thorough, budget_seconds=budget_seconds)
+def _diagnose(
+    run: Run, own: Settings, machine: Machine, facts: TrainingFacts, watch: Watch, seconds: float
+) -> Diagnosis | None:
+    """Return where the time of a step goes and what that says; tell what only the user can set right.
+
+    None, and said, where there is no time for a profile or none could be taken: what works is tuned all the same, with
+    nothing closed and nothing known of where the time goes.
+
+    Args:
+        run: What all stages share.
+        own: The user's settings.
+        machine: This one.
+        facts: Of the training.
+        watch: What else the machine has done since it was begun.
+        seconds: That looking at the training may take once it has warmed up; 0 for no profile.
+    """
+    if not seconds:
+        run.tell(Note("no profile is taken: its fewest steps would take more than a twentieth of the budget"))
+        return None
+    task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), thorough=True, most_seconds=seconds)
     with watch_throttling() as throttling:
-        answer = run.runner.ask(task, own, "profile", Profiled, timeout)
+        answer = ask_profile(run.runner, task, own, run.clock.timeout("the profile was taken", share=2 * PROFILE_SHARE))
     if isinstance(answer, Failure):
-        raise workload_error(answer, run.request.workload, "while it was profiled")
+        run.tell(Note(f"no profile could be taken, so nothing is known of where a step's time goes: {answer.message}"))
+        return None
     diagnosis = diagnose(answer, machine, facts, read_surroundings(watch, gpu_throttling=throttling))
     if words := left_out_words(diagnosis.profile):
         run.tell(Note(f"{words}."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from autoaccel.launch.measuring import Measuring
@@ -37,8 +38,16 @@ class Yardstick:
     tell which turns were disturbed so much that they say nothing.
     """
 
-    def __init__(self, run: Run, facts: TrainingFacts, settings: Settings) -> None:
+    def __init__(
+        self, run: Run, facts: TrainingFacts, settings: Settings, warmed_up: Callable[[Measuring], None] | None = None
+    ) -> None:
         """Start it and measure it alone.
+
+        Args:
+            run: What all stages share.
+            facts: Of the training.
+            settings: The user's own.
+            warmed_up: Told as soon as the first steps are made; what it raises ends the measurement.
 
         Raises:
             WorkloadFailedError: If the training fails under the user's own settings.
@@ -52,6 +61,8 @@ class Yardstick:
         self._rests = False
         unused = read_gpu_use()
         self._measuring = self._start()
+        if warmed_up is not None:
+            warmed_up(self._measuring)
         for name, reason in self._measuring.stated_in_vain.items():
             run.tell(Note(f"{name}, which Training(settings=...) states, did nothing: {reason}"))
         plan = plan_turns(self._measuring.warm_step_seconds, facts.device)

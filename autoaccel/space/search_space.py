@@ -57,11 +57,34 @@ def _read(name: str) -> _SpaceFile:
             raise BadRequestError(
                 f"--space {name}: must be one of {', '.join(space_names())} or a .toml file, and there is no such file."
             )
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadRequestError(f"{name}: cannot be read as text: {error}.") from error
     try:
         return msgspec.convert(tomllib.loads(text), _SpaceFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise BadRequestError(f"{name}: this is not a search space: {error}.") from error
+
+
+def check_wishes(name: str, fixed: Sequence[str] = (), excluded: Sequence[str] = ()) -> None:
+    """Refuse what is wrong with a search space and with wishes on any machine; see load_space.
+
+    Raises:
+        BadRequestError: If the file is none, or something names a knob that does not exist.
+    """
+    file = _read(name)
+    for rule in file.forbidden:
+        for knob_name in rule.settings:
+            find_knob(knob_name, f"{name}: forbidden")
+    for knob_name, wish in file.knobs.items():
+        find_knob(knob_name, name)
+        _check_listed(knob_name, wish, name)
+    for knob_name in excluded:
+        find_knob(knob_name, "--exclude")
+    wished = {_split_wish(text)[0].name for text in fixed}
+    if both := sorted(wished.intersection(excluded)):
+        raise BadRequestError(f"{both[0]} is both set and excluded; choose one of --set and --exclude.")
 
 
 def load_space(
@@ -83,15 +106,11 @@ def load_space(
     Raises:
         BadRequestError: If the file or a wish names something that does not exist or cannot be had here.
     """
+    check_wishes(name, fixed, excluded)
     file = _read(name)
-    for rule in file.forbidden:
-        for knob_name in rule.settings:
-            find_knob(knob_name, f"{name}: forbidden")
     listed = {find_knob(knob_name, name).name: wish for knob_name, wish in file.knobs.items()}
     wishes = dict(_parse_wish(text, place) for text in fixed)
-    excluded_names = {find_knob(knob_name, "--exclude").name for knob_name in excluded}
-    if both := sorted(excluded_names & wishes.keys()):
-        raise BadRequestError(f"{both[0]} is both set and excluded; choose one of --set and --exclude.")
+    excluded_names = set(excluded)
 
     inexact = inexact_here(place)
     opened: dict[str, tuple[Value, ...]] = {}
@@ -173,12 +192,21 @@ def _clashes(
     return found
 
 
-def _parse_wish(text: str, place: Place) -> tuple[str, Value]:
+def _split_wish(text: str) -> tuple[Knob, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise BadRequestError(f"--set {text}: must be knob=value, such as precision.autocast=bfloat16.")
-    knob = find_knob(name.strip(), "--set")
-    return knob.name, parse_value(knob, value.strip(), place, "--set")
+    return find_knob(name.strip(), "--set"), value.strip()
+
+
+def _parse_wish(text: str, place: Place) -> tuple[str, Value]:
+    knob, value = _split_wish(text)
+    return knob.name, parse_value(knob, value, place, "--set")
+
+
+def _check_listed(knob_name: str, wish: Any, where: str) -> None:
+    if wish != "all" and not (isinstance(wish, list) and wish):
+        raise BadRequestError(f'{where}: {knob_name} must be "all" or a list of values, got {wish!r}.')
 
 
 def _values_of(knob: Knob, wish: Any, place: Place, baseline: Mapping[str, Value], where: str) -> tuple[Value, ...]:
@@ -186,12 +214,8 @@ def _values_of(knob: Knob, wish: Any, place: Place, baseline: Mapping[str, Value
 
     A listed value that this machine lacks (a dtype, more cores) is left out: one file serves many machines.
     """
-    if wish == "all":
-        listed = list(knob.values(place))
-    elif isinstance(wish, list) and wish:
-        listed = [value for value in wish if _works(knob, value, place, where)]
-    else:
-        raise BadRequestError(f'{where}: {knob.name} must be "all" or a list of values, got {wish!r}.')
+    everything = wish == "all"
+    listed = list(knob.values(place)) if everything else [one for one in wish if _works(knob, one, place, where)]
     own = baseline[knob.name]
     return (own, *(value for value in listed if value != own))
 

@@ -33,11 +33,12 @@ from rows import add_row, runs_folder, to_measure
 
 from autoaccel.advise.findings import advise
 from autoaccel.launch.measuring import Measuring
+from autoaccel.launch.profiling import ask_profile
 from autoaccel.launch.runner import Runner
 from autoaccel.records.base import encode
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Profiled, TakeProfile, Turn
+from autoaccel.records.trial import Failure, Measurement, TakeProfile, Turn
 from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.turns import TurnFailed, take_turns
 from autoaccel.session.workers import describe_workload, probe_machine
@@ -111,7 +112,7 @@ def make_head(runner: Runner, name: str) -> TableHead:
         baseline.take_turn(order, TIMEOUT_SECONDS)
     baseline.close()
     start = time.perf_counter()
-    profiled = runner.ask(TakeProfile(PROFILE_SECONDS), own, "profile", Profiled, TIMEOUT_SECONDS)
+    profiled = ask_profile(runner, TakeProfile(PROFILE_SECONDS), own, TIMEOUT_SECONDS)
     if isinstance(profiled, Failure):
         sys.exit(f"the profile failed: {profiled.message}")
     return TableHead(

@@ -24,12 +24,13 @@ from measure import ROOT, TIMEOUT_SECONDS, WORKLOADS, make_head, middle_ratio, s
 from rows import add_row, to_measure
 from table import TableHead
 
+from autoaccel.launch.profiling import ask_profile
 from autoaccel.launch.runner import Runner
 from autoaccel.machine.quiet import read_load
 from autoaccel.machine.surroundings import begin_watching, read_surroundings
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measurement, Profiled
+from autoaccel.records.trial import Failure, Measurement
 from autoaccel.session.advising import diagnose, profile_task
 from autoaccel.session.workloads import find_workload
 from autoaccel.statistics.steps import step_seconds_of_turns
@@ -42,7 +43,7 @@ def take_diagnosis(runner: Runner, head: TableHead) -> Diagnosis:
     """Return what advice says of the baseline, with rates."""
     watch = begin_watching(read_load())
     task = profile_task(head.machine, _PROFILE_SECONDS, thorough=True)
-    answer = runner.ask(task, head.own, "profile", Profiled, TIMEOUT_SECONDS)
+    answer = ask_profile(runner, task, head.own, TIMEOUT_SECONDS)
     if isinstance(answer, Failure):
         sys.exit(f"the profile failed: {answer.message}")
     return diagnose(answer, head.machine, head.facts, read_surroundings(watch))

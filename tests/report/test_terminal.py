@@ -244,7 +244,7 @@ def test_a_step_far_from_the_machines_limits_is_promised_nothing_by_them():
 def test_what_was_left_out_for_want_of_steps_is_said():
     profile = msgspec.structs.replace(samples.ADVICE.profile, step_seconds=2.2, left_out=("evaluation", "modules"))
     text = " ".join(printed(print_advice, msgspec.structs.replace(samples.ADVICE, profile=profile)).split())
-    assert "Left out, because a step takes 2.2 s: evaluation, modules." in text
+    assert "Left out for want of time, a step takes 2.2 s: evaluation, modules." in text
 
 
 def test_a_finding_that_is_worth_nothing_is_not_printed():

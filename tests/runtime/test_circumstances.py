@@ -11,17 +11,19 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from autoaccel.records.circumstances import Scaling
+from autoaccel.records.circumstances import Circumstances
+from autoaccel.records.trial import Profiled, TakeProfile
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.evaluating import measure_evaluation
 from autoaccel.runtime.limits import measure_rates
+from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.samples import measure_samples
-from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.switching import (
     measure_alone,
     measure_scaling,
+    scaling_factors,
     without_anomaly_mode,
     without_deterministic_algorithms,
 )
@@ -49,9 +51,17 @@ def start(**changes: Any) -> Loop:
     return loop
 
 
+def looked_at(loop: Loop) -> Circumstances:
+    """Return the circumstances with all that is measured beside them."""
+    told: list[Profiled] = []
+    found = take_and_gather(loop, TakeProfile(seconds=0.2), 0.01, told.append).circumstances
+    assert found is not None
+    return found
+
+
 def test_a_plain_training_has_plain_circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_CHECK_", "3")
-    found = gather_circumstances(start(), 1, 0.1)
+    found = gather_circumstances(start())
     assert found.environment == {"MALLOC_CHECK_": "3"}
     assert (found.anomaly_mode, found.deterministic, found.autocast, found.gradients) == (False, False, False, True)
     assert (found.batch_samples, found.batch_bytes) == (16, 16 * 8 * 4 + 16 * 8)
@@ -62,7 +72,9 @@ def test_a_plain_training_has_plain_circumstances(monkeypatch: pytest.MonkeyPatc
     assert found.model.odd_share == pytest.approx(120 / 134)
     assert found.optimizer.kind == "Adam" and found.optimizer.foreach and not found.optimizer.fused
     assert found.loader is not None and found.loader.workers == 0
-    assert found.switched == {} and found.scaling is None
+    everything = looked_at(start())
+    assert everything.switched == {} and everything.scaling is None
+    assert everything.samples is not None and everything.evaluation is not None
 
 
 def test_anomaly_mode_is_seen_although_only_the_step_switches_it_on() -> None:
@@ -70,7 +82,7 @@ def test_anomaly_mode_is_seen_although_only_the_step_switches_it_on() -> None:
         with torch.autograd.set_detect_anomaly(True):
             return nn.functional.cross_entropy(model(batch[0]), batch[1])
 
-    found = gather_circumstances(start(loss=None, step=step), 1, 0.1)
+    found = looked_at(start(loss=None, step=step))
     assert found.anomaly_mode
     assert found.switched.keys() == {"anomaly"}
     assert found.switched["anomaly"].without_seconds > 0
@@ -88,7 +100,7 @@ def test_anomaly_mode_stays_off_while_it_is_to_be() -> None:
 def test_deterministic_algorithms_are_switched_off_and_on_again() -> None:
     torch.use_deterministic_algorithms(True)
     try:
-        found = gather_circumstances(start(), 1, 0.1)
+        found = looked_at(start())
         assert found.deterministic
         assert "deterministic" in found.switched
         assert torch.are_deterministic_algorithms_enabled()
@@ -104,7 +116,7 @@ def test_a_profiler_that_is_on_is_named_and_stays_on() -> None:
 
     sys.setprofile(watch)
     try:
-        found = gather_circumstances(start(), 1, 0.1)
+        found = looked_at(start())
         assert sys.getprofile() is watch
     finally:
         sys.setprofile(None)
@@ -115,7 +127,7 @@ def test_a_profiler_that_is_on_is_named_and_stays_on() -> None:
 def test_denormal_parameters_are_counted() -> None:
     model = nn.Linear(8, 2, bias=False)
     nn.init.constant_(model.weight, 1e-40)
-    found = gather_circumstances(start(model=model, optimizer=lambda p: torch.optim.SGD(p, lr=0.0)), 1, 0.1)
+    found = gather_circumstances(start(model=model, optimizer=lambda p: torch.optim.SGD(p, lr=0.0)))
     assert found.model.denormal_share > 0.4
 
 
@@ -235,18 +247,13 @@ def test_a_metric_that_needs_all_data_gives_no_evaluation() -> None:
     assert measure_evaluation(start(evaluate=picky, direction="maximize"), 0.0) is None
 
 
-def scaling_of(loop: Loop, spending: Spending | None = None) -> Scaling | None:
-    return measure_scaling(loop, loop.next_batch(), 0.1, spending)
-
-
 def test_small_batches_are_compared_with_larger_ones() -> None:
-    found = scaling_of(start(batch_size=2))
-    assert found is not None
+    found = measure_scaling(start(batch_size=2), 32, 0.1)
     assert found.factor == 32
     assert found.step_seconds > 0 and found.larger_seconds > 0
-    assert scaling_of(start(batch_size=16)) is None
-    dear = scaling_of(start(batch_size=2), Spending(step_seconds=1.0, most_seconds=20.0))
-    assert dear is not None and dear.factor == 4
+    assert list(scaling_factors(2).values()) == [32, 8, 4, 2]
+    assert list(scaling_factors(2)) == sorted(scaling_factors(2), reverse=True)  # dear ones first: they tell more
+    assert scaling_factors(16) == {}
 
 
 def test_a_step_on_a_batch_that_is_there_waits_for_none_and_steps_as_a_whole() -> None:

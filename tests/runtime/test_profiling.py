@@ -21,7 +21,7 @@ from torch.utils.data import Dataset, TensorDataset
 from autoaccel.records.profile import PHASES
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
-from autoaccel.runtime.profiling import take_profile
+from autoaccel.runtime.profiling import take_profile, users_functions
 from autoaccel.runtime.tracing import read_trace, trace_steps
 from autoaccel.runtime.training import Training
 from autoaccel.runtime.work import count_work, least_bytes, time_modules
@@ -144,17 +144,18 @@ def test_what_the_users_code_reads_is_counted_where_it_is_read(make_loop: MakeLo
         read_each(losses)
         return losses.mean()
 
-    found, _ = take_profile(make_loop(loss=None, step=step), 0.05)
+    loop = make_loop(loss=None, step=step)
+    found, _ = take_profile(loop, 0.05)
     assert found.reads_per_step == 16
-    reading = next(function for function in found.python if function.name == "read_each")
+    reading = next(function for function in users_functions(loop, found.step_seconds) if function.name == "read_each")
     assert reading.built_in_calls["Tensor.item"] == 16
     assert reading.where.startswith("test_profiling.py:")
     assert 0 < reading.line_share < 1
 
 
 def test_what_loads_samples_is_not_counted_as_the_steps_own_code(make_loop: MakeLoop) -> None:
-    found, _ = take_profile(make_loop(train_data=Sleeping()), 0.05)
-    assert not any("__getitem__" in function.name for function in found.python)
+    found = users_functions(make_loop(train_data=Sleeping()), 0.05)
+    assert not any("__getitem__" in function.name for function in found)
 
 
 def test_another_profiler_is_left_alone(make_loop: MakeLoop) -> None:
@@ -163,11 +164,11 @@ def test_another_profiler_is_left_alone(make_loop: MakeLoop) -> None:
 
     sys.setprofile(watch)
     try:
-        found, _ = take_profile(make_loop(), 0.05)
+        found = users_functions(make_loop(), 0.05)
         assert sys.getprofile() is watch
     finally:
         sys.setprofile(None)
-    assert found.python == ()
+    assert found == ()
 
 
 def test_floating_point_operations_and_bytes_are_counted(make_loop: MakeLoop) -> None:

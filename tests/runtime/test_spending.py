@@ -11,12 +11,13 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from autoaccel.records.trial import Profiled, TakeProfile
-from autoaccel.runtime import tasks
+from autoaccel.runtime import looking
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.spending import Spending
-from autoaccel.runtime.tasks import take_and_gather
 from autoaccel.runtime.training import Training
+from autoaccel.runtime.warmup import warm_up
 
 BATCH = 8
 DATA = TensorDataset(torch.randn(1024, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(1024).long())
@@ -40,8 +41,16 @@ class Slow(nn.Linear):
         return super().forward(inputs)
 
 
+def ignore(found: Profiled) -> None:
+    """Tell nobody."""
+
+
 def look(
-    monkeypatch: pytest.MonkeyPatch, step_seconds: float, task: TakeProfile | None = None, **changes: Any
+    monkeypatch: pytest.MonkeyPatch,
+    step_seconds: float,
+    task: TakeProfile | None = None,
+    told: list[Profiled] | None = None,
+    **changes: Any,
 ) -> tuple[Profiled, Slow]:
     model = Slow(step_seconds, monkeypatch)
     training = Training(
@@ -57,9 +66,12 @@ def look(
             **changes,
         }
     )
-    monkeypatch.setattr(tasks, "measure_rates", lambda *arguments: None)  # it makes no steps, and takes its seconds
+    monkeypatch.setattr(looking, "measure_rates", lambda *arguments: None)  # it makes no steps, and takes its seconds
     loop = Loop(training, Applied({"threads.intra_op": 1}), seed=0)
-    return take_and_gather(loop, task or TakeProfile(seconds=2.0, thorough=True, cores=2), 10.0), model
+    step = warm_up(loop, 2.0).step_seconds[-1]
+    task = task or TakeProfile(seconds=2.0, thorough=True, cores=1)
+    tell = told.append if told is not None else ignore
+    return take_and_gather(loop, task, step, tell), model
 
 
 def test_steps_of_seconds_are_not_made_by_the_dozen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +81,7 @@ def test_steps_of_seconds_are_not_made_by_the_dozen(monkeypatch: pytest.MonkeyPa
     assert found.profile.steps == 3
     assert found.profile.operators and found.profile.phases and found.circumstances is not None
     assert found.profile.flops  # the roofline is worth a step
-    assert found.profile.left_out
-    assert not found.profile.modules and "times of modules" in found.profile.left_out
+    assert "steps on larger batches" in found.profile.left_out
 
 
 def test_the_slower_a_step_the_less_is_looked_at_but_never_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +93,7 @@ def test_the_slower_a_step_the_less_is_looked_at_but_never_nothing(monkeypatch: 
 
 
 def test_nothing_is_left_out_where_steps_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = look(monkeypatch, 0.02)
+    found, _ = look(monkeypatch, 0.02, TakeProfile(seconds=2.0, thorough=True, cores=2))
     assert found.profile.left_out == ()
     circumstances = found.circumstances
     assert circumstances is not None and circumstances.scaling is not None and circumstances.evaluation is not None
@@ -94,11 +105,44 @@ def test_what_is_worth_more_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) 
     with torch.autograd.set_detect_anomaly(True):
         found, model = look(monkeypatch, 1.0)
     assert found.circumstances is not None and "anomaly" in found.circumstances.switched
-    assert model.steps <= 22
+    assert model.steps <= 26
 
 
-def test_what_was_spent_is_counted_in_steps() -> None:
+def test_what_was_spent_is_seen_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
     spending = Spending(step_seconds=2.0, most_seconds=7.0)
-    assert spending.affords("one", 2) and not spending.affords("two", 2) and spending.affords("three", 1)
-    assert spending.left_out == ["two"]
-    assert spending.affordable_steps == 0
+    assert spending.affords("one", 2)
+    now += 5.0  # it took longer than two steps
+    assert not spending.affords("two", 2) and spending.affords("three", 1)
+    assert not spending.affords("four", 0.5, seconds=1.5)
+    assert spending.choose("five", (3.0, 1.0)) == 1.0
+    assert spending.left_out == ["two", "four"]
+    assert spending.affordable_steps == 1
+    now += 9.0
+    assert spending.affordable_steps == 0 and not spending.affords("six", seconds=0.1)
+
+
+class Picky(Slow):
+    """A model that asserts the size of its batches, as one with a state for each sample does."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        assert len(inputs) == BATCH, f"a batch must have {BATCH} samples"
+        return super().forward(inputs)
+
+
+def test_what_a_model_cannot_take_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It joined small batches to see whether larger ones pay, and took the whole tune with it."""
+    found, _ = look(monkeypatch, 0.02, model=Picky(0.02, monkeypatch))
+    assert found.profile.failed == {"steps on larger batches": f"AssertionError: a batch must have {BATCH} samples"}
+    assert found.circumstances is not None and found.circumstances.scaling is None
+    assert found.profile.modules and found.profile.python  # what comes after it is measured all the same
+
+
+def test_what_was_found_is_told_before_anything_that_may_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Profiled] = []
+    found, _ = look(monkeypatch, 0.02, told=told)
+    assert [one.measuring for one in told][:2] == ["circumstances", "loading samples"]
+    assert all(one.profile.operators for one in told)
+    assert told[0].circumstances is None and told[1].circumstances is not None
+    assert found.measuring == "" and found.profile.failed == {}

@@ -14,6 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
+from autoaccel.units import parse_duration
+
 pytestmark = pytest.mark.end_to_end
 WriteModel = Callable[..., Path]
 
@@ -80,6 +82,11 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert recipe["accuracy"]["evidence"] == "exact"  # workers change no number, so nothing was trained to see it
     assert 0 < recipe["search"]["proven_after_seconds"] < recipe["search"]["spent_seconds"]
     assert recipe["search"]["spent_on"]["measured steps"] > 0
+    stages = {one["stage"]: one for one in recipe["search"]["stages"]}
+    assert list(stages)[:5] == ["hardware", "baseline", "profile", "search", "confirm"] and list(stages)[-1] == "report"
+    assert all(one["planned_seconds"] > 0 for one in stages.values())
+    spent = sum(one["spent_seconds"] for one in stages.values())
+    assert spent == pytest.approx(recipe["search"]["spent_seconds"], abs=0.5)
     pairs = (folder / "a b" / "proof.jsonl").read_text().splitlines()
     assert len(pairs) >= recipe["comparison"]["process_pairs"]  # disturbed ones do not count
     projection = recipe["projection"]
@@ -245,6 +252,54 @@ def build():
     trial = json.loads((tmp_path / "run" / "trials.jsonl").read_text())
     assert trial["outcome"]["kind"] == "hung"
     assert workers_of(tmp_path) == []
+
+
+def test_a_budget_that_cannot_do_is_refused_after_the_first_steps(write_model: WriteModel, tmp_path: Path) -> None:
+    """Half of a budget was spent before it was clear that no trial fits into the rest."""
+    code = """
+    import time
+
+    def slow(output, target):
+        time.sleep(1.0)
+        return nn.functional.cross_entropy(output, target)
+
+    tiny = build
+
+    def build():
+        return tiny(loss=slow, epochs=1000)
+    """
+    done = autoaccel("tune", write_model(code), "--budget", "20s", cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "stage baseline" in done.stdout
+    assert "ms/step" not in done.stdout and " s/step" not in done.stdout  # it was not measured to its end
+    assert "the budget of 20.0 s is too small" in done.stderr and len(done.stderr.splitlines()) == 1
+    enough = parse_duration(done.stderr.rpartition("--budget ")[2].strip().removesuffix("."))
+    assert enough > 20.0
+    assert workers_of(tmp_path) == []
+    assert not (tmp_path / "autoaccel-runs").exists()
+
+
+def test_a_profile_that_fails_takes_nothing_with_it(write_model: WriteModel, tmp_path: Path) -> None:
+    code = (
+        WAITING
+        + """
+def loss(output, target):
+    assert not torch._C._autograd._profiler_enabled(), "not under a profiler"
+    return nn.functional.cross_entropy(output, target)
+
+def build():
+    return tiny(train_data=Waiting(), epochs=20, loss=loss)
+"""
+    )
+    (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
+    options = ("--budget", "2m", "--runs", "1000", "--trials", "1", "--space", "workers.toml", "--output", "run")
+    done = autoaccel("tune", write_model(code), *options, cwd=tmp_path)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert "no profile could be taken" in done.stdout and "not under a profiler" in done.stdout
+    recipe = recipe_in(tmp_path / "run")
+    assert recipe["search"]["trials"] == 1 and recipe["search"]["failed"] == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["diagnosis"] is None
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_a_function_of_the_main_program_is_tuned_from_code(write_model: WriteModel, tmp_path: Path) -> None:

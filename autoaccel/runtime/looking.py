@@ -1,0 +1,208 @@
+"""Look at a training: its profile first, then what else tells what would help, the most valuable first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import msgspec
+import torch
+
+from autoaccel.records.profile import Profile
+from autoaccel.records.trial import Profiled, TakeProfile
+from autoaccel.runtime import ranks
+from autoaccel.runtime.boards import write_board
+from autoaccel.runtime.circumstances import gather_circumstances
+from autoaccel.runtime.evaluating import evaluation_steps, measure_evaluation
+from autoaccel.runtime.limits import measure_rates
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.profiling import take_profile, users_functions, with_work
+from autoaccel.runtime.samples import measure_samples
+from autoaccel.runtime.spending import Spending
+from autoaccel.runtime.switching import (
+    ALONE_STEPS,
+    ROUNDS_OF_STEPS,
+    measure_alone,
+    measure_scaling,
+    measure_without,
+    measure_without_anomaly_mode,
+    scaling_factors,
+    with_threads,
+    without_anomaly_mode,
+    without_deterministic_algorithms,
+    without_profilers,
+)
+from autoaccel.runtime.work import time_modules
+
+_SHARE_FOR_EACH = 0.5  # of the time for untraced steps: for each other measurement beside a profile
+_WAITS = 0.02  # share of the step: waiting for data, from which on it matters what a step on a batch at hand takes
+_COUNTED_STEPS = 1.3  # a step whose operators pass through Python one by one
+_RATES_SECONDS = 3.5
+"""What measuring the machine's rates takes: on two shared cores 2.5 to 3.4 s, whatever the training."""
+
+Measure = Callable[[Profiled, float], Profiled]
+"""Returns what was found with one thing more, given what was found so far and how many steps may be made."""
+
+
+class Looking:
+    """Makes measurements as long as there is time; one that fails is left out, whatever it raises.
+
+    What was found so far is told before each, so that it is not lost if one crashes or hangs.
+    """
+
+    def __init__(self, found: Profiled, spending: Spending, tell: Callable[[Profiled], None]) -> None:
+        """Begin with what was found already."""
+        self._found = found
+        self._spending = spending
+        self._tell = tell
+
+    @property
+    def found(self) -> Profiled:
+        """What was found so far."""
+        profile = msgspec.structs.replace(self._found.profile, left_out=tuple(self._spending.left_out))
+        return msgspec.structs.replace(self._found, profile=profile)
+
+    def measure(self, what: str, measure: Measure, steps: tuple[float, ...] = (0.0,), seconds: float = 0.0) -> None:
+        """Find out one thing more, unless there is no time for it.
+
+        Args:
+            what: Names it.
+            measure: Finds it out.
+            steps: Numbers of steps with which it can be done, the best first; the first for which there is time counts.
+            seconds: That it takes beside them.
+        """
+        number = self._spending.choose(what, steps, seconds)
+        if number is None:
+            return
+        self._tell(msgspec.structs.replace(self.found, measuring=what))
+        try:
+            self._found = measure(self._found, number)
+        except Exception as error:  # whatever the user's model raises in steps of a kind that it never makes
+            reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+            self._found = _of_profile(self._found, failed={**self._found.profile.failed, what: reason})
+
+
+def take_and_gather(loop: Loop, task: TakeProfile, step_seconds: float, tell: Callable[[Profiled], None]) -> Profiled:
+    """Return the profile, its circumstances and the machine's rates, as far as there is time for them.
+
+    Args:
+        loop: It has warmed up.
+        task: What to look at, and for how long.
+        step_seconds: What a step takes, about.
+        tell: Told, before each measurement, what was found so far.
+    """
+    spending = Spending(step_seconds, task.most_seconds)
+    profile, steps = take_profile(loop, task.seconds, task.trace_path, spending)
+    spending.step_seconds = profile.step_seconds
+    if task.board_path is not None:
+        write_board(task.board_path, profile, steps)
+    looking = Looking(Profiled(profile=profile), spending, tell)
+    # In any case: without them hardly any finding is sure.
+    looking.measure("circumstances", lambda found, _: _replace(found, circumstances=gather_circumstances(loop)))
+    _look_at_steps(looking, loop, task)
+    _look_closer(looking, loop, task)
+    return looking.found
+
+
+def _look_at_steps(looking: Looking, loop: Loop, task: TakeProfile) -> None:
+    """Find out what steps take without what costs time and could be switched off, and what loading takes."""
+    seconds = _SHARE_FOR_EACH * task.seconds
+    for name, switch in _switches(looking.found, loop, task.cores).items():
+        measure = partial(_with_switched, loop, name, switch, seconds)
+        looking.measure(f"steps with other {name}", measure, tuple(ROUNDS_OF_STEPS))
+    if looking.found.circumstances is None:
+        return
+    waits = looking.found.profile.phases["data wait"] >= _WAITS or bool(getattr(loop.loader, "num_workers", 0))
+    if ranks.follow(waits):
+        looking.measure(
+            "steps on a batch at hand",
+            lambda found, _: _of_circumstances(found, alone=measure_alone(loop, loop.next_batch(), seconds)),
+            (ALONE_STEPS,),
+        )
+    looking.measure(
+        "loading samples",
+        lambda found, _: _of_circumstances(found, samples=measure_samples(loop.loader, seconds)),
+        seconds=seconds,
+    )
+
+
+def _look_closer(looking: Looking, loop: Loop, task: TakeProfile) -> None:
+    """Find out what explains rather than decides."""
+    seconds, step_seconds = _SHARE_FOR_EACH * task.seconds, looking.found.profile.step_seconds
+    if task.thorough:
+        looking.measure(
+            "the machine's rates",
+            lambda found, _: _replace(found, rates=measure_rates(loop.device, task.cache_bytes)),
+            seconds=_RATES_SECONDS,
+        )
+        looking.measure(
+            "floating-point operations, and so the roofline",
+            lambda found, _: _replace(found, profile=with_work(found.profile, loop)),
+            (_COUNTED_STEPS,),
+        )
+    looking.measure(
+        "lines of Python", lambda found, _: _of_profile(found, python=users_functions(loop, step_seconds)), (1.0,)
+    )
+    if (circumstances := looking.found.circumstances) is not None:
+        in_turns, once = evaluation_steps(loop, circumstances.batch_samples)
+
+        def with_evaluation(found: Profiled, steps: float) -> Profiled:
+            return _of_circumstances(found, evaluation=measure_evaluation(loop, seconds, in_turns=steps == in_turns))
+
+        looking.measure("evaluation", with_evaluation, (in_turns, once))
+        if factors := scaling_factors(round(circumstances.batch_samples)):
+
+            def with_scaling(found: Profiled, steps: float) -> Profiled:
+                return _of_circumstances(found, scaling=measure_scaling(loop, factors[steps], seconds))
+
+            looking.measure("steps on larger batches", with_scaling, tuple(factors))
+    if task.thorough:
+        looking.measure(
+            "times of modules", lambda found, _: _of_profile(found, modules=time_modules(loop, step_seconds)), (1.0,)
+        )
+
+
+Switch = Callable[[], AbstractContextManager[Any]]
+
+
+def _switches(found: Profiled, loop: Loop, usable_cores: int) -> dict[str, Switch]:
+    """Return what costs time here, or may, and how to switch it off."""
+    seen = found.circumstances
+    if seen is None:
+        return {}
+    switches: dict[str, Switch] = {}
+    if seen.anomaly_mode:
+        switches["anomaly"] = without_anomaly_mode
+    if seen.deterministic or torch.backends.cudnn.deterministic:
+        switches["deterministic"] = without_deterministic_algorithms
+    if any(name != "torch.profiler" for name in seen.profilers):
+        switches["profilers"] = without_profilers
+    if loop.device.type == "cpu" and torch.get_num_threads() != usable_cores:
+        switches["threads"] = with_threads(usable_cores)
+    return switches
+
+
+def _with_switched(loop: Loop, name: str, switch: Switch, seconds: float, found: Profiled, steps: float) -> Profiled:
+    assert found.circumstances is not None  # they tell what there is to switch off
+    rounds = ROUNDS_OF_STEPS[steps]
+    if name == "anomaly":
+        switched = measure_without_anomaly_mode(loop, seconds, rounds)
+    else:
+        switched = measure_without(loop, switch, seconds, rounds)
+    return _of_circumstances(found, switched={**found.circumstances.switched, name: switched})
+
+
+def _replace(found: Profiled, **changes: Any) -> Profiled:
+    return msgspec.structs.replace(found, **changes)
+
+
+def _of_profile(found: Profiled, **changes: Any) -> Profiled:
+    profile: Profile = msgspec.structs.replace(found.profile, **changes)
+    return _replace(found, profile=profile)
+
+
+def _of_circumstances(found: Profiled, **changes: Any) -> Profiled:
+    assert found.circumstances is not None  # what belongs to them is measured after them
+    return _replace(found, circumstances=msgspec.structs.replace(found.circumstances, **changes))

@@ -1,0 +1,145 @@
+"""The plan: which part of the budget each stage of a run may spend, once the first steps tell what everything costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoaccel.records.progress import StageName
+from autoaccel.units import format_duration
+
+PROFILE_SHARE = 0.05  # of the budget for the profile at most: it makes nothing faster, it only tells where to look
+_SEARCH_SHARE = 0.4
+"""The same for trials. More of them find little that the first dozen did not, and what is found must still be proven;
+a search that pays no more ends before."""
+
+_METRIC_SHARE = 0.4  # the same for training runs that judge the metric
+_CONTRIBUTIONS_SHARE = 0.2  # the same for what each setting contributes: of what is left over
+_REPORT_SECONDS = 1.0
+_MARGIN = 1.25
+"""By how much a budget should exceed what the leanest run is expected to take before it is recommended: on shared
+machines steps take a fifth longer from one minute to the next."""
+
+_MOST_SECONDS_SHOWN = 120  # budgets up to this are recommended in seconds, longer ones in minutes,
+_MOST_MINUTES_SHOWN = 120  # and from here on in hours
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the parts of a run take, in seconds, as far as is known when the plan is made."""
+
+    budget: float  # that there was when this part of the run began
+    hardware: float  # spent
+    baseline: float  # the whole stage: spent, and still to come
+    profile: float  # the fewest steps that make a profile, and the start of its process
+    trial: float  # the shortest that tells anything
+    pair: float  # of processes, for the proof
+    least_pairs: int  # that prove a large speed-up
+    pairs: int  # that a proof usually takes
+    least_evidence: float  # the cheapest evidence for the metric; 0 where nothing in the space can change it
+    evidence: float  # the strongest that is asked for
+    trials: int = 1  # that are needed before anything can be proven; 0 if an earlier part of the run made some
+    earlier: float = 0.0  # spent by an earlier part of the run, beside this budget
+
+    @property
+    def least_proof(self) -> float:
+        """The fewest pairs that prove a speed-up, and the cheapest evidence for the metric."""
+        return self.least_pairs * self.pair + self.least_evidence
+
+    @property
+    def leanest_run(self) -> float:
+        """The least that can end with a proven recipe: the baseline, one trial, and the least proof."""
+        return self.hardware + self.baseline + self.trials * self.trial + self.least_proof + _REPORT_SECONDS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The seconds of each stage, and what a proof must be left in any case."""
+
+    budget: float
+    seconds: Mapping[StageName, float]
+    least_proof: float
+
+    def end_of(self, stage: StageName) -> float:
+        """Return by when a stage should have ended, in seconds since the start of the run.
+
+        What the stages before it left over is its own.
+        """
+        upto = itertools.takewhile(lambda name: name != stage, self.seconds)
+        return sum(self.seconds[name] for name in upto) + self.seconds[stage]
+
+    @property
+    def proof(self) -> float:
+        """Seconds of the proof of one contender, speed and metric."""
+        return self.seconds["confirm"] + self.seconds["metric"]
+
+    def held_back(self, needed: float, trials: int) -> float:
+        """Return how much of the budget a trial must leave.
+
+        A proof never holds back more than is planned for it, and before the first trial no more than its least: to
+        have tried nothing proves nothing. After it the search keeps to its own share as well.
+
+        Args:
+            needed: What the proof of its settings is expected to take.
+            trials: That were made.
+        """
+        if not trials:
+            return min(needed, self.least_proof)
+        return max(min(needed, self.proof), self.budget - self.end_of("search"))
+
+
+def plan_stages(costs: Costs) -> Plan | None:
+    """Return what each stage may spend; None if even the leanest run does not fit into the budget.
+
+    First comes the leanest run, then a profile, if there is room for one. The rest goes to the search and to the
+    proof, in proportion to what each could still use; only what they leave goes to the contributions.
+    """
+    free = costs.budget - costs.leanest_run
+    if free < 0:
+        return None
+    profile = min(PROFILE_SHARE * costs.budget, free)
+    profile = profile if profile >= costs.profile else 0.0
+    least: dict[StageName, float] = {
+        "search": costs.trials * costs.trial,
+        "confirm": costs.least_pairs * costs.pair,
+        "metric": costs.least_evidence,
+    }
+    wanted: dict[StageName, float] = {
+        "search": _SEARCH_SHARE * costs.budget,
+        "confirm": costs.pairs * costs.pair,
+        "metric": min(costs.evidence, _METRIC_SHARE * costs.budget),
+    }
+    more = {stage: max(0.0, wanted[stage] - least[stage]) for stage in least}
+    part = min(1.0, (free - profile) / (sum(more.values()) or 1.0))
+    left = free - profile - part * sum(more.values())
+    seconds: dict[StageName, float] = {
+        "hardware": costs.hardware,
+        "baseline": costs.baseline,
+        "profile": profile,
+        **{stage: least[stage] + part * more[stage] for stage in least},
+        "contributions": min(max(0.0, left), _CONTRIBUTIONS_SHARE * costs.budget),
+        "report": _REPORT_SECONDS,
+    }
+    return Plan(costs.budget, seconds, costs.least_proof)
+
+
+def enough_budget(costs: Costs) -> str:
+    """Return the budget that would do, as it is typed: `90s`, `6m`, `3h`."""
+    seconds = costs.earlier + _MARGIN * costs.leanest_run
+    if seconds <= _MOST_SECONDS_SHOWN:
+        return f"{10 * math.ceil(seconds / 10)}s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes}m" if minutes <= _MOST_MINUTES_SHOWN else f"{math.ceil(minutes / 60)}h"
+
+
+def too_small(costs: Costs, step_seconds: float) -> str:
+    """Return the sentence for a budget into which not even the leanest run fits, with one that would do."""
+    metric = " and the cheapest evidence for the metric" if costs.least_evidence else ""
+    budget, step = format_duration(costs.earlier + costs.budget), format_duration(step_seconds)
+    return (
+        f"the budget of {budget} is too small: a step takes {step} here, so that the baseline, one trial, a "
+        f"proof in {costs.least_pairs} pairs of processes{metric} take about {format_duration(costs.leanest_run)} in "
+        f"all. Give it --budget {enough_budget(costs)}."
+    )

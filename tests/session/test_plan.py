@@ -1,0 +1,158 @@
+"""How a budget is divided: from numbers alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import get_args
+
+import pytest
+
+from autoaccel.records.progress import StageName
+from autoaccel.session.clock import Stages
+from autoaccel.session.plan import PROFILE_SHARE, Costs, Plan, enough_budget, plan_stages, too_small
+from autoaccel.units import parse_duration
+
+STEPS = (0.02, 0.3, 2.0, 5.0)
+BUDGETS = (60.0, 180.0, 480.0, 600.0)
+
+
+def costs_of(step_seconds: float, budget: float) -> Costs:
+    """Return what a training costs that starts in 3 s, warms up in three steps and takes turns of a step or 0.2 s."""
+    ready, turn = 3 + 3 * step_seconds, max(step_seconds, 0.2)
+    return Costs(
+        budget=budget,
+        hardware=7.0,
+        baseline=ready + 4 * turn,
+        profile=ready + 3.5 * step_seconds,
+        trial=ready + 2 * 4 * turn,
+        pair=2 * ready + 2 * 4 * turn,
+        least_pairs=2,
+        pairs=6,
+        least_evidence=30 * step_seconds,
+        evidence=3000 * step_seconds,
+    )
+
+
+def plan_of(step_seconds: float, budget: float) -> Plan:
+    plan = plan_stages(costs_of(step_seconds, budget))
+    assert plan is not None
+    return plan
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("step_seconds", STEPS)
+def test_a_plan_fits_its_budget_and_holds_what_a_proven_recipe_takes(step_seconds: float, budget: float) -> None:
+    costs = costs_of(step_seconds, budget)
+    plan = plan_stages(costs)
+    if plan is None:
+        assert costs.leanest_run > budget
+        return
+    assert list(plan.seconds) == list(get_args(StageName))
+    assert sum(plan.seconds.values()) <= budget + 1e-6
+    assert plan.seconds["search"] >= costs.trial - 1e-6
+    assert plan.seconds["confirm"] >= 2 * costs.pair - 1e-6
+    assert plan.seconds["metric"] >= costs.least_evidence - 1e-6
+    assert plan.seconds["profile"] == 0 or costs.profile <= plan.seconds["profile"] <= PROFILE_SHARE * budget + 1e-6
+    assert plan.end_of("report") == pytest.approx(sum(plan.seconds.values()))
+
+
+def test_which_budgets_do_for_which_steps() -> None:
+    fits = {(step, budget): plan_stages(costs_of(step, budget)) is not None for step in STEPS for budget in BUDGETS}
+    assert [budget for budget in BUDGETS if fits[0.02, budget]] == list(BUDGETS)
+    assert [budget for budget in BUDGETS if fits[0.3, budget]] == list(BUDGETS)
+    assert [budget for budget in BUDGETS if fits[2.0, budget]] == [180.0, 480.0, 600.0]
+    assert [budget for budget in BUDGETS if fits[5.0, budget]] == [480.0, 600.0]
+
+
+def test_the_search_and_the_proof_get_the_bulk() -> None:
+    for step_seconds in (0.3, 2.0):
+        plan = plan_of(step_seconds, 600.0)
+        assert plan.seconds["search"] + plan.proof >= 0.6 * 600
+        assert plan.seconds["search"] <= 0.4 * 600 + 1e-6
+
+
+def test_contributions_get_only_what_is_left_over() -> None:
+    assert plan_of(2.0, 480.0).seconds["contributions"] == 0.0
+    assert 0 < plan_of(0.02, 600.0).seconds["contributions"] <= 0.2 * 600
+
+
+def test_a_profile_that_cannot_be_had_for_a_twentieth_is_left_out() -> None:
+    assert plan_of(2.0, 600.0).seconds["profile"] == pytest.approx(30.0)
+    dear = dataclasses.replace(costs_of(2.0, 600.0), profile=31.0)
+    plan = plan_stages(dear)
+    assert plan is not None and plan.seconds["profile"] == 0.0
+
+
+@pytest.mark.parametrize("step_seconds", [*STEPS, 20.0, 300.0])
+def test_the_budget_that_is_recommended_would_do(step_seconds: float) -> None:
+    costs = costs_of(step_seconds, 20.0)
+    assert plan_stages(costs) is None
+    enough = parse_duration(enough_budget(costs))
+    assert plan_stages(costs_of(step_seconds, enough)) is not None
+    assert enough <= 1.5 * costs.leanest_run + 60
+    said = too_small(costs, step_seconds)
+    assert "20.0 s is too small" in said and f"--budget {enough_budget(costs)}" in said
+
+
+def test_budgets_are_recommended_as_people_type_them() -> None:
+    def recommended(leanest_run: float) -> str:
+        return enough_budget(Costs(10.0, leanest_run - 1.0, 0.0, 0.0, 0.0, 0.0, 2, 6, 0.0, 0.0))
+
+    assert [recommended(seconds) for seconds in (40.0, 95.0, 280.0, 5000.0, 20000.0)] == [
+        "50s",
+        "120s",
+        "6m",
+        "105m",
+        "7h",
+    ]
+
+
+def test_a_run_that_goes_on_needs_no_first_trial_and_adds_up() -> None:
+    costs = costs_of(2.0, 100.0)
+    resumed = dataclasses.replace(costs, trials=0, earlier=300.0)
+    assert resumed.leanest_run == pytest.approx(costs.leanest_run - costs.trial)
+    assert parse_duration(enough_budget(resumed)) >= 300.0 + resumed.leanest_run
+    assert "budget of 6 min 40 s" in too_small(resumed, 2.0)
+
+
+def test_the_first_trial_leaves_the_least_proof_and_later_ones_the_rest_of_the_plan() -> None:
+    plan = plan_of(2.0, 480.0)
+    assert plan.held_back(needed=300.0, trials=0) == plan.least_proof
+    assert plan.held_back(needed=5.0, trials=0) == 5.0  # an exact setting needs less
+    later = plan.held_back(needed=300.0, trials=1)
+    assert later == pytest.approx(480.0 - plan.end_of("search"))
+    assert later >= plan.proof - 1e-6
+    # What earlier stages left over is the search's own, and what the proof does not need is not.
+    assert plan.held_back(needed=5.0, trials=1) == pytest.approx(later)
+
+
+def test_stages_are_timed_from_one_to_the_next_and_the_search_may_come_twice() -> None:
+    stages = Stages()
+    assert stages.held_back(30.0, 0) == 30.0  # as long as there is no plan
+    stages.begin("hardware", 0.0)
+    stages.begin("baseline", 7.0)
+    first = plan_of(2.0, 480.0)
+    stages.follow(first)
+    stages.begin("search", 30.0)
+    assert stages.held_back(1000.0, 1) == first.held_back(1000.0, 1)
+    stages.begin("confirm", 100.0)
+    stages.begin("search", 150.0)
+    assert stages.held_back(1000.0, 1) == pytest.approx(first.proof)  # beyond its share, but not without a proof
+    times = {one.stage: one for one in stages.times(at=160.0)}
+    assert list(times) == ["hardware", "baseline", "search", "confirm"]
+    assert [one.spent_seconds for one in times.values()] == [7.0, 23.0, 80.0, 50.0]
+    assert times["confirm"].planned_seconds == first.seconds["confirm"]
+
+
+def test_a_new_plan_changes_what_has_not_begun() -> None:
+    stages = Stages()
+    stages.begin("hardware", 0.0)
+    stages.begin("baseline", 7.0)
+    first, second = plan_of(2.0, 480.0), plan_of(0.3, 480.0)
+    stages.follow(first)
+    stages.follow(second)
+    stages.begin("search", 20.0)
+    planned = {one.stage: one.planned_seconds for one in stages.times(at=20.0)}
+    assert planned["baseline"] == first.seconds["baseline"]
+    assert planned["search"] == second.seconds["search"]
+    assert stages.current is second
