@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from autoaccel.errors import BudgetSpentError
@@ -19,7 +20,6 @@ from autoaccel.statistics.deciding import CONFIRMING_PAIRS, LEAST_PAIRS
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
 _LEAST_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
-_BASELINE_TURNS, _LEAST_TRIAL_TURNS, _PAIR_TURNS = 6, 4, 8  # of each of the two
 
 
 class Planner:
@@ -51,12 +51,17 @@ class Planner:
         Raises:
             BudgetSpentError: If not even the leanest run fits into the budget, with one that would do.
         """
-        warmup = baseline.measurement.warmup_step_seconds
-        step_seconds = min(warmup)
-        start_seconds = baseline.ready_seconds - sum(warmup)
-        baseline_seconds = self._run.stages.spent("baseline", self._run.clock.spent)
-        baseline_seconds += _BASELINE_TURNS * _turn_seconds(step_seconds)
-        costs = self._costs(step_seconds, start_seconds, warmup[0], baseline.ready_seconds, baseline_seconds)
+        step_seconds = min(baseline.measurement.warmup_step_seconds)
+        turn_seconds = turn_seconds_for(step_seconds)
+        trial_seconds = baseline.ready_seconds + 16 * 1.3 * turn_seconds
+        costs = self._costs(
+            warmup_step_seconds=baseline.measurement.warmup_step_seconds,
+            ready_seconds=baseline.ready_seconds,
+            step_seconds=step_seconds,
+            trial_seconds=trial_seconds,
+            pair_seconds=baseline.ready_seconds + trial_seconds,
+            still_to_come=6 * max(turn_seconds + step_seconds, 4 * step_seconds),
+        )
         plan = plan_stages(costs)
         if plan is None:
             raise BudgetSpentError(f"{Path(self._run.request.workload.path).name}: {too_small(costs, step_seconds)}")
@@ -64,10 +69,13 @@ class Planner:
 
     def anew(self, yardstick: Yardstick) -> None:
         """Make the plan once more, now that the baseline was measured; keep to the first if nothing fits any more."""
-        warmup = yardstick.measurement.warmup_step_seconds
-        start_seconds = yardstick.ready_seconds - sum(warmup)
-        baseline_seconds = self._run.stages.spent("baseline", self._run.clock.spent)
-        costs = self._costs(yardstick.step_seconds, start_seconds, warmup[0], yardstick.ready_seconds, baseline_seconds)
+        costs = self._costs(
+            warmup_step_seconds=yardstick.measurement.warmup_step_seconds,
+            ready_seconds=yardstick.ready_seconds,
+            step_seconds=yardstick.step_seconds,
+            trial_seconds=yardstick.trial_seconds,
+            pair_seconds=yardstick.ready_seconds + yardstick.trial_seconds,
+        )
         if plan := plan_stages(costs):
             self._run.stages.follow(plan)
 
@@ -80,35 +88,41 @@ class Planner:
 
     def _costs(
         self,
-        step_seconds: float,
-        start_seconds: float,
-        first_step_seconds: float,
+        warmup_step_seconds: Sequence[float],
         ready_seconds: float,
-        baseline_seconds: float,
+        step_seconds: float,
+        trial_seconds: float,
+        pair_seconds: float,
+        still_to_come: float = 0.0,
     ) -> Costs:
-        request, stages, spent = self._run.request, self._run.stages, self._run.clock.spent
-        planned_steps = self._facts.planned_steps
-        steps = metric_steps(planned_steps, request.metric_repeats, request.budget_seconds, step_seconds)
-        least_steps = metric_steps(planned_steps, request.metric_repeats, 0.0, step_seconds)
-        trained = 0.0 if self._is_exact else 2 * request.metric_repeats * step_seconds  # seconds for each of the steps
-        warmup_seconds = max(step_seconds, min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds))
-        self._before_profile = start_seconds + first_step_seconds + warmup_seconds
+        """Return what the parts of the run cost.
+
+        Args:
+            warmup_step_seconds: Of the baseline.
+            ready_seconds: What it takes to start and to warm up.
+            step_seconds: What a step takes.
+            trial_seconds: What a trial takes.
+            pair_seconds: What a pair of processes takes that does not train to its end.
+            still_to_come: Of the baseline.
+        """
+        request, stages, now = self._run.request, self._run.stages, self._run.clock.spent
+        planned_steps, repeats = self._facts.planned_steps, request.metric_repeats
+        steps = metric_steps(planned_steps, repeats, request.budget_seconds, step_seconds)
+        trained = 0.0 if self._is_exact else 2 * repeats * step_seconds  # seconds for each of the steps
+        settling = min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds)
+        start_seconds = ready_seconds - sum(warmup_step_seconds)
+        self._before_profile = start_seconds + warmup_step_seconds[0] + max(step_seconds, settling)
         return Costs(
             budget=request.budget_seconds - self._earlier,
-            earlier=self._earlier,
-            hardware=stages.spent("hardware", spent),
-            baseline=baseline_seconds,
+            hardware=stages.spent("hardware", now),
+            baseline=stages.spent("baseline", now) + still_to_come,
             profile=self._before_profile + _LEAST_PROFILED_STEPS * step_seconds,
-            trial=ready_seconds + 2 * _LEAST_TRIAL_TURNS * _turn_seconds(step_seconds),
-            pair=2 * ready_seconds + 2 * _PAIR_TURNS * _turn_seconds(step_seconds),
+            trial=trial_seconds,
+            pair=pair_seconds,
             least_pairs=LEAST_PAIRS,
             pairs=LEAST_PAIRS + CONFIRMING_PAIRS,
-            least_evidence=trained * least_steps,
+            least_evidence=trained * metric_steps(planned_steps, repeats, 0.0, step_seconds),
             evidence=trained * steps,
             trials=0 if self._earlier else 1,
+            earlier=self._earlier,
         )
-
-
-def _turn_seconds(step_seconds: float) -> float:
-    """Return what a turn takes: one step that does not count, and three or more that do."""
-    return max(turn_seconds_for(step_seconds), 3 * step_seconds) + step_seconds
