@@ -25,7 +25,7 @@ _LEAST_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long agai
 class Planner:
     """Divides the budget of one run, and tells what of it is divided how."""
 
-    def __init__(self, run: Run, facts: TrainingFacts, own: Settings, space: SearchSpace) -> None:
+    def __init__(self, run: Run, facts: TrainingFacts, own: Settings, space: SearchSpace, has_trials: bool) -> None:
         """Begin with nothing known, before the search has begun.
 
         Args:
@@ -33,10 +33,11 @@ class Planner:
             facts: Of the training.
             own: The user's settings.
             space: What may be searched.
+            has_trials: Whether an earlier part of the run made some.
         """
         self._run = run
+        self._has_trials = has_trials
         self._facts = facts
-        self._earlier = run.stages.spent("search", run.clock.spent)
         self._before_profile = 0.0  # seconds: until its process has warmed up
         # Every open knob changed, to any other value: risks are those of knobs.
         other = {**space.fixed, **{name: values[-1] for name, values in space.open.items()}}
@@ -106,6 +107,8 @@ class Planner:
             still_to_come: Of the baseline.
         """
         request, stages, now = self._run.request, self._run.stages, self._run.clock.spent
+        hardware, baseline = stages.spent("hardware", now), stages.spent("baseline", now)
+        earlier = max(0.0, now - hardware - baseline)
         planned_steps, repeats = self._facts.planned_steps, request.metric_repeats
         steps = metric_steps(planned_steps, repeats, request.budget_seconds, step_seconds)
         trained = 0.0 if self._is_exact else 2 * repeats * step_seconds  # seconds for each of the steps
@@ -113,9 +116,9 @@ class Planner:
         start_seconds = ready_seconds - sum(warmup_step_seconds)
         self._before_profile = start_seconds + warmup_step_seconds[0] + max(step_seconds, settling)
         return Costs(
-            budget=request.budget_seconds - self._earlier,
-            hardware=stages.spent("hardware", now),
-            baseline=stages.spent("baseline", now) + still_to_come,
+            budget=request.budget_seconds - earlier,
+            hardware=hardware,
+            baseline=baseline + still_to_come,
             profile=self._before_profile + _LEAST_PROFILED_STEPS * step_seconds,
             trial=trial_seconds,
             pair=pair_seconds,
@@ -123,6 +126,6 @@ class Planner:
             pairs=LEAST_PAIRS + CONFIRMING_PAIRS,
             least_evidence=trained * metric_steps(planned_steps, repeats, 0.0, step_seconds),
             evidence=trained * steps,
-            trials=0 if self._earlier else 1,
-            earlier=self._earlier,
+            trials=0 if self._has_trials else 1,
+            earlier=earlier,
         )

@@ -95,7 +95,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
             study = stack.enter_context(join_study(address, Path(request.workload.path).stem, basis))
 
         run.tell(StageStarted("baseline", "your own settings, measured first"))
-        planner = Planner(run, facts, own, space)
+        planner = Planner(run, facts, own, space, has_trials=bool(trials))
         yardstick = Yardstick(run, facts, own, planner.after_first_steps)
         run.tell(BaselineMeasured(own, yardstick.step_seconds, yardstick.total_seconds))
         if bound_of_run(yardstick.overhead_seconds, yardstick.total_seconds) < LEAST_RUN_SPEEDUP:
