@@ -27,8 +27,8 @@ from autoaccel.errors import AutoaccelError, BadRequestError
 EXIT_INTERRUPTED = 130
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: it does
-not hold, or --budget did not suffice to tell), 2 bad request, or a budget that cannot suffice, 3 the training fails under
-your own settings, 130 interrupted"""
+not hold, or --budget did not suffice to tell), 2 bad request, or a budget that cannot suffice, 3 the training fails
+under your own settings, 130 interrupted"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
