@@ -90,7 +90,8 @@ def _print_nothing_faster(console: Console, recipe: Recipe) -> None:
     grid.add_row("Step", Text(step_words(baseline.step_seconds)))
     grid.add_row("Whole run", _run_words(recipe, recipe.projection.baseline_total_seconds))
     grid.add_row("Search", Text(search_words(recipe)))
-    _add_stages(grid, recipe)
+    if words := stage_words(recipe.search):
+        grid.add_row("", Text(words, style="dim"))
     if recipe.search.ended != NOTHING_TO_WIN:
         grid.add_row("", Text("a larger budget or another search space may still find something", style="dim"))
     console.print(grid)
@@ -144,15 +145,9 @@ def _print_evidence(console: Console, recipe: Recipe) -> None:
     if words := break_even_words(now):
         grid.add_row("", Text(words))
     grid.add_row("Search", Text(search_words(recipe)))
-    _add_stages(grid, recipe)
     if words := proven_words(recipe.search):
         grid.add_row("", Text(words, style="dim"))
     console.print(grid)
-
-
-def _add_stages(grid: Table, recipe: Recipe) -> None:
-    if words := stage_words(recipe.search):
-        grid.add_row("", Text(words, style="dim"))
 
 
 def _run_parts(then: Projection, now: Projection) -> Table:

@@ -11,8 +11,8 @@ from autoaccel.runtime import ranks
 class Spending:
     """Time that may still be spent on looking at a training, and what was left out for want of it.
 
-    What is worth most asks first. Asked for are the fewest steps that a measurement needs; what it then takes, its
-    steps and all else, is seen on the clock.
+    What is worth most asks first. Asked for are the fewest steps that a measurement needs, none for what is made in any
+    case; what it then takes, its steps and all else, is seen on the clock.
     """
 
     def __init__(self, step_seconds: float = 0.0, most_seconds: float = math.inf) -> None:
@@ -51,7 +51,7 @@ class Spending:
         All ranks must ask.
         """
         for number in steps:
-            if ranks.follow(number * self.step_seconds + seconds <= self.left_seconds + 1e-9):
+            if ranks.follow(number * self.step_seconds + seconds <= max(0.0, self.left_seconds) + 1e-9):
                 return number
         self.left_out.append(what)
         return None

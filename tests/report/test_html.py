@@ -127,6 +127,7 @@ def test_tells_where_the_time_went_and_what_was_left_out(page):
         assert name in page.words
     assert samples.FINDINGS[0].title in page.words and "at most 1.05x" in page.words
     assert samples.NOT_SEARCHED["loader.pin_memory"] in page.words
+    assert "stage planned spent hardware 6.9 s 6.9 s baseline 4.0 s 4.4 s search 4 min 00 s 1 min 11 s" in page.words
 
 
 def test_says_on_what_it_ran_and_how_to_use_it(page):

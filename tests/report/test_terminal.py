@@ -148,6 +148,8 @@ def test_nothing_faster_is_plain_and_positive():
     assert "your own settings stay" in text
     # No claim of a speed-up, and no command that would use a recipe which changes nothing.
     assert "Speed-up" not in text and "1.00x" not in text and "autoaccel run" not in text
+    # What took its time, and what was planned where that was another.
+    assert "hardware 6.9 s, baseline 4.4 s, search 1 min 11 s of 4 min 00 s planned" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
@@ -245,6 +247,14 @@ def test_what_was_left_out_for_want_of_steps_is_said():
     profile = msgspec.structs.replace(samples.ADVICE.profile, step_seconds=2.2, left_out=("evaluation", "modules"))
     text = " ".join(printed(print_advice, msgspec.structs.replace(samples.ADVICE, profile=profile)).split())
     assert "Left out for want of time, a step takes 2.2 s: evaluation, modules." in text
+
+
+def test_what_could_not_be_measured_is_said_with_its_reason():
+    failed = {"steps on larger batches": "AssertionError: a batch must have 8 samples"}
+    profile = msgspec.structs.replace(samples.ADVICE.profile, failed=failed)
+    text = " ".join(printed(print_advice, msgspec.structs.replace(samples.ADVICE, profile=profile)).split())
+    said = "steps on larger batches (AssertionError: a batch must have 8 samples)."
+    assert f"Could not be measured: {said}" in text and "Left out" not in text
 
 
 def test_a_finding_that_is_worth_nothing_is_not_printed():
