@@ -268,13 +268,13 @@ def test_a_budget_that_cannot_do_is_refused_after_the_first_steps(write_model: W
     def build():
         return tiny(loss=slow, epochs=1000)
     """
-    done = autoaccel("tune", write_model(code), "--budget", "20s", cwd=tmp_path)
+    done = autoaccel("tune", write_model(code), "--budget", "30s", cwd=tmp_path)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "stage baseline" in done.stdout
     assert "ms/step" not in done.stdout and " s/step" not in done.stdout  # it was not measured to its end
-    assert "the budget of 20.0 s is too small" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert "the budget of 30.0 s is too small" in done.stderr and len(done.stderr.splitlines()) == 1
     enough = parse_duration(done.stderr.rpartition("--budget ")[2].strip().removesuffix("."))
-    assert enough > 20.0
+    assert enough > 30.0
     assert workers_of(tmp_path) == []
     assert not (tmp_path / "autoaccel-runs").exists()
 
@@ -297,7 +297,7 @@ def build():
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "no profile could be taken" in done.stdout and "not under a profiler" in done.stdout
     recipe = recipe_in(tmp_path / "run")
-    assert recipe["search"]["trials"] == 1 and recipe["search"]["failed"] == 0
+    assert recipe["search"]["trials"] >= 1 and recipe["search"]["failed"] == 0
     assert json.loads((tmp_path / "run" / "run.json").read_text())["diagnosis"] is None
     assert (tmp_path / "run" / "report.html").exists()
 
