@@ -13,7 +13,7 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.plan import Costs, plan_stages, too_small
 from autoaccel.session.proof import metric_steps
 from autoaccel.session.run import Run
-from autoaccel.session.workers import turn_seconds_for
+from autoaccel.session.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.deciding import CONFIRMING_PAIRS, LEAST_PAIRS
@@ -53,15 +53,15 @@ class Planner:
             BudgetSpentError: If not even the leanest run fits into the budget, with one that would do.
         """
         step_seconds = min(baseline.measurement.warmup_step_seconds)
-        turn_seconds = turn_seconds_for(step_seconds)
-        trial_seconds = baseline.ready_seconds + 16 * 1.3 * turn_seconds
+        turns = plan_turns(step_seconds, self._facts.device)
+        ready, again = baseline.ready_seconds, baseline.ready_again_seconds
         costs = self._costs(
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
-            ready_seconds=baseline.ready_seconds,
+            ready_seconds=ready,
             step_seconds=step_seconds,
-            trial_seconds=trial_seconds,
-            pair_seconds=baseline.ready_seconds + trial_seconds,
-            still_to_come=6 * max(turn_seconds + step_seconds, 4 * step_seconds),
+            trial_seconds=trial_seconds(turns, ready, turns_worth(turns, ready, turns.usual_deviation)),
+            pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, turns.usual_deviation)),
+            still_to_come=turns.turns_alone * turns.turn_seconds(),
         )
         plan = plan_stages(costs)
         if plan is None:
@@ -75,7 +75,7 @@ class Planner:
             ready_seconds=yardstick.ready_seconds,
             step_seconds=yardstick.step_seconds,
             trial_seconds=yardstick.trial_seconds,
-            pair_seconds=yardstick.ready_seconds + yardstick.trial_seconds,
+            pair_seconds=yardstick.pair_seconds(),
         )
         if plan := plan_stages(costs):
             self._run.stages.follow(plan)
