@@ -75,6 +75,11 @@ class Stages:
             if stage not in self._spent or stage not in self._planned:
                 self._planned[stage] = planned
 
+    def expect(self, stage: StageName, seconds: float) -> None:
+        """Set what a stage is to take that has not begun, now that more is known than when the plan was made."""
+        if stage not in self._spent:
+            self._planned[stage] = seconds
+
     def held_back(self, needed: float, trials: int) -> float:
         """Return how much of the budget a trial must leave; see `Plan.held_back`.
 

@@ -80,11 +80,13 @@ def search_and_prove(
             refused = not_worth_proving(search.saving_seconds, run.request.runs)
             break
         yardstick.rest()  # whose memory the proof may need
-        run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
         least_speedup = search.least_speedup(best.settings)
         speedup = best.comparison.speedup if best.comparison else None
-        left = run.clock.left - proof_seconds(None, 0, yardstick, speedup)
-        metric = judge.begin(best.settings, speedup, contender, left)
+        speed_seconds = proof_seconds(None, 0, yardstick, speedup)
+        metric = judge.begin(best.settings, speedup, contender, run.clock.left - speed_seconds)
+        run.stages.expect("confirm", speed_seconds)
+        run.stages.expect("metric", judge.seconds(metric.plan, speedup) if metric else 0.0)
+        run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
         proof = prover.prove(best.settings, contender, metric, least_speedup)
         if study and proof.outcome != "incomplete":
             study.show_judged(best.settings)

@@ -13,6 +13,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, MetricEvidence, TrainedPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.wording import more_runs_words
+from autoaccel.session.plan import METRIC_SHARE
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import is_exact, only_rounds
@@ -34,7 +35,6 @@ from autoaccel.statistics.deciding import share_of_error
 from autoaccel.statistics.sequences import NOTHING_KNOWN, deviation_of
 from autoaccel.units import format_duration
 
-BUDGET_SHARE = 0.4  # of the budget may go into training runs for the metric
 LEAST_STEPS = 20  # a metric after fewer says nothing,
 LEAST_SHARE = 0.05
 """nor does one after less of the planned run: learning rates usually rise over the first hundredths of a run."""
@@ -75,10 +75,28 @@ class MetricPlan(NamedTuple):
         """Whether there is time for it."""
         return self.most_pairs >= self.pairs
 
+    def seconds(self, costs: TrainingCosts, speedup: float = 1.0) -> float:
+        """Return what the trainings take that come before it is judged for the first time."""
+        return self.pairs * costs.pair_seconds(self.steps, speedup)
+
     @property
     def runs_words(self) -> str:
         """What trains, in words."""
         return "planned runs" if self.evidence == "whole" else f"runs of {self.steps:,} steps"
+
+
+def training_costs(facts: TrainingFacts, step_seconds: float, ready_seconds: float, warmup_steps: int) -> TrainingCosts:
+    """Return what training for the metric costs.
+
+    Args:
+        facts: Of the training.
+        step_seconds: What a step takes.
+        ready_seconds: What it takes to start and to warm up,
+        warmup_steps: with so many steps, which a training makes anyway.
+    """
+    start_seconds = max(0.0, ready_seconds - warmup_steps * step_seconds)
+    batches = (facts.eval_samples or 0) / (facts.batch_size or 1)
+    return TrainingCosts(facts.planned_steps, step_seconds, start_seconds, _EVALUATION_STEPS * batches * step_seconds)
 
 
 def choose_evidence(
@@ -208,12 +226,8 @@ class MetricJudge:
         self._run = run
         self._yardstick = yardstick
         self._inexact = space.inexact
-        facts, step_seconds = yardstick.facts, yardstick.step_seconds
-        warm_up_seconds = len(yardstick.measurement.warmup_step_seconds) * step_seconds  # which a training makes anyway
-        start_seconds = max(0.0, yardstick.ready_seconds - warm_up_seconds)
-        batches = (facts.eval_samples or 0) / (facts.batch_size or 1)
-        evaluation_seconds = _EVALUATION_STEPS * batches * step_seconds
-        self._costs = TrainingCosts(facts.planned_steps, step_seconds, start_seconds, evaluation_seconds)
+        warmup_steps = len(yardstick.measurement.warmup_step_seconds)
+        self._costs = training_costs(yardstick.facts, yardstick.step_seconds, yardstick.ready_seconds, warmup_steps)
 
     def plan(self, settings: Settings, speedup: float | None, most_seconds: float = math.inf) -> MetricPlan | None:
         """Return how settings are judged; None if they change no number, so that nothing need be trained.
@@ -226,9 +240,13 @@ class MetricJudge:
         own, request = self._yardstick.settings, self._run.request
         if is_exact(settings, own, self._inexact):
             return None
-        seconds = min(BUDGET_SHARE * request.budget_seconds, most_seconds)
+        seconds = min(METRIC_SHARE * request.budget_seconds, most_seconds)
         rounds = only_rounds(settings, own, self._inexact)
         return choose_evidence(self._costs, speedup or 1.0, request.metric_repeats, seconds, request.evidence, rounds)
+
+    def seconds(self, plan: MetricPlan, speedup: float | None) -> float:
+        """Return what a plan's trainings take under settings of this speed-up; None if it is not known."""
+        return plan.seconds(self._costs, speedup or 1.0)
 
     def unprovable(self, space: SearchSpace) -> dict[str, str]:
         """Return the open knobs of which nothing that fits could show that they keep the metric, and why.
@@ -249,10 +267,10 @@ class MetricJudge:
         plan = self.plan(settings, speedup=math.inf)  # steps that take no time would leave the most for it
         if plan is None or plan.fits:
             return ""
-        seconds = plan.pairs * self._costs.pair_seconds(plan.steps, 1.0)
+        seconds = plan.seconds(self._costs)
         return (
             f"to see that the metric is kept takes {plan.pairs} pairs of {plan.runs_words}, "
-            f"{format_duration(seconds)}, for which --budget {math.ceil(seconds / BUDGET_SHARE / 60)}m leaves time"
+            f"{format_duration(seconds)}, for which --budget {math.ceil(seconds / METRIC_SHARE / 60)}m leaves time"
         )
 
     def begin(

@@ -15,7 +15,7 @@ _SEARCH_SHARE = 0.4
 """The same for trials. More of them find little that the first dozen did not, and what is found must still be proven;
 a search that pays no more ends before."""
 
-_METRIC_SHARE = 0.4  # the same for training runs that judge the metric
+METRIC_SHARE = 0.4  # the same for training runs that judge the metric
 _CONTRIBUTIONS_SHARE = 0.2  # the same for what each setting contributes: of what is left over
 _REPORT_SECONDS = 1.0
 _MARGIN = 1.25
@@ -109,7 +109,7 @@ def plan_stages(costs: Costs) -> Plan | None:
     wanted: dict[StageName, float] = {
         "search": _SEARCH_SHARE * costs.budget,
         "confirm": costs.pairs * costs.pair,
-        "metric": min(costs.evidence, _METRIC_SHARE * costs.budget),
+        "metric": min(costs.evidence, METRIC_SHARE * costs.budget),
     }
     more = {stage: max(0.0, wanted[stage] - least[stage]) for stage in least}
     part = min(1.0, (free - profile) / (sum(more.values()) or 1.0))

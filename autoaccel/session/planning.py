@@ -10,12 +10,12 @@ from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.plan import Costs, plan_stages, too_small
-from autoaccel.session.proof import metric_steps
+from autoaccel.session.evidence import choose_evidence, training_costs
+from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.run import Run
 from autoaccel.session.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import is_exact
+from autoaccel.space.knobs import is_exact, only_rounds
 from autoaccel.statistics.deciding import CONFIRMING_PAIRS, LEAST_PAIRS
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
@@ -39,9 +39,10 @@ class Planner:
         self._has_trials = has_trials
         self._facts = facts
         self._before_profile = 0.0  # seconds: until its process has warmed up
-        # Every open knob changed, to any other value: risks are those of knobs.
-        other = {**space.fixed, **{name: values[-1] for name, values in space.open.items()}}
-        self._is_exact = is_exact(other, own, space.inexact)
+        # Each open knob alone, with any value but the user's own: risks are those of knobs.
+        changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
+        self._inexact = [one for one in changed if not is_exact(one, own, space.inexact)]
+        self._may_only_round = any(only_rounds(one, own, space.inexact) for one in self._inexact)
 
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.
@@ -109,9 +110,14 @@ class Planner:
         request, stages, now = self._run.request, self._run.stages, self._run.clock.spent
         hardware, baseline = stages.spent("hardware", now), stages.spent("baseline", now)
         earlier = max(0.0, now - hardware - baseline)
-        planned_steps, repeats = self._facts.planned_steps, request.metric_repeats
-        steps = metric_steps(planned_steps, repeats, request.budget_seconds, step_seconds)
-        trained = 0.0 if self._is_exact else 2 * repeats * step_seconds  # seconds for each of the steps
+        training = training_costs(self._facts, step_seconds, ready_seconds, len(warmup_step_seconds))
+
+        def evidence(seconds: float) -> float:
+            """Return what the strongest evidence takes that fits into this time, or the cheapest there is."""
+            rounds, wish = self._may_only_round, request.evidence
+            plan = choose_evidence(training, 1.0, request.metric_repeats, seconds, wish, rounds)
+            return plan.seconds(training) if self._inexact else 0.0
+
         settling = min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds)
         start_seconds = ready_seconds - sum(warmup_step_seconds)
         self._before_profile = start_seconds + warmup_step_seconds[0] + max(step_seconds, settling)
@@ -124,8 +130,8 @@ class Planner:
             pair=pair_seconds,
             least_pairs=LEAST_PAIRS,
             pairs=LEAST_PAIRS + CONFIRMING_PAIRS,
-            least_evidence=trained * metric_steps(planned_steps, repeats, 0.0, step_seconds),
-            evidence=trained * steps,
+            least_evidence=evidence(0.0),
+            evidence=evidence(METRIC_SHARE * request.budget_seconds),
             trials=0 if self._has_trials else 1,
             earlier=earlier,
         )

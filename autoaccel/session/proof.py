@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
-from autoaccel.records.progress import RoundFinished
+from autoaccel.records.progress import RoundFinished, StageStarted
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
 from autoaccel.records.workload import TrainingFacts
@@ -141,6 +141,8 @@ class Prover:
                 if not decision:
                     return Proof("not faster", pairs, comparison, accuracy)
                 decided_at, proven_after = len(pairs), self._run.clock.spent
+                if metric is not None and metric.status == "open":
+                    self._run.tell(StageStarted("metric", f"whether your metric is kept, by {metric.plan.runs_words}"))
             is_last = number >= most_pairs + CONFIRMING_PAIRS
             holds = metric is None or metric.status == "holds"
             if decided_at is not None and holds and (is_last or rule.is_enough(pairs, decided_at)):
