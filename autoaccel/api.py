@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from autoaccel.errors import BadRequestError
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Constraint, Recipe, read_recipe
@@ -22,7 +24,7 @@ from autoaccel.records.request import (
 from autoaccel.records.workload import Workload
 from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
 from autoaccel.session.workloads import find_workload, pickle_workload
-from autoaccel.units import parse_duration, parse_max_drop
+from autoaccel.units import format_duration, parse_duration, parse_max_drop
 
 if TYPE_CHECKING:
     from autoaccel.runtime.applied import Applied
@@ -52,7 +54,8 @@ def autotune(
     Args:
         build: A function without arguments that returns a Training, also one defined in a notebook; or a file,
             "model.py" or "model.py:entry".
-        budget: The most time that the run may take: seconds, or text such as "10m".
+        budget: The most time that the run may take: seconds, or text such as "10m"; "+5m" of a run that goes on is
+            that much more than it has spent.
         max_drop: The most that the metric may get worse: "0.5%" of the baseline's, or an amount such as 0.005.
         trials: The most trials; as many as the budget allows if None.
         metric_repeats: Paired training runs that judge the metric of settings which may change it, at least 2.
@@ -60,7 +63,8 @@ def autotune(
         fixed: Wishes such as "precision.autocast=bfloat16" that every trial has.
         excluded: Names of knobs that keep your own value.
         output: The folder of the run; a new one in ./autoaccel-runs if None.
-        resume: Go on with the run in that folder, or with the latest of this workload.
+        resume: Go on with the run in that folder, or with the latest of this workload: one that was interrupted, or
+            whose budget left a proof open.
         seed: Of the search.
         runs: How often you will train like this. The search ends when what it could still save on so many runs is
             less than what it costs.
@@ -94,15 +98,17 @@ def autotune(
             seed,
             runs,
             evidence,
+            resume,
         )
 
     if isinstance(build, (str, Path)):
         request = request_for(find_workload(str(build)))
         with open_folder(Path(request.workload.path).stem, output, resume) as folder:
-            recipe = run_request(request, folder, listener)
+            recipe = run_request(continued(request, budget, folder), folder, listener)
     else:
         with open_folder(getattr(build, "__name__", "build"), output, resume) as folder:
-            recipe = run_request(request_for(pickle_workload(build, folder.pickled)), folder, listener)
+            request = request_for(pickle_workload(build, folder.pickled))
+            recipe = run_request(continued(request, budget, folder), folder, listener)
     assert recipe is not None  # nobody else is there to prove it
     return recipe
 
@@ -119,6 +125,7 @@ def make_request(
     seed: int,
     runs: int,
     evidence: EvidenceWish = "any",
+    resume: bool = False,
 ) -> Request:
     """Return the request, checked as far as it can be without running anything; see autotune().
 
@@ -139,7 +146,10 @@ def make_request(
         raise BadRequestError(
             f"--metric-repeats must be at least 2, because one run says nothing of the spread, got {metric_repeats}."
         )
-    budget_seconds = parse_duration(str(budget))
+    more = str(budget).strip().startswith("+")
+    if more and not resume:
+        raise BadRequestError(f"--budget {budget}: how much more a run may take goes with --resume; there is none yet.")
+    budget_seconds = parse_duration(str(budget).strip().removeprefix("+"))
     if budget_seconds < LEAST_BUDGET_SECONDS:
         raise BadRequestError(
             f"--budget must be at least {LEAST_BUDGET_SECONDS:g}s, which it takes to look at the machine and to build "
@@ -159,6 +169,31 @@ def make_request(
         runs=runs,
         evidence=evidence,
     )
+
+
+def continued(request: Request, budget: str | float, folder: RunFolder) -> Request:
+    """Return what is asked of the run in a folder: of one that goes on what was asked then, but for the budget.
+
+    Args:
+        request: As it was typed now.
+        budget: As it was typed; "+5m" is that much more than was spent.
+        folder: Of the run.
+
+    Raises:
+        BadRequestError: If all of the budget was spent before.
+    """
+    state = folder.load_state()
+    if state is None:
+        return request
+    spent_seconds = folder.spent_seconds
+    more = spent_seconds if str(budget).strip().startswith("+") else 0.0
+    if more + request.budget_seconds <= spent_seconds:
+        raise BadRequestError(
+            f"--budget {budget}: the run in {folder.path} has spent {format_duration(spent_seconds)} before. Say how "
+            "much more it may take, such as --budget +5m."
+        )
+    total_seconds = more + request.budget_seconds
+    return msgspec.structs.replace(state.request, workload=request.workload, budget_seconds=total_seconds)
 
 
 def open_folder(stem: str, output: str | Path | None, resume: bool) -> RunFolder:

@@ -50,6 +50,14 @@ def format_duration(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
+def round_duration(seconds: float) -> str:
+    """Return a duration as people type it, at least as long and never more exact than they plan: `90s`, `6m`, `3h`."""
+    if seconds <= 120:
+        return f"{10 * math.ceil(seconds / 10)}s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes}m" if minutes <= 120 else f"{math.ceil(minutes / 60)}h"
+
+
 def two_digits(number: float) -> str:
     """Return a number with two significant digits, or all before the point: `0.038`, `1.7`, `42`, `125`."""
     return f"{number:.2g}" if abs(number) < 99.5 else f"{number:.0f}"

@@ -39,6 +39,8 @@ def rows(knob: Knob) -> str:
 
 
 def _risk(knob: Knob) -> str:
+    if knob.divides_batches:
+        return "rounding; changes training where the model normalises by statistics of a batch"
     return f"{knob.risk.replace('_', ' ')}{', unless loading draws random numbers' if knob.decides_on_loading else ''}"
 
 

@@ -22,8 +22,9 @@ def add_tune(commands: Commands) -> None:
     tune = commands.add_parser("tune", help="search for faster settings, prove them, write recipe.json")
     add_model(tune)
     tune.add_argument(
-        "--budget", default="10m", help="the most time this may take, such as 90s, 10m, 1h (default: 10m)"
-    )
+        "--budget", default="10m", help="the most time this may take, such as 90s, 10m, 1h; with --resume +5m is that "
+        "much more than was spent (default: 10m)"
+    )  # fmt: skip
     tune.add_argument("--trials", type=int, metavar="N", help="the most trials (default: as many as the budget allows)")
     tune.add_argument("--max-drop", default="1%", metavar="DROP", help="the most that the metric may get worse: "
                       "0.5%% of the baseline's, or an amount such as 0.005 (default: 1%%)")  # fmt: skip
@@ -40,7 +41,8 @@ def add_tune(commands: Commands) -> None:
                       help="every trial has this value; may be given several times")  # fmt: skip
     tune.add_argument("--exclude", action="append", default=[], metavar="KNOB", help="keep your own value of this knob")
     tune.add_argument("--output", metavar="DIR", help="folder of the run (default: autoaccel-runs/MODEL-N)")
-    tune.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    tune.add_argument("--resume", action="store_true", help="go on with a run that was interrupted, or whose budget "
+                      "left a proof open")  # fmt: skip
     tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
     tune.add_argument("--runs", type=int, default=20, metavar="N", help="how often you will train like this; the "
                       "search ends when it can no longer repay itself on so many runs (default: 20)")  # fmt: skip
@@ -62,7 +64,7 @@ def _add_sharing(tune: argparse.ArgumentParser) -> None:
 
 
 def _tune(parsed: argparse.Namespace) -> int:
-    from autoaccel.api import make_request, open_folder, run_request
+    from autoaccel.api import continued, make_request, open_folder, run_request
     from autoaccel.report.terminal import print_recipe, watch
     from autoaccel.session.sharing import find_study
 
@@ -79,12 +81,14 @@ def _tune(parsed: argparse.Namespace) -> int:
         parsed.seed,
         parsed.runs,
         parsed.evidence,
+        parsed.resume,
     )
     _check_sharing(parsed)
     if parsed.launcher == "slurm":
         return _submit(parsed, request.budget_seconds)
     address = find_study(parsed.storage, parsed.study) if parsed.storage else None
     folder = open_folder(Path(workload.path).stem, parsed.output, parsed.resume)
+    request = continued(request, parsed.budget, folder)
     console = make_console(to_stderr=parsed.json)
     try:
         with folder, watch(console) as listener:

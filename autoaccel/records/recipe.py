@@ -123,6 +123,13 @@ class Interaction(Record, frozen=True):
     high: float
 
 
+class OpenProof(Record, frozen=True):
+    """Settings whose proof the budget ended, though they may be better than the recipe's: it can be gone on with."""
+
+    settings: Settings
+    seconds: float  # that the rest of it is expected to take, a new start included
+
+
 class Recipe(Record, frozen=True):
     """Winning settings with the evidence for them; the baseline's own where nothing was proven faster."""
 
@@ -143,6 +150,7 @@ class Recipe(Record, frozen=True):
     model_size: ModelSize | None = None  # if the settings make the model smaller
     contributions: tuple[Contribution, ...] = ()  # where two or more settings changed; the largest first
     interaction: Interaction | None = None  # the strongest, where the contributions' product is not the whole
+    open_proof: OpenProof | None = None  # what `autoaccel tune --resume` goes on with, if there is something
 
     @property
     def is_baseline(self) -> bool:

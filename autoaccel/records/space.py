@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoaccel.records.base import Record
+from autoaccel.records.knob import Risk
 from autoaccel.records.settings import Settings, Value
 
 
@@ -37,6 +38,7 @@ class SearchSpace(Record, frozen=True):
     conditions: dict[str, tuple[Condition, ...]] = {}  # open knob -> all that must hold for it to do anything
     resting: Settings = {}  # those knobs' values where it does not: the baseline's
     inexact: dict[str, str] = {}  # knob that is exact elsewhere -> why it changes this training's numbers
+    risks: dict[str, Risk] = {}  # knob whose risk to this training is not the one that it has elsewhere
     title: str = ""  # what the file says of itself
 
     @property

@@ -146,6 +146,7 @@ class Turn(Record, frozen=True, tag="turn"):
     epoch_starts: tuple[int, ...] = ()  # indices of steps that began an epoch
     step_shares: tuple[float, ...] = ()  # each step's samples, over those of a whole step; empty if all are whole
     peak_bytes: int = 0
+    diverged: bool = False  # the losses of its last steps are not finite
 
 
 class Probed(Record, frozen=True, tag="probed"):
@@ -319,6 +320,7 @@ class ProofPair(Record, frozen=True):
     baseline: Measurement
     recipe: Measurement
     trained: TrainedPair | None  # if they trained to the end
+    steps: int | None = None  # of the training's own that each made, if they did
 
 
 class Trial(Record, frozen=True):
@@ -332,7 +334,7 @@ class Trial(Record, frozen=True):
     step_seconds: float | None = None  # the baseline's settled step time divided by the speed-up
     total_seconds: float | None = None  # projected for the whole planned run
     accuracy: Accuracy | None = None  # once it was measured in the proof of these settings, or of some like them
-    feasible: bool = True  # False: the metric's drop may exceed the constraint
+    feasible: bool = True  # False: the metric's drop may exceed the constraint, or such settings failed in a proof
     own_turns: tuple[Turn, ...] = ()  # of the baseline, each right beside the outcome's turn
     again: bool = False  # these settings were measured before; all their readings count
     host: str = ""  # that measured it, where several machines share a study; empty: this one

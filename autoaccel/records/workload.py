@@ -52,6 +52,7 @@ class TrainingFacts(Record, frozen=True):
     optimizer_has_foreach: bool = False
     repeated_blocks: int = 0  # modules of one class beside each other: what may be treated one by one
     blocks_normalise_batches: bool = False
+    has_batch_statistics: bool = False  # some module normalises by the mean and deviation of its batch
     biases: int = 0  # of convolutions and linear layers
     biases_before_norm: int = 0  # of those that batch normalisation subtracts again
     prunable_layers: int = 0  # convolutions and linear layers

@@ -29,12 +29,12 @@ from autoaccel.records.request import (
     DEFAULT_RUNS,
     Request,
 )
-from autoaccel.records.settings import Value, changed, format_value
+from autoaccel.records.settings import Value, changed, describe_change, format_value
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial, exact_numbers
 from autoaccel.records.workload import DEFAULT_ENTRY, Workload
 from autoaccel.statistics.accuracy import MANY_RUNS
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
-from autoaccel.units import format_bytes, format_duration, format_flops, two_digits
+from autoaccel.units import format_bytes, format_duration, format_flops, round_duration, two_digits
 
 _MOST_MODULES = 10
 _FAR_FROM_ITS_LIMITS = 100.0  # times what arithmetic and memory take: something else takes the time
@@ -318,13 +318,19 @@ def search_words(recipe: Recipe) -> str:
 
 def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
     """Return the commands that use a recipe, for a shell in this folder, and what each does."""
-    workload = recipe.workload
+    workload, left = recipe.workload, recipe.open_proof
     commands: dict[str, str] = {}
-    if recipe.is_baseline:
-        return commands
-    rest = [str(path), *_target(workload)]
-    commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
-    commands[shlex.join(["autoaccel", "verify", *rest])] = "measure again whether it holds on this machine"
+    if not recipe.is_baseline:
+        rest = [str(path), *_target(workload)]
+        commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
+        commands[shlex.join(["autoaccel", "verify", *rest])] = "measure again whether it holds on this machine"
+    if left is not None and not workload.pickled:
+        target, *arguments = _target(workload)
+        options = ["--resume", "--output", str(path.parent), "--budget", f"+{round_duration(left.seconds)}"]
+        change = describe_change(left.settings, recipe.baseline.settings)
+        commands[shlex.join(["autoaccel", "tune", target, *options, *arguments])] = (
+            f"go on with the proof of {one_line(change)}, which takes about {format_duration(left.seconds)} more"
+        )
     return {one_line(command): purpose for command, purpose in commands.items()}
 
 

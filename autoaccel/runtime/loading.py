@@ -130,6 +130,7 @@ def describe(training: Training) -> TrainingFacts:
         loading_matters=look.why_loading_matters,
         repeated_blocks=len(blocks),
         blocks_normalise_batches=any(normalises_batches(getattr(parent, name)) for parent, name in blocks),
+        has_batch_statistics=normalises_batches(model),
         biases=len(with_bias(model)),
         biases_before_norm=len(before_norm(model)),
         prunable_layers=len(layers(model)),

@@ -40,6 +40,9 @@ _MOST_AHEAD = 4
 """Steps that the program may be ahead of an accelerator: enough for it never to wait for the program between steps. A
 program that nothing holds back queues a thousand operators, and a turn would last as long as these take."""
 
+_DIVERGED_STEPS = 3
+"""In a row whose losses are not finite: a single batch may have such a loss under anybody's settings."""
+
 _STEPS_APART = 64  # from one comparison of all ranks' batches to the next; before that after 1, 2, 4, ... steps
 
 
@@ -113,6 +116,7 @@ class Loop:
         self.losses_from: float = math.inf
         """After so many steps the losses of all later ones are kept, beside that of the first."""
         self._kept_losses: list[torch.Tensor] = []
+        self._latest: deque[list[torch.Tensor]] = deque(maxlen=_DIVERGED_STEPS)  # the losses of steps
         self._ahead: deque[Step] = deque()  # that the accelerator may not have ended
         self.phase_ended: Callable[[str], None] = _ignore_phase
         self._epochs_begun, self._epoch_steps, self._epoch_samples = 0, 0, 0
@@ -159,6 +163,11 @@ class Loop:
     def last_loss(self) -> float:
         """The loss of the last step, of this rank's pieces of it; the program waits for it."""
         return float(torch.stack(self._last_losses).mean())
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether none of the last steps had a finite loss, of this rank's pieces; the program waits for them."""
+        return bool(self._latest) and not any(bool(torch.stack(losses).isfinite().all()) for losses in self._latest)
 
     def progress(self) -> Progress:
         """Return how far the training has come."""
@@ -299,6 +308,7 @@ class Loop:
         self._part_losses.append(loss.detach().clone())
         if stepped:
             self._last_losses, self._part_losses = self._part_losses, []
+            self._latest.append(self._last_losses)
             self.steps_done += 1
             if self.steps_done > self.losses_from or self.steps_done == 1:
                 self._kept_losses.append(torch.stack(self._last_losses).mean())

@@ -193,6 +193,7 @@ def _take_turn(loop: Loop, turn: GiveTurn, most_steps: int | None) -> Turn | Fai
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
         step_shares=shares if any(share != 1.0 for share in shares) else (),
         peak_bytes=int(ranks.total(peak_bytes(loop.device))),
+        diverged=loop.has_diverged,
     )
     return _ended(loop) or done
 

@@ -49,7 +49,7 @@ class Suggestion(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Settings that were measured, as all trials together see them."""
+    """Settings as all trials together see them."""
 
     settings: Settings
     log_speedup: float
@@ -225,7 +225,7 @@ class Strategy:
             weights: One for each.
             evidence: What is known beside the trials.
         """
-        surrogate = copy.deepcopy(self._surrogate)
+        surrogate = copy.deepcopy(self._surrogate) if evidence else self._surrogate
         for one in evidence:
             surrogate.learn(*one)
         return surrogate.contrast(settings, weights)
@@ -234,9 +234,14 @@ class Strategy:
         """Never suggest or rank what contains these settings: they harm the metric."""
         self._infeasible.append(settings)
 
-    def ranked(self) -> list[Ranked]:
-        """Return what was measured and is not ruled out, the shortest projected run first."""
+    def ranked(self, also: Sequence[Settings] = ()) -> list[Ranked]:
+        """Return what was measured and is not ruled out, the shortest projected run first.
+
+        Args:
+            also: Settings that are ranked with them if they could be measured, and were not.
+        """
         tried = [settings for settings in self._measured.values() if self._is_feasible(settings)]
+        tried += {settings_key(one): one for one in also if self._is_new(one)}.values()
         mean, _ = self._surrogate.predict(tried)
         totals = self._economy.total_seconds(mean, np.array([self._average_start(one) for one in tried]))
         found = [Ranked(*entry) for entry in zip(tried, mean.tolist(), totals.tolist(), strict=True)]

@@ -16,7 +16,7 @@ from autoaccel.records.trial import Comparison, Failure
 from autoaccel.search.strategy import Evidence
 from autoaccel.session.proof import PairSource
 from autoaccel.session.searching import Timer
-from autoaccel.space.knobs import KNOBS, idle_because
+from autoaccel.space.knobs import without
 from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.student import t_quantile
@@ -83,24 +83,24 @@ def break_down(
     names = list(changed(chosen, own))
     if len(names) < 2:
         return Breakdown()
-    without = {name: _without([name], chosen, own) for name in names}
+    without_it = {name: without([name], chosen, own) for name in names}
     proven = Evidence(chosen, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
 
     def doubt(name: str) -> float:
-        return believer.contrast([chosen, without[name]], [1, -1], [proven])[1]
+        return believer.contrast([chosen, without_it[name]], [1, -1], [proven])[1]
 
-    candidates = sorted((name for name in names if space.allows(without[name])), key=doubt, reverse=True)
+    candidates = sorted((name for name in names if space.allows(without_it[name])), key=doubt, reverse=True)
     end = clock.spent + min(clock.left, _BUDGET_SHARE * budget_seconds)
-    costs = {name: pair_seconds + believer.compile_seconds(without[name]).cold for name in candidates}
-    readings = _read(_affordable(candidates, costs, end - clock.spent), without, costs, pairs, clock, end)
+    costs = {name: pair_seconds + believer.compile_seconds(without_it[name]).cold for name in candidates}
+    readings = _read(_affordable(candidates, costs, end - clock.spent), without_it, costs, pairs, clock, end)
     logs = _summed_up(readings)
     measured = set(logs)
     evidence = [proven]
     for name, log in logs.items():
-        evidence.append(Evidence(without[name], proven.log_speedup - log.mean, log.deviation))
+        evidence.append(Evidence(without_it[name], proven.log_speedup - log.mean, log.deviation))
     for name in names:
         if name not in measured:
-            mean, deviation = believer.contrast([chosen, without[name]], [1, -1], evidence)
+            mean, deviation = believer.contrast([chosen, without_it[name]], [1, -1], evidence)
             logs[name] = _Log(mean, deviation, _Z * deviation)
     agrees = _agrees(logs.values(), proven)
     return Breakdown(
@@ -125,17 +125,6 @@ def _contributions(logs: Mapping[str, _Log], chosen: Settings, measured: Collect
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
-def _without(left_out: Collection[str], chosen: Settings, own: Settings) -> Settings:
-    """Return the recipe's settings with the user's own where some are left out, and where what is left does nothing."""
-    settings = {**chosen, **{name: own[name] for name in left_out}}
-    for _ in settings:  # what rests may be what another one needs
-        idle = [name for name in changed(settings, own) if idle_because(KNOBS[name], settings)]
-        if not idle:
-            break
-        settings |= {name: own[name] for name in idle}
-    return settings
-
-
 def _affordable(candidates: Sequence[str], costs: Mapping[str, float], seconds: float) -> list[str]:
     """Return the first candidates that can all be measured in this time as often as it takes to tell."""
     total, found = 0.0, []
@@ -148,7 +137,7 @@ def _affordable(candidates: Sequence[str], costs: Mapping[str, float], seconds: 
 
 def _read(
     names: Sequence[str],
-    without: Mapping[str, Settings],
+    without_it: Mapping[str, Settings],
     costs: Mapping[str, float],
     pairs: PairSource,
     clock: Timer,
@@ -158,7 +147,7 @@ def _read(
 
     Args:
         names: Of the settings.
-        without: The recipe without each.
+        without_it: The recipe without each.
         costs: Seconds that a pair of each is expected to take.
         pairs: Measures.
         clock: Knows the time.
@@ -171,7 +160,7 @@ def _read(
         for name in names if number % 2 == 0 else reversed(names):
             if name in failed or clock.spent + costs[name] > end:
                 continue
-            reading = pairs.measure(without[name], number, None)
+            reading = pairs.measure(without_it[name], number, None)
             if isinstance(reading, Failure):
                 failed.add(name)
             elif reading.trusted:
@@ -214,7 +203,7 @@ def _strongest(
     found = []
     for one, other in itertools.combinations(names, 2):
         kept_back: list[tuple[str, ...]] = [(), (one,), (other,), (one, other)]
-        settings = [_without(left, chosen, own) for left in kept_back]
+        settings = [without(left, chosen, own) for left in kept_back]
         mean, deviation = believer.contrast(settings, [1, -1, -1, 1], evidence)
         found.append(((one, other), mean, deviation))
     pair, mean, deviation = max(found, key=lambda entry: abs(entry[1]))

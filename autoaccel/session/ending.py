@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 
 from autoaccel import __version__
 from autoaccel.records.machine import Machine
-from autoaccel.records.recipe import SCHEMA, Baseline, Contribution, Interaction, Projection, Recipe, SearchSummary
+from autoaccel.records.recipe import (
+    SCHEMA,
+    Baseline,
+    Contribution,
+    Interaction,
+    OpenProof,
+    Projection,
+    Recipe,
+    SearchSummary,
+)
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, ModelSize, Trial
@@ -41,6 +50,7 @@ class Ending:
     proven_after_seconds: float | None = None
     contributions: tuple[Contribution, ...] = ()
     interaction: Interaction | None = None
+    open_proof: OpenProof | None = None
 
 
 def keep_own(yardstick: Yardstick, summary: str) -> Ending:
@@ -117,6 +127,11 @@ def with_contributions(ending: Ending, breakdown: Breakdown) -> Ending:
     return replace(ending, contributions=breakdown.contributions, interaction=breakdown.interaction)
 
 
+def with_open_proof(ending: Ending, settings: Settings, seconds: float) -> Ending:
+    """Return the ending with settings whose proof can be gone on with, and what that is expected to take."""
+    return replace(ending, open_proof=OpenProof(settings, seconds))
+
+
 def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str:
     """Return the sentence for settings whose proof failed."""
     change = describe_change(settings, own)
@@ -136,6 +151,8 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
             f"Your own settings stay: the best of {trials} trials, {change}, is not proven to shorten the run; "
             f"its steps are {low:.2f}x to {high:.2f}x as fast."
         )
+    if proof.outcome == "fails":
+        return f"Your own settings stay: {change} looked faster, but failed in its proof: {proof.message}."
     known = []
     if proof.comparison is not None:
         known.append(f"its steps were {proof.comparison.low:.2f}x to {proof.comparison.high:.2f}x as fast")
@@ -143,7 +160,7 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
         known.append(f"{_metric_words(proof.accuracy)} may still be a drop of {proof.accuracy.drop_high:.2g}")
     return (
         f"Your own settings stay: {change} looked faster, but its proof was not complete ({proof.message}"
-        f"{''.join(f'; {one}' for one in known)}). A larger --budget leaves time for it."
+        f"{''.join(f'; {one}' for one in known)}). More --budget with --resume goes on with it."
     )
 
 
@@ -225,6 +242,7 @@ def make_recipe(
         model_size=_model_size(trials, ending.settings),
         contributions=ending.contributions,
         interaction=ending.interaction,
+        open_proof=ending.open_proof,
     )
 
 

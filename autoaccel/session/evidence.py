@@ -40,6 +40,7 @@ LEAST_SHARE = 0.05
 """nor does one after less of the planned run: learning rates usually rise over the first hundredths of a run."""
 
 _LEAST_PAIRS_TO_GIVE_UP = 2  # with one nothing is known of the scatter
+_MOST_TIMES = 2  # as many pairs as were asked for train at most
 _EVALUATION_STEPS = 1 / 3
 """What evaluating a batch takes, in steps: a forward pass is about a third of the work of a step."""
 
@@ -118,7 +119,7 @@ def choose_evidence(
         only_rounds: Whether the settings change nothing but how numbers are rounded.
     """
     whole_seconds = costs.pair_seconds(costs.planned_steps, speedup)
-    most = min(2 * pairs, max(0, int(seconds // whole_seconds)))
+    most = min(_MOST_TIMES * pairs, max(0, int(seconds // whole_seconds)))
     if most >= pairs or wish == "whole":
         return MetricPlan("whole", costs.planned_steps, pairs, most)
     steps = costs.affordable_steps(seconds / pairs, speedup)
@@ -188,6 +189,12 @@ class MetricProof:
         if self.trained < most and self._runs_needed() <= most:
             return None
         return "drops" if seems_to_drop(self.accuracy, self._constraint) else "unclear"
+
+    @property
+    def missing_pairs(self) -> float:
+        """How many more pairs must train if the settings are harmless; infinite if a proof never makes so many."""
+        needed = self._runs_needed(harmless=True)
+        return max(1, needed - self.trained) if needed <= _MOST_TIMES * self.plan.pairs else math.inf
 
     def unclear_words(self, pair_seconds: float) -> str:
         """Return why more pairs are needed than fit; each takes so long."""
@@ -274,9 +281,20 @@ class MetricJudge:
         )
 
     def begin(
-        self, settings: Settings, speedup: float | None, contender: int, most_seconds: float
+        self,
+        settings: Settings,
+        speedup: float | None,
+        contender: int,
+        most_seconds: float,
+        earlier_steps: int | None = None,
     ) -> MetricProof | None:
-        """Return the proof of the n-th contender's metric, from 1, with nothing trained yet; see `plan`."""
+        """Return the proof of the n-th contender's metric, from 1, with nothing trained yet; see `plan`.
+
+        Where an earlier part of the run trained for it, as many steps are made as then, so that its pairs count. It has
+        looked already; for the looks that follow half of the error is left, which is enough, for the data are the same.
+        """
         plan = self.plan(settings, speedup, most_seconds)
-        error = (1 - CONFIDENCE) * share_of_error(contender)
+        if plan is not None and plan.evidence == "share" and earlier_steps is not None:
+            plan = plan._replace(steps=earlier_steps, most_pairs=_MOST_TIMES * plan.pairs)
+        error = (1 - CONFIDENCE) * share_of_error(contender) * (0.5 if earlier_steps is not None else 1.0)
         return MetricProof(self._yardstick.facts, self._run.request.constraint, plan, error) if plan else None

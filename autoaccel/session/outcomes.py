@@ -56,8 +56,16 @@ def _result(
     feasible = [trial for trial in compared if trial.feasible]
     best = min(feasible or compared, key=lambda trial: trial.total_seconds or 0.0)
     assert best.comparison is not None  # that is what `compared` says
-    reason = _why_not(best, own, chosen, trials) if feasible else "the metric may drop further than is allowed"
+    reason = _why_not(best, own, chosen, trials) if feasible else _why_infeasible(tried)
     return ValueResult(name, value, len(tried), best.comparison.speedup, reason)
+
+
+def _why_infeasible(tried: Sequence[Trial]) -> str:
+    """Return why none of the trials with a value could become the recipe, though they were compared."""
+    for trial in reversed(tried):
+        if trial.again and isinstance(trial.outcome, Failure):
+            return f"failed in its proof: {trial.outcome.message}"
+    return "the metric may drop further than is allowed"
 
 
 def _closed_because(name: str, value: Value, own: Settings, trials: Sequence[Trial]) -> str:

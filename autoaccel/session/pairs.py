@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finished, Measure, ProofPair, TrainedPair
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import PairsFor
 from autoaccel.session.turn_plan import TURNS, TurnPlan, TurnScatter, turns_worth
-from autoaccel.session.turns import TurnFailed, Turns, lacks_room, take_turns, turns_apart
+from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair, log_ratios
 
@@ -95,6 +97,19 @@ class FreshPairs:
             return self._measure_apart(settings, task, names)
         return reading
 
+    def recall(self, pair: ProofPair) -> PairReading:
+        """Return what a pair showed that an earlier part of the run measured."""
+        own, other = pair.baseline, pair.recipe
+        both = min(len(own.turns), len(other.turns))
+        factor = other.batch_factor / own.batch_factor
+        taken = own.turns[:both], other.turns[:both]
+        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._own_seconds)
+        self._own_seconds.extend(turns.own_seconds)
+        self._disturbed += turns.disturbed
+        if turns.trusted:
+            self._scatter.learn(log_ratios(turns.pairs))
+        return PairReading(turns.pairs, turns.trusted, pair.trained)
+
     def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
         """Return what two processes show that are alive together, in turns."""
         runner, clock, steps = self._run.runner, self._run.clock, task.steps
@@ -158,6 +173,8 @@ class FreshPairs:
                 measuring.close()
             measured[side] = measuring
         own, other = measured[0], measured[1]
+        if failure := divergence(own.turns, other.turns):
+            return failure
         both = min(len(own.turns), len(other.turns))
         factor = other.batch_factor / own.batch_factor
         taken = own.turns[:both], other.turns[:both]
@@ -179,12 +196,12 @@ class FreshPairs:
             self._scatter.learn(log_ratios(turns.pairs))
         if not turns.pairs:
             return Failure(kind="invalid", message="the training is too short for a turn")
-        for answer in ended:
+        for answer, whose in zip(ended, ("under your own settings, ", ""), strict=False):
             if isinstance(answer, Failure):
-                return answer
+                return msgspec.structs.replace(answer, message=f"{whose}{answer.message}")
         found = [answer for answer in ended if isinstance(answer, Finished)]
         trained = pair_up(found[0], found[1]) if found else None
         own, other = measuring
-        pair = ProofPair(settings, task.seed, own.measurement, other.measurement, trained)
+        pair = ProofPair(settings, task.seed, own.measurement, other.measurement, trained, task.steps)
         self._run.folder.add_pair(pair, self._purpose)
         return PairReading(turns.pairs, turns.trusted, trained)

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
+from autoaccel.records.contender import ProofOutcome
 from autoaccel.records.progress import RoundFinished, StageStarted
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
@@ -48,18 +49,16 @@ def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, 
     return _MARGIN * (pairs * pair_seconds + metric_repeats * training_seconds)
 
 
-Outcome = Literal["proven", "not faster", "metric drops", "metric unclear", "incomplete"]
-
-
 class Proof(NamedTuple):
     """What came of it."""
 
-    outcome: Outcome
+    outcome: ProofOutcome
     pairs: list[list[Pair]]  # turns that count, for each pair of processes
     comparison: Comparison | None  # None with fewer than two pairs
     accuracy: Accuracy | None  # None where nothing is known of the metric yet
     message: str = ""  # why it is incomplete, or the metric unclear
     proven_after_seconds: float | None = None  # since the start of the run; of the speed, before the metric's proof
+    failure: Failure | None = None  # of one of its processes, but for want of time
 
     @property
     def own_step_seconds(self) -> float:
@@ -120,8 +119,10 @@ class Prover:
             seed, steps = (training.trained, training.plan.steps) if training else (number - 1, None)
             before = self._run.clock.spent
             reading = self._pairs.measure(settings, seed, steps)
+            if isinstance(reading, Failure) and reading.kind != "hung":
+                return Proof("fails", pairs, rule.compare(pairs), accuracy, reading.message, failure=reading)
             if isinstance(reading, Failure):
-                message = "the budget was spent" if reading.kind == "hung" else reading.message
+                message = "the budget was spent"
                 break
             if reading.trusted:
                 pairs.append(reading.turns)

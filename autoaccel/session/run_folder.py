@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.base import Record, RecordType, decode, encode, read_json, write_json, write_text
+from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
 from autoaccel.records.recipe import Recipe, read_recipe
 from autoaccel.records.request import Request
@@ -49,14 +51,16 @@ class RunFolder:
     """The folder of one run.
 
     `run.json` appears when the search begins, `trials.jsonl` grows with every trial, `proof.jsonl` with every pair of
-    processes that proves the best, `contributions.jsonl` with every one that tells what a setting adds; `recipe.json`
-    is written last: its presence means that the run is complete.
+    processes that proves the best, `contenders.jsonl` with every proof that ended, `contributions.jsonl` with every
+    pair that tells what a setting adds; `recipe.json` is written last: with it the run is complete, unless it names
+    a proof that the budget left open.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._state = path / "run.json"
         self._trials = path / "trials.jsonl"
+        self._contenders = path / "contenders.jsonl"
         self._pairs = {"proof": path / "proof.jsonl", "contributions": path / "contributions.jsonl"}
         self.recipe = path / "recipe.json"
         self.report = path / "report.html"
@@ -72,10 +76,8 @@ class RunFolder:
         """
         folder = cls(path)
         if folder._state.exists() or folder.recipe.exists():
-            complete = "is complete" if folder.recipe.exists() else "can go on with --resume"
-            raise BadRequestError(
-                f"{path}: there is a run already, which {complete}. Name another folder with --output."
-            )
+            state = "is complete" if folder._is_complete() else "can go on with --resume"
+            raise BadRequestError(f"{path}: there is a run already, which {state}. Name another folder with --output.")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise BadRequestError(f"{path}: must be a new or empty folder for the run. Name another with --output.")
         existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
@@ -88,19 +90,33 @@ class RunFolder:
 
     @classmethod
     def resume(cls, path: Path) -> RunFolder:
-        """Open the folder of a run that was interrupted.
+        """Open the folder of a run that was interrupted, or whose budget left a proof open.
 
         Raises:
             BadRequestError: If there is none, or it is complete.
         """
         folder = cls(path)
-        if folder.recipe.exists():
-            raise BadRequestError(f"{path}: this run is complete. See it with: autoaccel show {path}")
+        if folder._is_complete():
+            raise BadRequestError(
+                f"{path}: this run is complete: no proof is open. See it with: autoaccel show {path}. To search more, "
+                "start without --resume."
+            )
         if not folder._state.exists():
             raise BadRequestError(
                 f"{path}: there is no run to resume; its search had not begun. Start without --resume."
             )
         return folder
+
+    def _is_complete(self) -> bool:
+        """Whether nothing is left to go on with."""
+        return self.recipe.exists() and (not self._state.exists() or self.load_recipe().open_proof is None)
+
+    @property
+    def spent_seconds(self) -> float:
+        """What the run has spent so far on this machine; of one that was interrupted its trials only."""
+        if self.recipe.exists():
+            return self.load_recipe().search.spent_seconds
+        return sum(trial.spent_seconds for trial in self.load_trials() if trial.host in ("", platform.node()))
 
     def __enter__(self) -> RunFolder:
         return self
@@ -141,6 +157,18 @@ class RunFolder:
         """Append a measured pair of processes."""
         _append_line(self._pairs[purpose], pair)
 
+    def add_contender(self, result: ContenderResult) -> None:
+        """Append what came of a proof."""
+        _append_line(self._contenders, result)
+
+    def load_contenders(self) -> list[ContenderResult]:
+        """Return what came of the proofs so far, in their order."""
+        return _load_lines(self._contenders, ContenderResult, "the result of a proof")
+
+    def load_pairs(self, purpose: PairsFor) -> list[ProofPair]:
+        """Return the pairs that were measured so far, in their order."""
+        return _load_lines(self._pairs[purpose], ProofPair, "a pair of processes")
+
     def save_trials(self, trials: Sequence[Trial]) -> None:
         """Write all trials anew, when more is known of them."""
         write_text(self._trials, "".join(f"{encode(trial).decode()}\n" for trial in trials))
@@ -148,10 +176,6 @@ class RunFolder:
     def load_trials(self) -> list[Trial]:
         """Return the finished trials; a last line that was cut off by a crash is left out."""
         return _load_lines(self._trials, Trial, "a trial")
-
-    def load_pairs(self, purpose: PairsFor) -> list[ProofPair]:
-        """Return the measured pairs of processes; a last line that was cut off by a crash is left out."""
-        return _load_lines(self._pairs[purpose], ProofPair, "a pair of processes")
 
     def load_recipe(self) -> Recipe:
         """Return the recipe of a complete run."""

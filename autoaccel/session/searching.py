@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from autoaccel.records.progress import Listener, Note, TrialFinished, TrialStarted
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, changed
 from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Failure, Trial
 from autoaccel.search.economy import Economy
-from autoaccel.search.failures import Part, part_words
+from autoaccel.search.failures import Cause, Failed, Part, find_causes, part_words
+from autoaccel.search.ranking import Ranking
 from autoaccel.search.strategy import Evidence, Strategy
 from autoaccel.session.patience import most_trial_seconds, patience_for
 from autoaccel.session.turn_plan import plan_turns
@@ -103,23 +104,30 @@ class Search:
         self._tell = listener
         self._most_trials = math.inf if most_trials is None else most_trials
         self._others = others
+        self.ranking = Ranking(strategy, own, economy)
+        """Knows what could be proven, and what of it first."""
         self.trials: list[Trial] = []
         self._closed: set[Part] = set()  # because of failures, and told
+        self._failed_proofs: list[Failed] = []
+        self._proof_causes: list[Cause] = []
 
     @property
     def best(self) -> Trial | None:
-        """The trial of the settings with the shortest projected run; None while these are the baseline's."""
-        worthwhile = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
-        for ranked in self._strategy.ranked()[:1]:
-            if ranked.total_seconds < worthwhile:
-                return next(trial for trial in self.trials if trial.comparison and trial.settings == ranked.settings)
-        return None
+        """The trial of the settings that would be proven first; None while the baseline's own are as good."""
+        first = self.ranking.first(self.ranking.contenders())
+        if first is None:
+            return None
+        return next(trial for trial in self.trials if trial.comparison and trial.settings == first.settings)
 
     @property
     def saving_seconds(self) -> float:
-        """What the best is expected to save on all runs."""
+        """What the fastest settings are expected to save on all runs."""
         best = min([entry.total_seconds for entry in self._strategy.ranked()[:1]], default=math.inf)
-        return self._economy.runs * max(0.0, self._economy.own_total_seconds - best)
+        return self.saving_of(best)
+
+    def saving_of(self, total_seconds: float) -> float:
+        """Return what settings whose run takes so long are expected to save on all runs."""
+        return self._economy.runs * max(0.0, self._economy.own_total_seconds - total_seconds)
 
     @property
     def trial_seconds(self) -> float:
@@ -131,8 +139,11 @@ class Search:
         for trial in trials:
             self._strategy.learn(trial)
             self.trials.append(trial)
-            if not trial.feasible:
-                self._strategy.rule_out(risky_part(trial.settings, self._own, self._strategy.space.inexact))
+            if trial.again and isinstance(trial.outcome, Failure):
+                self._fail_proof(trial.settings, trial.outcome)
+            elif not trial.feasible:
+                drops = trial.accuracy is not None
+                self._strategy.rule_out(self._harmful_part(trial.settings) if drops else trial.settings)
 
     def compile_seconds(self, settings: Settings) -> CompileSeconds:
         """Return what slower first steps cost the first run under these settings, and what all later ones."""
@@ -160,20 +171,52 @@ class Search:
         return math.exp(self._economy.log_speedup_for(total_seconds, own_start + extra))
 
     def judge(
-        self, settings: Settings, accuracy: Accuracy | None, verdict: Literal["holds", "drops", "slower"]
+        self, settings: Settings, accuracy: Accuracy | None, verdict: Literal["holds", "drops", "slower", "open"]
     ) -> None:
-        """Take the proof of some settings into account: what it ruled out is not tried again."""
+        """Take the proof of some settings into account: what it ruled out, or left open, is not tried again."""
         risky = risky_part(settings, self._own, self._strategy.space.inexact)
-        if verdict != "holds":
-            self._strategy.rule_out(risky if verdict == "drops" else settings)
+        if verdict == "drops":
+            self._rule_out(self._harmful_part(settings))
+        elif verdict != "holds":
+            self._strategy.rule_out(settings)
 
         def judged(trial: Trial) -> Trial:
-            other = risky_part(trial.settings, self._own, self._strategy.space.inexact)
-            if verdict == "drops" and risky.items() <= other.items():
-                trial = msgspec.structs.replace(trial, feasible=False)
-            return msgspec.structs.replace(trial, accuracy=accuracy) if other == risky else trial
+            alike = risky_part(trial.settings, self._own, self._strategy.space.inexact) == risky
+            return msgspec.structs.replace(trial, accuracy=accuracy) if alike else trial
 
         self.trials = [judged(trial) for trial in self.trials]
+
+    def fail(self, settings: Settings, failure: Failure, spent_seconds: float) -> None:
+        """Take into account that settings failed in their proof, though not in their trial: that counts as one more."""
+        self._fail_proof(settings, failure)
+        self._add(Trial(len(self.trials) + 1, settings, failure, spent_seconds, again=True))
+
+    def _fail_proof(self, settings: Settings, failure: Failure) -> None:
+        # A trial makes fewer steps: that others worked in theirs excuses nothing.
+        self._failed_proofs.append(Failed(changed(settings, self._own), failure))
+        self._proof_causes = find_causes(self._failed_proofs, ())
+        self._rule_out(settings)
+        for closed in filter(None, (cause.closed for cause in self._proof_causes)):
+            part = {name: value for name, value in closed if value is not None}
+            if len(part) == len(closed):
+                self._rule_out(part)
+
+    def chance(self, settings: Settings) -> float:
+        """Return the probability that settings do not fail in their proof, by what others have in theirs."""
+        change = changed(settings, self._own)
+        return math.prod(1 - cause.doubt(change) for cause in self._proof_causes)
+
+    def _harmful_part(self, settings: Settings) -> Settings:
+        """Return what in settings may have harmed the training: all of them where none changes a number."""
+        return risky_part(settings, self._own, self._strategy.space.inexact) or settings
+
+    def _rule_out(self, part: Settings) -> None:
+        """Never try or prove again what contains these settings."""
+        self._strategy.rule_out(part)
+        self.trials = [
+            msgspec.structs.replace(trial, feasible=False) if part.items() <= trial.settings.items() else trial
+            for trial in self.trials
+        ]
 
     def run(self, reserve: Reserve) -> str:
         """Try settings until the search is over.

@@ -15,7 +15,6 @@ from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
-from autoaccel.records.trial import Trial
 from autoaccel.records.workload import Workload
 
 if TYPE_CHECKING:
@@ -124,12 +123,12 @@ def agree_on_diagnosis(study: SharedStudy, basis: StudyBasis, diagnosis: Diagnos
     return head.diagnosis
 
 
-def proof_elsewhere(study: SharedStudy, best: Trial | None, trials: int) -> str | None:
+def proof_elsewhere(study: SharedStudy, best: Settings | None, trials: int) -> str | None:
     """Return the sentence for a worker that leaves the proof to another; None if it has to prove the best itself."""
     found = f"{trials} trials of all workers are in the study {study.name}"
     if host := study.first_live():
         return f"{found}; {host}, the first of its workers, proves the best and writes the recipe to its run folder"
     # Who was first until now may have left only when it was done.
-    if best and (host := study.judged_by(best.settings)):
+    if best and (host := study.judged_by(best)):
         return f"{found}; {host} has had the best in its proof already: what came of it is in its run folder"
     return None

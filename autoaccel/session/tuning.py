@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -74,12 +73,11 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
     """
     earlier, trials = folder.load_state(), folder.load_trials()
-    own_trials = [trial for trial in trials if trial.host in ("", platform.node())]
-    spent_seconds = sum(trial.spent_seconds for trial in own_trials)
+    spent_seconds = folder.spent_seconds
     clock = Clock(request.budget_seconds, spent_seconds)
     with Runner(folder.path, request.workload) as runner, ExitStack() as stack:
         run = Run(request, folder, runner, clock, listener)
-        if own_trials:
+        if spent_seconds:
             run.stages.count("search", spent_seconds)
         run.tell(RunStarted(request.workload.path, str(folder.path), request.budget_seconds))
 

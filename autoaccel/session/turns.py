@@ -37,6 +37,18 @@ def lacks_room(failure: Failure) -> bool:
     return failure.kind == "memory" or "busy or unavailable" in failure.message
 
 
+def divergence(own: Sequence[Turn], other: Sequence[Turn]) -> Failure | None:
+    """Return the failure of a candidate whose loss is no longer finite, unless the baseline's own is not either.
+
+    Args:
+        own: The baseline's turns.
+        other: The candidate's.
+    """
+    if any(turn.diverged for turn in own) or not any(turn.diverged for turn in other):
+        return None
+    return Failure(kind="diverged", message="its loss is no longer a finite number")
+
+
 class TurnFailed(NamedTuple):
     """One of the two came to an end of its own."""
 
@@ -76,6 +88,8 @@ def take_turns(
                 turn = side.take_turn(plan.order, max(deadline - time.perf_counter(), _MOST_TIMES_LONGER * seconds))
                 if isinstance(turn, Failure):
                     return TurnFailed(side, turn)
+        if failure := divergence(own.turns, other.turns):
+            return TurnFailed(other, failure)
         alternated = list(zip(own.turns[before[0] :], other.turns[before[1] :], strict=True))
         every, pairs = _read(alternated, steps_per_epoch, factor, usual)
         over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds

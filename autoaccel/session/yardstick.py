@@ -15,7 +15,7 @@ from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.run import Run
 from autoaccel.session.turn_plan import TurnPlan, TurnScatter, pair_seconds, plan_turns, trial_seconds, turns_worth
-from autoaccel.session.turns import Enough, TurnFailed, Turns, lacks_room, take_turns, turns_apart
+from autoaccel.session.turns import Enough, TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
 from autoaccel.session.workers import workload_error
 from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
@@ -202,6 +202,8 @@ class Yardstick:
         finally:
             self._measuring.close()
         if failure is not None:
+            return failure
+        if failure := divergence(before, candidate.turns):
             return failure
         half = self._turns_apart // 2
         beside = (*before[-half:], *self._measuring.turns[:half])

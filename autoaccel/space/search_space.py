@@ -25,7 +25,7 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.space import Condition, Forbidden, SearchSpace
-from autoaccel.space.knobs import KNOBS, Knob, Place, check_value, find_knob, inexact_here, parse_value
+from autoaccel.space.knobs import KNOBS, Knob, Place, check_value, find_knob, inexact_here, parse_value, risks_here
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -135,7 +135,14 @@ def load_space(
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
     forbidden = (*file.forbidden, *_clashes(place, opened, held, baseline))
     space = SearchSpace(
-        name=name, open=opened, fixed=held, closed=closed, forbidden=forbidden, inexact=inexact, title=file.title
+        name=name,
+        open=opened,
+        fixed=held,
+        closed=closed,
+        forbidden=forbidden,
+        inexact=inexact,
+        risks=risks_here(place),
+        title=file.title,
     )
     return close_idle(space, baseline)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -63,6 +64,21 @@ def losses(loop: Loop, steps: int = 10) -> list[float]:
         loop.step()
         found.append(loop.last_loss)
     return found
+
+
+def test_a_loop_has_diverged_once_several_losses_in_a_row_are_no_numbers() -> None:
+    """A single one may belong to its batch."""
+    factors = [1.0, math.nan, 1.0, math.inf, math.nan, math.nan]
+
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        # The weights stay finite: only what is told counts.
+        return nn.functional.cross_entropy(output, target).nan_to_num() + factors[min(len(found), 5)]
+
+    loop, found = loop_with({}, loss=loss), list[bool]()
+    for _ in factors:
+        loop.step()
+        found.append(loop.has_diverged)
+    assert found == [False, False, False, False, False, True]
 
 
 def test_defaults_train_as_a_plain_loop_does(place: Place) -> None:
@@ -373,6 +389,7 @@ def test_a_training_is_described_as_knobs_ask() -> None:
     facts = describe(training(model=model))
     assert (facts.biases, facts.biases_before_norm, facts.prunable_layers) == (3, 1, 4)
     assert (facts.repeated_blocks, facts.blocks_normalise_batches) == (2, False)
+    assert facts.has_batch_statistics and not describe(training()).has_batch_statistics
     assert facts.batch_adjustable and facts.optimizer_has_foreach
     assert facts.dataset_bytes == len(INPUTS) * (64 * 4 + 8)
 

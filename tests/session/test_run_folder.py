@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from autoaccel.errors import BadRequestError, BudgetSpentError
-from autoaccel.records.trial import Failure, Measurement, ProofPair, Trial, Turn
+from autoaccel.records.base import write_json
+from autoaccel.records.contender import ContenderResult
+from autoaccel.records.machine import Machine
+from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, OpenProof, Projection, Recipe, SearchSummary
+from autoaccel.records.trial import Comparison, Failure, Measurement, ProofPair, Trial, Turn
+from autoaccel.records.workload import Workload
 from autoaccel.session.clock import Clock
 from autoaccel.session.run_folder import RunFolder, latest_run_path, next_run_path
 
@@ -52,14 +57,55 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
         RunFolder.create(tmp_path)
 
 
-def test_only_an_interrupted_run_can_go_on(tmp_path: Path) -> None:
+@pytest.fixture
+def recipe(machine: Machine) -> Recipe:
+    """One with nothing proven."""
+    search = SearchSummary(1, 0, 0, 120.0, 120.0, 0, "cpu", "done", 20, None, 0.0, {})
+    return Recipe(
+        schema=SCHEMA,
+        created="2026-01-01T00:00:00+00:00",
+        summary="Your own settings stay",
+        workload=Workload("/model.py", "build", "0" * 64),
+        machine=machine,
+        settings={},
+        baseline=Baseline({}, 0.03, 3.0, 0.1, 2000.0, 1 << 30),
+        comparison=Comparison(1.0, 1.0, 1.0, "within noise", 0.95, 0, 0),
+        constraint=Constraint(0.01, True),
+        accuracy=None,
+        projection=Projection(1000, 3.0, 0.1, 0.02, 23.1, 33.1),
+        search=search,
+        versions={},
+    )
+
+
+def test_only_what_was_interrupted_or_left_a_proof_open_can_go_on(tmp_path: Path, recipe: Recipe) -> None:
     with pytest.raises(BadRequestError, match="no run to resume"):
         RunFolder.resume(tmp_path)
     (tmp_path / "run.json").write_text("{}")
     assert RunFolder.resume(tmp_path).path == tmp_path
-    (tmp_path / "recipe.json").write_text("{}")
-    with pytest.raises(BadRequestError, match="this run is complete"):
+    write_json(tmp_path / "recipe.json", recipe)
+    with pytest.raises(BadRequestError, match="this run is complete: no proof is open"):
         RunFolder.resume(tmp_path)
+    with pytest.raises(BadRequestError, match="which is complete"):
+        RunFolder.create(tmp_path)
+    left = OpenProof({"precision.autocast": "bfloat16"}, 200.0)
+    write_json(tmp_path / "recipe.json", msgspec.structs.replace(recipe, open_proof=left))
+    resumed = RunFolder.resume(tmp_path)
+    assert resumed.spent_seconds == 120.0
+    with pytest.raises(BadRequestError, match="which can go on with --resume"):
+        RunFolder.create(tmp_path)
+
+
+def test_what_came_of_proofs_is_kept_in_order_and_a_cut_line_goes(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path)
+    assert folder.load_contenders() == [] and folder.load_pairs("proof") == []
+    results = [ContenderResult({"loader.workers": count}, count, "not faster") for count in (1, 2, 3)]
+    for result in results[:2]:
+        folder.add_contender(result)
+    path = tmp_path / "contenders.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    folder.add_contender(results[2])
+    assert folder.load_contenders() == [results[0], results[2]]
 
 
 def test_trials_survive_a_crash_in_the_middle_of_a_line(tmp_path: Path) -> None:

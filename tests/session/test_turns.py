@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
+import msgspec
 import pytest
 
 from autoaccel.launch.measuring import Measuring
@@ -146,3 +147,17 @@ def test_a_training_of_a_few_long_steps_may_end_within_its_turns() -> None:
     turns = taken_long(Side(LONG), Side(LONG, LONG, LONG, 0.0), enough=100)
     assert len(turns.pairs) == 3
     assert turns.trusted
+
+
+def test_a_candidate_whose_loss_is_no_number_has_failed_unless_the_baseline_s_is_not_either() -> None:
+    class Diverging(Side):
+        def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
+            turn = super().take_turn(order, timeout_seconds)
+            assert isinstance(turn, Turn)
+            self.turns[-1] = msgspec.structs.replace(turn, diverged=len(self.turns) > 2)
+            return self.turns[-1]
+
+    turns = taken(Side(STEP), Diverging(STEP / 2))
+    assert isinstance(turns, TurnFailed)
+    assert turns.failure.kind == "diverged"
+    assert isinstance(taken(Diverging(STEP), Diverging(STEP / 2)), Turns)

@@ -11,6 +11,7 @@ import torch
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Library, Limits, NumaNode
 from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.space.knobs import (
     KNOBS,
@@ -24,7 +25,11 @@ from autoaccel.space.knobs import (
     is_exact,
     knob_rows,
     parse_value,
+    part_up_to,
+    risk_of,
+    risks_here,
     risky_part,
+    without,
 )
 
 Vary = Callable[..., Place]
@@ -213,6 +218,34 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(place: Plac
     assert {row.name: row.risk for row in knob_rows(random)}["loader.workers"] == "changes_training"
     assert KNOBS["loader.workers"].risk_at(place) == "exact"
     assert KNOBS["precision.autocast"].risk_at(random) == "rounding"
+
+
+def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics(place: Place, vary: Vary) -> None:
+    own, normalised = default_settings(place), vary(place, has_batch_statistics=True)
+    for name in ("parallel.world_size", "optimizer.accumulation"):
+        assert KNOBS[name].risk_at(place) == "rounding"
+        assert KNOBS[name].risk_at(normalised) == "changes_training"
+    ranks = {**own, "parallel.world_size": 2, "loader.workers": 1}
+    assert risk_of(ranks, own, risks_here(place)) == "rounding"
+    assert risk_of(ranks, own, risks_here(normalised)) == "changes_training"
+    assert risk_of({**own, "loader.workers": 1}, own, risks_here(normalised)) == "exact"
+    assert risk_of(own, own, {}) == "exact"
+    random = vary(place, loading_matters="loading a sample draws random numbers")
+    assert risk_of({**own, "loader.workers": 1}, own, risks_here(random)) == "changes_training"
+
+
+def test_a_part_of_settings_has_nothing_riskier_and_nothing_that_would_do_nothing(place: Place) -> None:
+    own = default_settings(place)
+    exact: Settings = {"loader.workers": 2, "loader.prefetch": 4}
+    chosen: Settings = {**own, **exact, "precision.autocast": "bfloat16", "optimizer.batch_factor": 2.0}
+    space = SearchSpace(name="t", open={}, fixed=own, closed={})
+    assert part_up_to("exact", chosen, own, space) == {**own, **exact}
+    assert part_up_to("rounding", chosen, own, space) == {**own, **exact, "precision.autocast": "bfloat16"}
+    assert part_up_to("changes_training", chosen, own, space) == chosen
+    assert without(["loader.workers"], chosen, own)["loader.prefetch"] == own["loader.prefetch"]
+    # What a person has set stays, so that there is no part without it.
+    wish = SearchSpace(name="t", open={}, fixed={**own, "precision.autocast": "bfloat16"}, closed={})
+    assert part_up_to("exact", chosen, own, wish) is None
 
 
 def test_a_cache_counts_one_copy_for_each_process_that_loads(place: Place, vary: Vary) -> None:

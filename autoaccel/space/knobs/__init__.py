@@ -1,6 +1,7 @@
 """The knobs: every one thing that may be changed, declared once, by group. What each does is in runtime/knobs/."""
 
 from autoaccel.space.knobs.chosen import (
+    RISKS,
     baseline_settings,
     compiled_part,
     compiles,
@@ -13,8 +14,12 @@ from autoaccel.space.knobs.chosen import (
     knob_rows,
     modules_of,
     only_rounds,
+    part_up_to,
+    risk_of,
+    risks_here,
     risky_part,
     slow_starters,
+    without,
 )
 from autoaccel.space.knobs.knob import Clash, Knob, Need, Place
 from autoaccel.space.knobs.parallel import ranks_of
@@ -22,6 +27,7 @@ from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, parse_
 
 __all__ = [
     "KNOBS",
+    "RISKS",
     "Clash",
     "Knob",
     "Need",
@@ -41,7 +47,11 @@ __all__ = [
     "modules_of",
     "only_rounds",
     "parse_value",
+    "part_up_to",
     "ranks_of",
+    "risk_of",
+    "risks_here",
     "risky_part",
     "slow_starters",
+    "without",
 ]

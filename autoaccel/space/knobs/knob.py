@@ -94,6 +94,8 @@ class Knob:
             later ones, as far as that can be expected before it was seen; None where they take no longer.
         decides_on_loading: Whether it decides who loads a sample, or when: an exact one is so only where that does not
             matter.
+        divides_batches: Whether it computes a step's batch in parts: that only rounds differently, but changes the
+            training where the model normalises by statistics of a batch.
         usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
             nothing is known. A guess, where it is not said to come from the benchmark's workloads, that only decides
             where a search looks first: its trials correct it.
@@ -117,6 +119,7 @@ class Knob:
     clashes: tuple[Clash, ...] = ()
     start_seconds: float | None = None
     decides_on_loading: bool = False
+    divides_batches: bool = False
     usual_effect: float = 0.1
 
     def default(self, place: Place) -> Value:
@@ -131,6 +134,8 @@ class Knob:
 
     def risk_at(self, place: Place) -> Risk:
         """Return what it may do to the numbers of the training at a place."""
+        if self.divides_batches and place.training is not None:
+            return "changes_training" if place.training.has_batch_statistics else "rounding"
         return "changes_training" if self.why_inexact(place) else self.risk
 
 

@@ -80,6 +80,7 @@ KNOBS = (
         group="optimizer",
         stage="step",
         risk="rounding",  # except of batch normalisation, which sees smaller batches; the metric decides
+        divides_batches=True,
         help="a step's batch is split into so many parts whose gradients add up",
         helps_when="never faster by itself: the same batch in less memory",
         effect="autoaccel.runtime.knobs.batches:Accumulation",

@@ -113,6 +113,7 @@ KNOBS = (
         group="parallel",
         stage="model",
         risk="changes_training",  # batch normalisation sees a rank's samples only; all else is rounding
+        divides_batches=True,
         help="processes that train side by side, each on a share of the batch and of the cores or on a GPU of its own; "
         "threads and loader workers are those of all together",
         helps_when="operators too small for many threads, or several GPUs",

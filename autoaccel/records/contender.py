@@ -1,0 +1,18 @@
+"""ContenderResult: settings that were to be proven, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from autoaccel.records.base import Record
+from autoaccel.records.settings import Settings
+
+ProofOutcome = Literal["proven", "not faster", "metric drops", "metric unclear", "fails", "incomplete"]
+
+
+class ContenderResult(Record, frozen=True):
+    """One line of contenders.jsonl: with the pairs in proof.jsonl enough to go on with an open proof."""
+
+    settings: Settings
+    number: int  # the how manyth contender of the run, from 1: it decides on its share of the error
+    outcome: ProofOutcome

@@ -1,0 +1,99 @@
+"""Which settings are proven first: the fastest, or of those that differ from it by less than the noise the simplest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from autoaccel.records.knob import Risk
+from autoaccel.records.settings import Settings, changed
+from autoaccel.search.economy import Economy
+from autoaccel.search.strategy import Strategy
+from autoaccel.space.knobs import RISKS, risk_of, without
+from autoaccel.statistics.comparison import NOISE_THRESHOLD, PROCESS_DEVIATION
+
+
+class Contender(NamedTuple):
+    """Settings that could become the recipe, as all trials together see them."""
+
+    settings: Settings
+    log_speedup: float  # of a step
+    total_seconds: float  # of a projected run
+    risk: Risk  # of the riskiest of its changes
+    changes: int  # settings that are not the user's own
+
+
+class Ranking:
+    """What could be proven, and what of it first, by what a search has learned."""
+
+    def __init__(self, strategy: Strategy, own: Settings, economy: Economy) -> None:
+        """Go by what a strategy knows of these own settings."""
+        self._strategy = strategy
+        self._own = own
+        self._economy = economy
+
+    def contenders(self, also: Sequence[Settings] = ()) -> list[Contender]:
+        """Return what could be proven, the fastest first: settings with a noticeably shorter projected run.
+
+        Args:
+            also: Settings that were not measured, but may be contenders as well.
+        """
+        worthwhile = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
+        return [
+            Contender(
+                settings=ranked.settings,
+                log_speedup=ranked.log_speedup,
+                total_seconds=ranked.total_seconds,
+                risk=risk_of(ranked.settings, self._own, self._strategy.space.risks),
+                changes=len(changed(ranked.settings, self._own)),
+            )
+            for ranked in self._strategy.ranked(also)
+            if ranked.total_seconds < worthwhile
+        ]
+
+    def first(self, contenders: Sequence[Contender]) -> Contender | None:
+        """Return which of some contenders is to be proven first, None of none; see `first_contender`."""
+        return first_contender(contenders, self._doubt, self._harms) if contenders else None
+
+    def _doubt(self, one: Contender, other: Contender) -> float:
+        return self._strategy.contrast([one.settings, other.settings], [1, -1])[1]
+
+    def _harms(self, contender: Contender) -> int:
+        """Return how many of a contender's settings, but a person's wishes, seem to slow it down by a deviation."""
+        chosen = contender.settings
+        names = [name for name in changed(chosen, self._own) if name in self._strategy.space.open]
+        found = [self._strategy.contrast([chosen, without([name], chosen, self._own)], [1, -1]) for name in names]
+        return sum(mean < -deviation for mean, deviation in found)
+
+
+def first_contender(
+    contenders: Sequence[Contender],
+    doubt: Callable[[Contender, Contender], float],
+    harms: Callable[[Contender], int],
+) -> Contender:
+    """Return which of some contenders is to be proven first, at least one given.
+
+    Between runs that differ by less than the noise the one with less risk comes first, because it is surer to be
+    proven; then the one without settings that seem to slow it down; then, where they differ by less than is worth a
+    setting, the one with fewer changes. A difference above a process's luck is never noise, however little is known.
+
+    Args:
+        contenders: To choose from.
+        doubt: Returns the standard deviation of the logarithm of the ratio of two contenders' speeds.
+        harms: Returns how many of a contender's own settings seem to slow it down.
+    """
+    fastest = min(contenders, key=lambda one: one.total_seconds)
+    close = [one for one in contenders if _log_ratio(one, fastest) <= PROCESS_DEVIATION]
+    alike = [one for one in close if one is fastest or _log_ratio(one, fastest) <= doubt(one, fastest)]
+    least_risk = min(RISKS.index(one.risk) for one in alike)
+    safest = [one for one in alike if RISKS.index(one.risk) == least_risk]
+    harm = {id(one): harms(one) for one in safest}
+    sound = [one for one in safest if harm[id(one)] == min(harm.values())]
+    quickest = min(sound, key=lambda one: one.total_seconds)
+    as_quick = [one for one in sound if _log_ratio(one, quickest) <= math.log1p(NOISE_THRESHOLD)]
+    return min(as_quick, key=lambda one: (one.changes, one.total_seconds))
+
+
+def _log_ratio(one: Contender, other: Contender) -> float:
+    return math.log(one.total_seconds / other.total_seconds)

@@ -1,0 +1,151 @@
+"""Contest: which of a search's settings is proven next, and what is kept of each proof that failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from autoaccel.records.contender import ProofOutcome
+from autoaccel.records.settings import Settings, settings_key
+from autoaccel.records.space import SearchSpace
+from autoaccel.search.ranking import Contender
+from autoaccel.session.proof import MOST_CONTENDERS, Proof
+from autoaccel.session.resuming import OPEN, Earlier
+from autoaccel.session.searching import Search, Timer
+from autoaccel.space.knobs import RISKS, part_up_to
+from autoaccel.statistics.deciding import LEAST_PAIRS
+
+Needed = Callable[[Settings, float | None], float]
+"""Returns the seconds that the proof of settings is expected to take: with their speed-up, None if it is not known."""
+
+_VERDICTS: dict[ProofOutcome, Literal["drops", "slower", "open"]] = {
+    "metric drops": "drops",
+    "not faster": "slower",
+    **dict.fromkeys(OPEN, "open"),
+}
+
+
+class Open(NamedTuple):
+    """A proof that could not be completed."""
+
+    contender: Contender
+    outcome: ProofOutcome
+    missing_seconds: float  # that the rest is expected to take; infinite if no larger budget would do
+
+
+class Contest:
+    """Knows which settings may still be proven."""
+
+    def __init__(self, search: Search, space: SearchSpace, own: Settings, needed: Needed, clock: Timer) -> None:
+        """Begin with nothing proven.
+
+        Args:
+            search: Knows the trials.
+            space: That is searched.
+            own: The user's settings.
+            needed: What a proof takes.
+            clock: Knows the budget.
+        """
+        self._search = search
+        self._space = space
+        self._own = own
+        self._needed = needed
+        self._clock = clock
+        self._parts: list[Settings] = []  # of settings that could not be proven
+        self._failed = 0
+        self._number = 1
+        self._numbers: dict[str, int] = {}  # of settings that an earlier part of the run began to prove
+        self._resumed: list[Settings] = []
+        self.open: list[Open] = []
+
+    def take_over(self, earlier: Earlier) -> bool:
+        """Go on from the proofs of an earlier part of the run; return whether one of them is open."""
+        for settings in earlier.refuted:
+            self._search.judge(settings, None, "slower")
+        self._numbers = earlier.numbers
+        self._number = max(self._numbers.values(), default=0) + 1
+        self._resumed = list(earlier.open)
+        return bool(self._resumed)
+
+    def number_of(self, settings: Settings) -> int:
+        """Return the how manyth contender some settings are: of those that failed no speed was judged."""
+        return self._numbers.get(settings_key(settings), self._number)
+
+    def next(self) -> Contender | None:
+        """Return what to prove next; None if nothing is left that is worth its proof and for which there is time.
+
+        Before anything else was tried the best is proven even if time seems too short for it and for each of its parts:
+        it may take less, and what is measured is not lost. The last contender changes no number if such a one is left,
+        so that the run ends with something that is proven. What an earlier part of the run left open comes first.
+        """
+        while self._resumed:
+            settings = self._resumed.pop(0)
+            for one in self._search.ranking.contenders([settings]):
+                if one.settings == settings:
+                    return one
+        worth = self.worth_proving()
+        fitting = [one for one in worth if self._fits(one)]
+        if worth and not fitting:
+            self._add_parts(worth[0])
+            fitting = [one for one in self.worth_proving() if self._fits(one)]
+        if self._number > MOST_CONTENDERS or self._failed > MOST_CONTENDERS:
+            return None
+        is_first = self._number == 1 and not self._failed
+        exact = [one for one in fitting if one.risk == "exact"] if self._number == MOST_CONTENDERS else []
+        left = exact or fitting or (worth if is_first else [])
+        # What failed in proofs may fail again: first comes what is expected to save most for all that.
+        chances = [self._search.chance(one.settings) for one in left]
+        hoped = [chance * self._search.saving_of(one.total_seconds) for chance, one in zip(chances, left, strict=True)]
+        least = chances[hoped.index(max(hoped))] if left else 0.0
+        return self._search.ranking.first([one for one, chance in zip(left, chances, strict=True) if chance >= least])
+
+    def worth_proving(self) -> list[Contender]:
+        """Return what would save more time than its proof takes, the fastest first."""
+        least = LEAST_PAIRS * self._search.trial_seconds
+        found = self._search.ranking.contenders(self._parts)
+        saving = [one for one in found if self._search.saving_of(one.total_seconds) >= least]
+        return [one for one in saving if self._may_be_shown(one) and self._search.chance(one.settings) > 0]
+
+    def refuse(
+        self, contender: Contender, proof: Proof, spent_seconds: float, missing_seconds: float = math.inf
+    ) -> bool:
+        """Take in that a contender was not proven; return whether to search on before the next is proven.
+
+        What its changes of numbers are to blame for may be proven without them. Where only time was missing, none is
+        left for another search.
+
+        Args:
+            contender: That was to be proven.
+            proof: What came of it.
+            spent_seconds: On the proof.
+            missing_seconds: That the rest of an open one is expected to take.
+        """
+        if proof.failure is not None:
+            self._failed += 1
+            self._search.fail(contender.settings, proof.failure, spent_seconds)
+        else:
+            self._search.judge(contender.settings, proof.accuracy, _VERDICTS[proof.outcome])
+        if proof.outcome in OPEN:
+            self.open.append(Open(contender, proof.outcome, missing_seconds))
+        if proof.outcome != "not faster":
+            self._add_parts(contender)
+        if proof.failure is None and settings_key(contender.settings) not in self._numbers:
+            self._numbers[settings_key(contender.settings)] = self._number
+            self._number += 1
+        return proof.outcome not in OPEN
+
+    def _may_be_shown(self, one: Contender) -> bool:
+        """Whether its metric can be judged, as far as is known: it scatters whatever changes the numbers."""
+        unclear = [RISKS.index(left.contender.risk) for left in self.open if left.outcome == "metric unclear"]
+        return RISKS.index(one.risk) < min(unclear, default=len(RISKS))
+
+    def _fits(self, one: Contender) -> bool:
+        return self._needed(one.settings, math.exp(one.log_speedup)) <= self._clock.left
+
+    def _add_parts(self, one: Contender) -> None:
+        """Let what changes no number in a contender, and what only rounds differently, be contenders as well."""
+        for most in RISKS[: RISKS.index(one.risk)]:
+            part = part_up_to(most, one.settings, self._own, self._space)
+            if part is not None and part not in (*self._parts, self._own):
+                self._parts.append(part)

@@ -1,0 +1,79 @@
+"""Go on with proofs that an earlier part of the run left open: what it measured is not measured again."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from autoaccel.records.contender import ContenderResult, ProofOutcome
+from autoaccel.records.settings import Settings, settings_key
+from autoaccel.records.trial import Failure, ProofPair
+from autoaccel.session.pairs import FreshPairs, PairReading
+
+OPEN: tuple[ProofOutcome, ...] = ("metric unclear", "incomplete")
+"""Outcomes of proofs that more time could complete."""
+
+
+class Earlier(NamedTuple):
+    """What an earlier part of the run has proven, refuted, and left open."""
+
+    results: Sequence[ContenderResult]  # of the proofs that ended, in their order
+    pairs: Sequence[ProofPair]  # of all proofs, in their order
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The how manyth contender settings were, by their key: the same share of the error decides again."""
+        return {settings_key(result.settings): result.number for result in self.results if result.outcome != "fails"}
+
+    def trained_steps(self, settings: Settings) -> int | None:
+        """Return how many steps the last trainings made that judged the metric of some settings; None: none did."""
+        return next((pair.steps for pair in reversed(self.pairs) if pair.steps and pair.settings == settings), None)
+
+    @property
+    def refuted(self) -> list[Settings]:
+        """Settings that were not faster."""
+        return [result.settings for result in self.results if result.outcome == "not faster"]
+
+    @property
+    def open(self) -> list[Settings]:
+        """Settings whose proof has not ended: the interrupted one, then those for which there was no time."""
+        last = {settings_key(result.settings): result for result in self.results}
+        left = [result.settings for result in last.values() if result.outcome in OPEN]
+        interrupted = self.pairs[-1].settings if self.pairs else None
+        if interrupted is not None and settings_key(interrupted) not in last:
+            return [interrupted, *left]
+        return left
+
+
+class ResumedPairs:
+    """Pairs of earlier proofs as long as there are such, then fresh ones."""
+
+    def __init__(self, fresh: FreshPairs, earlier: Sequence[ProofPair]) -> None:
+        """Begin with the first earlier pair of each settings.
+
+        Args:
+            fresh: Measures what nobody has.
+            earlier: In their order.
+        """
+        self._fresh = fresh
+        self._earlier: defaultdict[str, deque[ProofPair]] = defaultdict(deque)
+        for pair in earlier:
+            self._earlier[settings_key(pair.settings)].append(pair)
+
+    @property
+    def disturbed_share(self) -> float:
+        """Share of the turns that were disturbed."""
+        return self._fresh.disturbed_share
+
+    def is_short(self, steps: int) -> bool:
+        """Whether a training of so many steps takes hardly longer than the turns that judge the speed."""
+        return self._fresh.is_short(steps)
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        """Return what a pair shows, as `FreshPairs` does: an earlier one's if the same is asked as was then."""
+        left = self._earlier[settings_key(settings)]
+        if left and (left[0].seed, left[0].steps) == (seed, steps):
+            return self._fresh.recall(left.popleft())
+        left.clear()  # what follows answers other questions
+        return self._fresh.measure(settings, seed, steps)

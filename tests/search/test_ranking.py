@@ -1,0 +1,55 @@
+"""Between settings that the trials cannot tell apart, the simpler is proven first."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.records.knob import Risk
+from autoaccel.search.ranking import Contender, first_contender
+
+
+def contender(name: str, seconds: float, risk: Risk = "rounding", changes: int = 2) -> Contender:
+    return Contender({"name": name}, 0.0, seconds, risk, changes)
+
+
+def first(*contenders: Contender, doubt: float = 0.1, harmful: str = "") -> str:
+    chosen = first_contender(
+        contenders, lambda one, other: doubt, lambda one: int(str(one.settings["name"]) in harmful.split())
+    )
+    return str(chosen.settings["name"])
+
+
+def test_what_is_clearly_faster_comes_first_whatever_its_risk() -> None:
+    assert first(contender("ranks", 50.0, "changes_training", 5), contender("cast", 60.0, changes=1)) == "ranks"
+
+
+def test_of_two_that_are_as_fast_the_one_with_less_risk_comes_first() -> None:
+    """Two ranks were preferred at 1.96x over one process at 1.95x; their metric fell."""
+    ranks, cast = contender("ranks", 51.0, "changes_training"), contender("cast", 51.3, "rounding")
+    assert first(ranks, cast) == "cast"
+    assert first(ranks, cast, contender("workers", 52.0, "exact", 4)) == "workers"
+
+
+@pytest.mark.parametrize(("seconds", "doubt", "chosen"), [(52.0, 0.1, "workers"), (52.0, 0.01, "cast"),
+                                                         (54.0, 0.5, "cast")])  # fmt: skip
+def test_a_difference_that_is_known_or_larger_than_a_process_luck_is_no_noise(
+    seconds: float, doubt: float, chosen: str
+) -> None:
+    assert first(contender("cast", 50.0), contender("workers", seconds, "exact"), doubt=doubt) == chosen
+
+
+def test_of_the_same_risk_fewer_changes_must_not_cost_more_than_a_setting_is_worth() -> None:
+    many, few = contender("many", 50.0, changes=5), contender("few", 50.9, changes=2)
+    assert first(many, few) == "few"
+    assert first(many, contender("few", 51.5, changes=2)) == "many"
+    assert first(many, contender("fewer", 50.4, changes=1), few) == "fewer"
+    assert first(contender("slower", 50.2, changes=2), contender("faster", 50.1, changes=2)) == "faster"
+
+
+def test_settings_that_seem_to_harm_come_after_the_same_without() -> None:
+    with_it, without = contender("with", 50.0, changes=3), contender("without", 51.5, changes=2)
+    assert first(with_it, without) == "with"
+    assert first(with_it, without, harmful="with") == "without"
+    # Less risk counts for more: it decides whether anything can be proven.
+    assert first(with_it, contender("risky", 49.9, "changes_training"), harmful="with") == "with"
+    assert first(with_it, harmful="with") == "with"

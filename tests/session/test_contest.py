@@ -1,0 +1,250 @@
+"""One contender after the other, on pairs whose truth is known: what is proven in the end, and what is left out."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from autoaccel.launch.runner import Runner
+from autoaccel.records.contender import ContenderResult
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings, changed
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Failure, Measurement, TrainedPair, Turn
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.search.economy import Economy
+from autoaccel.search.strategy import Strategy
+from autoaccel.session.clock import Clock
+from autoaccel.session.contest import Contest
+from autoaccel.session.evidence import MetricPlan, MetricProof
+from autoaccel.session.outcomes import value_results
+from autoaccel.session.pairs import PairReading
+from autoaccel.session.proof import Prover
+from autoaccel.session.resuming import Earlier
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.searching import Search
+from autoaccel.session.turns import Enough
+from autoaccel.session.yardstick import Reading
+from autoaccel.space.knobs import is_exact
+from autoaccel.statistics.deciding import share_of_error
+
+OWN: Settings = {"precision.autocast": "off", "loader.workers": 0, "parallel.world_size": 1}
+CAST: Settings = {"precision.autocast": "bfloat16"}
+WORKERS: Settings = {"loader.workers": 2}
+RANKS: Settings = {"parallel.world_size": 2}
+SPACE = SearchSpace(
+    name="test",
+    open={"precision.autocast": ("off", "bfloat16"), "loader.workers": (0, 2), "parallel.world_size": (1, 2)},
+    fixed={},
+    closed={},
+)
+STEP_SECONDS, TRIAL_SECONDS, PAIR_SECONDS, TRAINING_SECONDS = 0.04, 3.0, 4.0, 20.0
+
+
+class Truth:
+    """What settings do, and a machine on which measuring it moves the clock."""
+
+    def __init__(self, logs: dict[str, float], budget_seconds: float = 600.0) -> None:
+        """Begin.
+
+        Args:
+            logs: By `knob=value`: the log speed-up of each; together they add up.
+            budget_seconds: What there is.
+        """
+        self.logs = logs
+        self.drops: Settings = {}
+        """What drops the metric by a tenth."""
+        self.scatter = 0.001
+        """Of the metric from seed to seed; a hundredth is allowed."""
+        self.diverges: Settings = {}
+        """What makes the loss no number, but only after its trial."""
+        self.not_faster: tuple[Settings, ...] = ()
+        """What was fast in its trials by luck."""
+        self.random = random.Random(0)
+        self.budget_seconds = budget_seconds
+        self.spent = 0.0
+        self.proven_in_vain: list[Settings] = []
+
+    @property
+    def left(self) -> float:
+        return self.budget_seconds - self.spent
+
+    def log_of(self, settings: Settings) -> float:
+        return sum(self.logs.get(f"{name}={value}", 0.0) for name, value in changed(settings, OWN).items())
+
+    def reading(self, settings: Settings, count: int) -> list[tuple[float, float]]:
+        luck = self.log_of(settings) + self.random.gauss(0, 0.01)
+        return [(STEP_SECONDS, STEP_SECONDS * math.exp(-luck - self.random.gauss(0, 0.02))) for _ in range(count)]
+
+
+class Gauge:
+    """Measures trials."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        self.truth.spent += TRIAL_SECONDS
+        pairs = self.truth.reading(settings, 8)
+        turns = tuple(Turn((other,)) for _, other in pairs)
+        return Reading(Measurement(3.0, (STEP_SECONDS,), turns), turns, pairs, trusted=True)
+
+
+class Pairs:
+    """Measures pairs."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+
+    def is_short(self, steps: int) -> bool:
+        return False
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        truth = self.truth
+        if truth.left <= 0:
+            return Failure("hung", "no answer")
+        truth.spent += PAIR_SECONDS + (TRAINING_SECONDS if steps else 0.0)
+        if truth.diverges and truth.diverges.items() <= settings.items():
+            return Failure("diverged", "its loss is no longer a finite number")
+        drop = 0.1 if truth.drops and truth.drops.items() <= settings.items() else 0.0
+        seed_of = random.Random(f"{seed} {sorted(changed(settings, OWN))}")  # the same settings, the same metric
+        metrics = (0.9, 0.9 - drop - seed_of.gauss(0, truth.scatter))
+        trained = TrainedPair(metrics) if steps else None
+        lucky = changed(settings, OWN) in truth.not_faster
+        return PairReading(truth.reading(OWN if lucky else settings, 8), True, trained)
+
+
+Play = Callable[[Truth], tuple[Settings | None, Search, Contest]]
+
+
+@pytest.fixture
+def play(tmp_path: Path, facts: TrainingFacts) -> Play:
+    """Return what searches and proves until something is proven, and returns what differs from the user's own then."""
+
+    def played(truth: Truth) -> tuple[Settings | None, Search, Contest]:
+        economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, TRIAL_SECONDS)
+        candidates = [{**OWN, **CAST, **WORKERS, **RANKS}, {**OWN, **CAST, **WORKERS}, {**OWN, **CAST}]
+        strategy = Strategy(SPACE, OWN, candidates, dict.fromkeys(SPACE.open, 0.3), economy, 0)
+        search = Search(Gauge(truth), OWN, strategy, economy, truth, ignore, ignore)
+
+        def needed(settings: Settings, speedup: float | None) -> float:
+            return 4 * PAIR_SECONDS + (0.0 if is_exact(settings, OWN, ()) else 3 * TRAINING_SECONDS)
+
+        request = Request(Workload("/m.py", "build", ""), 600.0, Constraint(0.01, False))
+        run = Run(request, RunFolder(tmp_path), cast("Runner", None), cast("Clock", truth), ignore)
+        prover, contest = Prover(run, facts, Pairs(truth)), Contest(search, SPACE, OWN, needed, truth)
+        goes_on = True
+        while True:
+            if goes_on:
+                search.run(lambda settings, speedup: min(0.6 * truth.budget_seconds, needed(settings, speedup)))
+            contender = contest.next()
+            if contender is None:
+                return None, search, contest
+            number, least_speedup = contest.number_of(contender.settings), search.least_speedup(contender.settings)
+            plan = MetricPlan("whole", 200, pairs=3, most_pairs=6)
+            exact = is_exact(contender.settings, OWN, ())
+            metric = None if exact else MetricProof(facts, run.request.constraint, plan, 0.05 * share_of_error(number))
+            proof = prover.prove(contender.settings, number, metric, least_speedup)
+            if proof.outcome == "proven":
+                return changed(contender.settings, OWN), search, contest
+            truth.proven_in_vain.append(changed(contender.settings, OWN))
+            goes_on = contest.refuse(contender, proof, PAIR_SECONDS)
+
+    return played
+
+
+def test_the_fastest_is_proven_where_nothing_speaks_against_it(play: Play) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3, "parallel.world_size=2": 0.2})
+    found, _, contest = play(truth)
+    assert found == {**CAST, **WORKERS, **RANKS}
+    assert contest.number_of({}) == 1 and truth.proven_in_vain == []
+
+
+def test_settings_that_add_nothing_are_left_out(play: Play) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.0, "parallel.world_size=2": 0.005})
+    assert play(truth)[0] == CAST
+
+
+def test_after_a_drop_the_rival_without_what_dropped_it_is_proven(play: Play) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.2, "parallel.world_size=2": 0.2})
+    truth.drops = RANKS
+    found, search, _ = play(truth)
+    assert found == {**CAST, **WORKERS}
+    assert {trial.settings["parallel.world_size"] for trial in search.trials if not trial.feasible} == {2}
+
+
+def test_what_diverges_in_its_proof_is_refused_and_the_next_is_proven(play: Play) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3})
+    truth.diverges = CAST
+    found, search, contest = play(truth)
+    assert found == WORKERS
+    assert all("precision.autocast" in change for change in truth.proven_in_vain)
+    assert contest.number_of({}) == 1  # no speed was judged, so that no error was spent
+    failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
+    assert len(failed) == len(truth.proven_in_vain)
+    values = {(one.knob, one.value): one for one in value_results(SPACE, OWN, {**OWN, **WORKERS}, search.trials, "")}
+    why = values["precision.autocast", "bfloat16"].reason
+    assert why == "failed in its proof: its loss is no longer a finite number"
+
+
+def test_an_exact_winner_that_diverges_is_refused_as_well(play: Play) -> None:
+    """One of 1.55x was handed back. Only itself is out: what it shares with others changes no number."""
+    truth = Truth({"precision.autocast=bfloat16": 0.2, "loader.workers=2": 0.5})
+    truth.diverges = WORKERS
+    assert play(truth)[0] == CAST
+
+
+def test_a_metric_that_scatters_too_much_to_tell_leaves_what_changes_no_number(play: Play) -> None:
+    """Whatever changes numbers scatters as much, so that nothing else of that kind is tried."""
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.1, "parallel.world_size=2": 0.3})
+    truth.scatter = 0.05
+    found, _, contest = play(truth)
+    assert found == WORKERS
+    assert [left.outcome for left in contest.open] in (["metric unclear"], ["metric unclear"] * 2)
+    assert len(truth.proven_in_vain) <= 2  # of each risk one
+
+
+def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(play: Play, tmp_path: Path) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3})
+    found, _search, contest = play(truth)
+    assert found is not None
+    ranks: Settings = {**OWN, **RANKS, **CAST}
+    results = [
+        ContenderResult({**OWN, **CAST, **WORKERS}, 1, "not faster"),
+        ContenderResult(ranks, 2, "metric unclear"),
+    ]
+    assert contest.take_over(Earlier(results, []))
+    first = contest.next()
+    assert first is not None and first.settings == ranks
+    assert contest.number_of(ranks) == 2 and contest.number_of({**OWN, **WORKERS}) == 3
+    second = contest.next()
+    assert second is not None and second.settings not in [result.settings for result in results]
+    assert not contest.take_over(Earlier([], []))
+
+
+def test_what_there_is_no_time_to_prove_is_proven_without_what_needs_it(play: Play) -> None:
+    """The metric of the best takes longer than what is left; what in it changes no number does not."""
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3}, budget_seconds=70.0)
+    assert play(truth)[0] == WORKERS
+
+
+def test_the_last_contender_changes_no_number_if_one_is_left(play: Play) -> None:
+    """Two that change numbers were refused: what is proven beats what is better and may not be."""
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.2, "parallel.world_size=2": 0.4})
+    truth.drops, truth.not_faster = RANKS, ({**CAST, **WORKERS},)
+    assert play(truth)[0] == WORKERS
+    assert truth.proven_in_vain == [{**CAST, **WORKERS, **RANKS}, {**CAST, **WORKERS}]
+
+
+def test_a_run_that_saves_less_than_its_proof_takes_is_not_proven(play: Play) -> None:
+    found, search, _ = play(Truth({"precision.autocast=bfloat16": 0.0}))
+    assert found is None
+    assert search.best is None or search.saving_seconds < 10

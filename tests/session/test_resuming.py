@@ -1,0 +1,75 @@
+"""What an earlier part of a run measured is not measured again, as long as the same is asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from autoaccel.records.contender import ContenderResult
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Measurement, ProofPair, TrainedPair, Turn
+from autoaccel.session.pairs import FreshPairs, PairReading
+from autoaccel.session.resuming import Earlier, ResumedPairs
+from autoaccel.session.turn_plan import plan_turns
+
+CAST: Settings = {"precision.autocast": "bfloat16"}
+WORKERS: Settings = {"loader.workers": 2}
+
+
+def pair(settings: Settings, seed: int, steps: int | None = None, speedup: float = 2.0) -> ProofPair:
+    own, other = (Measurement(1.0, (0.1,), (Turn((seconds,) * 4),) * 8) for seconds in (0.1, 0.1 / speedup))
+    return ProofPair(settings, seed, own, other, TrainedPair((0.9, 0.89)) if steps else None, steps)
+
+
+class Fresh(FreshPairs):
+    """Counts what is measured anew."""
+
+    def __init__(self) -> None:
+        super().__init__(cast("Any", SimpleNamespace()), {}, 20, plan_turns(0.1), 0.1)
+        self.asked: list[tuple[Settings, int, int | None]] = []
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
+        self.asked.append((settings, seed, steps))
+        return PairReading([(0.1, 0.1)], True, None)
+
+
+def test_earlier_pairs_answer_the_same_questions_in_their_order() -> None:
+    fresh = Fresh()
+    pairs = ResumedPairs(fresh, [pair(CAST, 0), pair(WORKERS, 0), pair(CAST, 1, speedup=3.0), pair(CAST, 0, steps=200)])
+    first, second, third = (pairs.measure(CAST, *asked) for asked in ((0, None), (1, None), (0, 200)))
+    assert isinstance(first, PairReading) and isinstance(second, PairReading) and isinstance(third, PairReading)
+    assert first.trusted and first.turns == [(0.1, 0.05)] * 8
+    assert second.turns[0][1] == pytest.approx(0.1 / 3)
+    assert third.trained == TrainedPair((0.9, 0.89))
+    assert fresh.asked == []
+    pairs.measure(CAST, 1, 200)
+    pairs.measure(WORKERS, 0, None)
+    assert fresh.asked == [(CAST, 1, 200)]
+
+
+def test_what_was_asked_otherwise_then_is_measured_anew() -> None:
+    """Trainings of other lengths say nothing of these, and what came after them answered to them."""
+    fresh = Fresh()
+    pairs = ResumedPairs(fresh, [pair(CAST, 0), pair(CAST, 0, steps=200), pair(CAST, 1, steps=200)])
+    for seed, steps in ((0, None), (0, 300), (1, 300)):
+        pairs.measure(CAST, seed, steps)
+    assert fresh.asked == [(CAST, 0, 300), (CAST, 1, 300)]
+
+
+def test_what_is_open_comes_back_with_its_place_among_the_contenders() -> None:
+    refuted = ContenderResult({"threads.intra_op": 1}, 1, "not faster")
+    open_proof, failed = ContenderResult(CAST, 2, "incomplete"), ContenderResult(WORKERS, 3, "fails")
+    earlier = Earlier([refuted, open_proof, failed], [pair(refuted.settings, 0), pair(CAST, 0), pair(WORKERS, 0)])
+    assert earlier.open == [CAST]
+    assert earlier.refuted == [refuted.settings]
+    assert list(earlier.numbers.values()) == [1, 2]
+    # It was proven after all: nothing is open any more.
+    assert Earlier([*earlier.results, ContenderResult(CAST, 2, "proven")], earlier.pairs).open == []
+
+
+def test_a_proof_that_was_interrupted_is_open() -> None:
+    earlier = Earlier([ContenderResult(CAST, 1, "metric drops")], [pair(CAST, 0), pair(WORKERS, 0)])
+    assert earlier.open == [WORKERS]
+    assert Earlier([], []).open == []
