@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.errors import BadRequestError
-from autoaccel.units import format_bytes, format_duration, format_numbers, parse_duration, parse_max_drop, two_digits
+from autoaccel.units import (
+    format_bytes,
+    format_duration,
+    format_numbers,
+    parse_duration,
+    parse_max_drop,
+    round_duration,
+    two_digits,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +69,11 @@ def test_what_is_no_drop_is_refused(text: str) -> None:
 )
 def test_cpus_are_listed_as_linux_does(numbers: tuple[int, ...], text: str) -> None:
     assert format_numbers(numbers) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(4.0, "10s"), (81.0, "90s"), (121.0, "3m"), (7200.0, "120m"), (7300.0, "3h")]
+)
+def test_a_duration_is_rounded_up_to_what_people_type(seconds: float, text: str) -> None:
+    assert round_duration(seconds) == text
+    assert parse_duration(text) >= seconds

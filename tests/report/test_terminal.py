@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
-from autoaccel.records.recipe import Interaction, RunSpeedup
+from autoaccel.records.recipe import Interaction, OpenProof, RunSpeedup
 from autoaccel.records.trial import Verification, exact_numbers
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
@@ -140,6 +140,20 @@ def test_another_entry_is_named_in_the_commands():
     workload = msgspec.structs.replace(samples.RECIPE.workload, entry="other", arguments=())
     text = printed(print_recipe, msgspec.structs.replace(samples.RECIPE, workload=workload), PATH, width=100)
     assert "autoaccel verify 'autoaccel-runs/digits 1/recipe.json' /home/ada/digits.py:other\n" in text
+
+
+def test_an_open_proof_is_gone_on_with_by_the_last_command():
+    left = OpenProof({**samples.BASELINE, "precision.autocast": "float16"}, 200.0)
+    for recipe in (samples.RECIPE, samples.NOTHING_FASTER):
+        text = printed(print_recipe, msgspec.structs.replace(recipe, open_proof=left), PATH, width=60)
+        assert text.rstrip().splitlines()[-1].strip() == (
+            "autoaccel tune /home/ada/digits.py --resume --output 'autoaccel-runs/digits 1' --budget +4m "
+            "-- --data '/data/my digits'"
+        )
+        assert "Go on with the proof of precision.autocast=float16, which takes about 3 min 20 s more" in " ".join(
+            rows_of(text)
+        )
+    assert "--resume" not in printed(print_recipe, samples.NOTHING_FASTER, PATH)
 
 
 def test_nothing_faster_is_plain_and_positive():

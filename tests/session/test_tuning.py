@@ -203,6 +203,42 @@ def test_an_interrupted_run_keeps_its_trials_and_goes_on(write_model: WriteModel
     assert recipe_in(tmp_path / "run")["search"]["trials"] == len(numbers) >= 1
 
 
+def test_an_interrupted_proof_goes_on_with_its_next_pair_and_with_what_was_asked(
+    write_model: WriteModel, tmp_path: Path
+) -> None:
+    model = write_model(WAITING)
+    (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
+    options = ("--budget", "3m", "--runs", "1000", "--space", "workers.toml", "--output", "run")
+    tuner = subprocess.Popen(command("tune", model, *options), stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert tuner.stdout is not None
+    for line in tuner.stdout:
+        if "] round 1 " in line:
+            break
+    tuner.send_signal(signal.SIGINT)
+    tuner.stdout.read()
+    tuner.stdout.close()
+    assert tuner.wait(30) == 130
+    first = (tmp_path / "run" / "proof.jsonl").read_text().splitlines()
+    assert len(first) == 1
+
+    refused = autoaccel("tune", model, "--budget", "+1m", cwd=tmp_path)
+    assert refused.returncode == 2 and "goes with --resume" in refused.stderr
+    refused = autoaccel("tune", model, "--resume", "--output", "run", "--budget", "1s", cwd=tmp_path)
+    assert refused.returncode == 2 and "such as --budget +5m" in refused.stderr
+    done = autoaccel("tune", model, "--resume", "--output", "run", "--budget", "+3m", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "start trial" not in done.stdout
+    assert (tmp_path / "run" / "proof.jsonl").read_text().splitlines()[:1] == first
+    recipe = recipe_in(tmp_path / "run")
+    assert recipe["settings"]["loader.workers"] == 2
+    assert recipe["search"]["space"] == "workers.toml"
+    assert recipe["search"]["budget_seconds"] > 180
+    pairs = (tmp_path / "run" / "proof.jsonl").read_text().splitlines()
+    assert recipe["comparison"]["process_pairs"] <= len(pairs)
+    complete = autoaccel("tune", model, "--resume", "--output", "run", "--budget", "+1m", cwd=tmp_path)
+    assert complete.returncode == 2 and "this run is complete: no proof is open" in complete.stderr
+
+
 def test_a_changed_file_is_no_run_to_go_on_with(write_model: WriteModel, tmp_path: Path) -> None:
     model = write_model(WAITING)
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
