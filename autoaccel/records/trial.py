@@ -12,6 +12,7 @@ from autoaccel.records.circumstances import Circumstances
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
 from autoaccel.records.rates import Rates
+from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Direction, TrainingFacts, Workload
 
@@ -61,7 +62,7 @@ class Train(Record, frozen=True, tag="train"):
     checkpoint_seconds: float = 0.0  # how long to train at least before it is written again
 
 
-Task = Probe | Describe | Measure | TakeProfile | Train
+Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates
 
 
 class Ranks(Record, frozen=True):
@@ -210,7 +211,19 @@ class Failure(Record, frozen=True, tag="failure"):
     log_tail: str = ""  # last lines that the process printed
 
 
-Answer = Probed | Described | Profiled | TrainResult | Built | Ready | Turn | Finished | Failure
+Answer = (
+    Probed
+    | Described
+    | Profiled
+    | TrainResult
+    | UpdatesRecorded
+    | UpdatesCompared
+    | Built
+    | Ready
+    | Turn
+    | Finished
+    | Failure
+)
 
 
 class Measurement(Record, frozen=True, tag="measurement"):

@@ -206,12 +206,16 @@ class Loop:
             return self._epochs_begun, 0, 0
         return max(0, self._epochs_begun - 1), self._epoch_steps, self._epoch_samples
 
+    def next_step(self) -> list[Drawn]:
+        """Return the batches of the next step, without a step on them."""
+        drawn = [next(self._batches)]
+        while not drawn[-1].piece.ends_step:
+            drawn.append(next(self._batches))
+        return drawn
+
     def next_batch(self) -> Any:
         """Return the next batch without a step on it; if that is only a part of its step's, the others are left out."""
-        first = drawn = next(self._batches)
-        while not drawn.piece.ends_step:
-            drawn = next(self._batches)
-        return first.batch
+        return self.next_step()[0].batch
 
     def step(self) -> Step:
         """Make one optimizer step on the next batch, or on as many as make one.

@@ -14,6 +14,7 @@ import torch
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.base import Record, decode
+from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared
 from autoaccel.records.trial import (
     Built,
     Describe,
@@ -46,6 +47,7 @@ from autoaccel.runtime.loop import Loop, Progress, device_of
 from autoaccel.runtime.memory_errors import is_out_of_memory
 from autoaccel.runtime.own import find_own
 from autoaccel.runtime.probing import probe_torch
+from autoaccel.runtime.rounding import compare_updates, record_updates, within
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.warmup import WarmedUp, burst_steps, warm_up
 from autoaccel.units import format_duration
@@ -104,8 +106,17 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
         return _train(spec, task, workload, build)
     if isinstance(task, TakeProfile):
         return _look(_start_loop(spec, workload, build, seed=0), task, spec.warmup_seconds, line)
+    if isinstance(task, RecordUpdates):
+        return record_updates(_start_loop(spec, workload, build, seed=0), Path(task.folder), within(task.seconds))
+    if isinstance(task, CompareUpdates):
+        return _compare(_start_loop(spec, workload, build, seed=0), Path(task.folder))
     assert isinstance(task, Measure)  # all others have been answered
     return _measure(spec, task, _start_loop(spec, workload, build, task.seed), line)
+
+
+def _compare(loop: Loop, folder: Path) -> UpdatesCompared | Failure:
+    compared = compare_updates(loop, folder)
+    return _failure_of(loop, loop.applied.check()[1], "did nothing") or compared
 
 
 def _measure(spec: TrialSpec, task: Measure, loop: Loop, line: Line) -> Failure | None:

@@ -65,6 +65,8 @@ class RunFolder:
         self.recipe = path / "recipe.json"
         self.report = path / "report.html"
         self.pickled = path / "build.pkl"
+        self.rounding = path / "rounding"
+        """What two processes tell each other while rounding is judged; gone after it."""
         self._made: Path | None = None
 
     @classmethod

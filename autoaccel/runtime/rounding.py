@@ -1,0 +1,203 @@
+"""What settings change in a step, held against the user's own: the same states, batches and random numbers.
+
+Updates, not gradients: small ones that are lost where weights or an optimizer's state are kept in a short type show in
+nothing else. Two processes make them, one under the user's own settings and one under the others, because settings may
+change a process as a whole; the first keeps in a folder what the second needs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.rounding import UpdateError, UpdatesCompared, UpdatesRecorded
+from autoaccel.records.trial import Failure
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.updates import Updates, Values
+
+_FIRST_POINT = 2
+"""Steps before the first point: after one, the optimizer's state is that of one batch, which no other step sees."""
+
+_LEAST_BATCHES, _MOST_BATCHES = 3, 8  # at a point: a variance needs some, and more make it no clearer than points do
+_LEAST_STEPS, _MOST_STEPS = 4, 64  # of the short training
+_MANY = 30  # steps, from which on there are three points
+
+
+class Plan(NamedTuple):
+    """What to do with the steps that can be made."""
+
+    points: tuple[int, ...]  # after so many steps of the short training; it ends with the last
+    batches: int  # at each point
+
+
+def plan_steps(affordable: int) -> Plan | None:
+    """Return what to do with this many further steps once the first point is reached; None if they are too few.
+
+    Half of them go into updates from the points: of each batch one, and one that is repeated.
+    """
+    points = 3 if affordable >= _MANY else 2
+    batches = max(_LEAST_BATCHES, min(_MOST_BATCHES, affordable // (2 * points) - 1))
+    steps = min(_MOST_STEPS, _FIRST_POINT + affordable - points * (batches + 1))
+    if steps < _LEAST_STEPS:
+        return None
+    between = [round(math.sqrt(_FIRST_POINT * steps))] if points == 3 else []
+    return Plan((_FIRST_POINT, *between, steps), batches)
+
+
+def within(seconds: float) -> Callable[[float], int]:
+    """Return how many further steps can be made within so long from now, given the seconds that one takes."""
+    start = time.perf_counter()
+    return lambda step_seconds: int((seconds - (time.perf_counter() - start)) / step_seconds)
+
+
+def record_updates(loop: Loop, folder: Path, affordable: Callable[[float], int]) -> UpdatesRecorded | Failure:
+    """Make as many steps as can be made, and keep what others are to be compared with.
+
+    Args:
+        loop: Under the user's own settings; no step is made yet.
+        folder: Where that is kept.
+        affordable: Returns how many steps can be made, given the seconds that one takes.
+    """
+    updates = Updates(loop)
+    losses = [updates.step() for _ in range(_FIRST_POINT - 1)]
+    before = time.perf_counter()
+    losses.append(updates.step())
+    step_seconds = time.perf_counter() - before
+    plan = plan_steps(affordable(step_seconds))
+    if plan is None:
+        message = f"too few steps of {step_seconds:.2g} s can be made in time to compare their updates"
+        return Failure(kind="hung", message=message)
+    for step in range(_FIRST_POINT, plan.points[-1] + 1):
+        if step > _FIRST_POINT:
+            losses.append(updates.step())
+        finite = math.isfinite(losses[-1])
+        if step in plan.points:
+            finite = _record_point(updates, folder / f"{step}.pt", plan.batches) and finite
+        if not finite:
+            return Failure(kind="diverged", message=f"your own losses or updates are not finite after {step} steps")
+    course = {"losses": losses, "points": plan.points, "batches": plan.batches, "draws": updates.draws_numbers}
+    torch.save(course, folder / "course.pt")
+    return UpdatesRecorded(points=plan.points, batches=plan.batches)
+
+
+def compare_updates(loop: Loop, folder: Path) -> UpdatesCompared:
+    """Return how far the updates, and the losses, are from those that were recorded.
+
+    Args:
+        loop: Under other settings, from the same seed; no step is made yet.
+        folder: What `record_updates` has kept.
+
+    Raises:
+        BadRequestError: If the two trainings have not the same tensors.
+    """
+    course = torch.load(folder / "course.pt", weights_only=True)
+    if course["draws"] and loop.applied.compiles:
+        # Inductor draws dropout's numbers in its own way, and the two would differ by them.
+        from torch._inductor import config
+
+        config.fallback_random = True
+    updates = Updates(loop)
+    losses: list[float] = []
+    errors: list[UpdateError] = []
+    for step in range(1, course["points"][-1] + 1):
+        losses.append(updates.step())
+        if step in course["points"]:
+            found, short = _errors_at(updates, step, folder / f"{step}.pt", course["batches"])
+            errors += found
+    finite = all(map(math.isfinite, losses)) and all(math.isfinite(one.error) for one in errors)
+    return UpdatesCompared(
+        finite=finite,
+        draws_numbers=course["draws"],
+        shortened=tuple(sorted(short)),
+        batches=course["batches"],
+        errors=tuple(errors) if finite else (),
+        own_losses=tuple(course["losses"]),
+        losses=tuple(losses) if finite else (),
+    )
+
+
+def _record_point(updates: Updates, path: Path, batches: int) -> bool:
+    """Keep the state at a point, and what batches make of it; return whether all of that is finite."""
+    state = updates.state()
+    made, gradients = [], []
+    for _ in range(batches):
+        number, batch = updates.draw()
+        made.append(updates.update_from(state, number, batch))
+        gradients.append(updates.gradients)
+    again = updates.update_from(state, number, batch)
+    kinds, short = updates.kinds(), updates.short()
+    updates.restore(state)
+    own = _stacked(made)
+    kept = {
+        "state": state,
+        "updates": own,
+        "again": {name: again[name] for name in made[0]},
+        "gradients": _stacked(gradients),
+        "kinds": {name: kinds[name] for name in made[0]},
+        "short": sorted(short),
+    }
+    torch.save(kept, path)
+    return all(bool(one.isfinite().all()) for one in own.values())
+
+
+def _errors_at(updates: Updates, point: int, path: Path, batches: int) -> tuple[list[UpdateError], set[str]]:
+    """Return how far updates are from those that were kept, and which tensors only these settings keep in a short type.
+
+    Raises:
+        BadRequestError: If the two trainings have not the same tensors.
+    """
+    kept = torch.load(path, weights_only=True, mmap=True)
+    if missing := sorted(kept["kinds"].keys() - updates.kinds().keys()):
+        raise BadRequestError(f"the settings leave out {missing[0]}, so that its updates cannot be compared.")
+    own_way = updates.state()
+    others = _stacked([updates.update_from(kept["state"], *updates.draw()) for _ in range(batches)])
+    short = updates.short()
+    updates.restore(own_way)
+    errors = (_error_of(name, point, kept, others[name]) for name in kept["kinds"])
+    return [one for one in errors if one is not None], short - set(kept["short"])
+
+
+def _error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor) -> UpdateError | None:
+    """Return the error of one tensor's updates (batches, coordinates); None if it never had a gradient."""
+    kind, parameter, elements = kept["kinds"][name]
+    own, again = kept["updates"][name], kept["again"][name]
+    gradient = torch.ones_like(own) if kind == "buffer" else kept["gradients"][parameter]
+    weight = gradient.square().mean(dim=0).sqrt()
+    if not weight.any():
+        return None
+    own, others, again, gradient = own * weight, others * weight, again * weight, gradient * weight
+    error = others - own
+    noise, of_gradient = _variance(own), _variance(gradient)
+    return UpdateError(
+        name=name,
+        kind=kind,
+        point=point,
+        elements=elements,
+        coordinates=len(weight),
+        gradient=0.0 if kind == "buffer" else float(weight.square().mean()),
+        error=_squared(error) / len(error),
+        systematic=_squared(error.mean(dim=0)) - _variance(error) / len(error),
+        repeat_error=_squared(again - own[-1]),
+        noise=noise,
+        # The update holds momentum as well, the same for all batches. Its noise is of the gradient alone, and stands to
+        # what the mean gradient makes of it as it does in the gradient.
+        mean=noise / of_gradient * _squared(gradient.mean(dim=0)) if of_gradient else 0.0,
+    )
+
+
+def _squared(tensor: torch.Tensor) -> float:
+    return float(tensor.square().sum())
+
+
+def _variance(batches: torch.Tensor) -> float:
+    return float(batches.var(dim=0, unbiased=True).sum())
+
+
+def _stacked(made: list[Values]) -> Values:
+    return {name: torch.stack([one[name] for one in made]) for name in made[0]}

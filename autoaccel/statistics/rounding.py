@@ -1,0 +1,171 @@
+"""Whether what settings change in a training's updates is a small part of the noise that it lives with anyway.
+
+The updates of different batches scatter around their mean: gradient noise (McCandlish, Kaplan, Amodei and the OpenAI
+Dota team, "An Empirical Model of Large-Batch Training", 2018, arXiv:1812.06162). Of an update that settings make
+otherwise, on the same batch, from the same weights and the same optimizer's state, two things can matter:
+
+- its error scatters, too, and adds to that noise, whose variance grows with 1 / batch size: an error of r times this
+  variance is what a batch smaller by a part r / (1 + r) would bring along.
+- its mean over batches stays. It does not average out over a run, so it is held against what the mean gradient makes of
+  an update, by which the training advances: a part s of that is at worst what a learning rate wrong by s would be, in
+  size or direction. What momentum adds is left out of both, for it is none of these batches'.
+
+Early in a run the mean may be much larger than the noise, and errors be small beside it that are not so later: they are
+held against the noise all the same.
+
+Lengths are in the unit of the loss: each coordinate counts with the root mean square of its gradient. So coordinates
+that the loss does not depend on, such as a bias before a normalisation, under Adam as large as all others and pure
+rounding, count for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from autoaccel.records.rounding import RoundingEvidence, UpdateError, UpdatesCompared, Verdict
+from autoaccel.statistics.student import t_quantile
+
+MOST_ERROR_SHARE = 0.02
+MOST_ERROR_SHARE_OF_ONE = 0.2
+MOST_SYSTEMATIC_SHARE = 0.05
+MOST_SYSTEMATIC_SHARE_OF_ONE = 0.25
+MOST_LOSS_DIFFERENCE = 0.2
+
+CONFIDENCE = 0.95
+_LEAST_GRADIENT = 1e-10
+"""Of the largest tensor's mean square: where float32 rounds (6e-8, over some operators), a gradient is noise alone."""
+
+_MOST_RATIO = 1e6  # more says nothing more, and JSON has no infinity
+
+
+def judge_updates(found: UpdatesCompared) -> RoundingEvidence:
+    """Return whether the settings that made these updates only round, in the sense above.
+
+    `open` says that it cannot be told: the user's own updates do not come out alike either, or too few steps were made.
+    """
+    points = len({one.point for one in found.errors})
+    unknown = RoundingEvidence("open", "", len(found.own_losses), points, found.batches)
+    if not found.finite:
+        return msgspec.structs.replace(unknown, verdict="too large", reason="its updates or losses are not finite")
+    judged = _worth_judging(found.errors)
+    if not judged:
+        return msgspec.structs.replace(unknown, reason="no parameter has got a gradient")
+    overall = [_together(judged, point) for point in sorted({one.point for one in judged})]
+    worst, worst_systematic = max(judged, key=error_share), max(judged, key=systematic_share)
+    difference, radius = loss_difference(found.own_losses, found.losses)
+    evidence = msgspec.structs.replace(
+        unknown,
+        error_share=max(map(error_share, overall)),
+        worst_error_share=error_share(worst),
+        worst_tensor=worst.name,
+        systematic_share=max(map(systematic_share, overall)),
+        worst_systematic_share=systematic_share(worst_systematic),
+        worst_systematic_tensor=worst_systematic.name,
+        repeat_share=max(map(repeat_share, overall)),
+        loss_difference=difference,
+        loss_difference_low=difference - radius,
+        loss_difference_high=difference + radius,
+    )
+    verdict, reason = _verdict(evidence, found.shortened)
+    if verdict == "too large" and found.draws_numbers:
+        reason += "; or it draws other random numbers, such as those of dropout"
+    return msgspec.structs.replace(evidence, verdict=verdict, reason=reason)
+
+
+def error_share(one: UpdateError) -> float:
+    """Return the mean square of the error of an update, over the variance of updates between batches."""
+    return _ratio(one.error, one.noise)
+
+
+def repeat_share(one: UpdateError) -> float:
+    """Return the same of the user's own update, made once more."""
+    return _ratio(one.repeat_error, one.noise)
+
+
+def systematic_share(one: UpdateError) -> float:
+    """Return the length of the mean error, over that of what the mean gradient makes of an update; 0 of buffers.
+
+    What the scatter of so few batches adds to the mean gradient's square stays in it: where the mean is not seen yet,
+    the share is rather too small than wild. A buffer, such as a running mean, advances towards nothing: its mean update
+    may be none.
+    """
+    return 0.0 if one.kind == "buffer" else math.sqrt(_ratio(max(0.0, one.systematic), one.mean))
+
+
+def loss_difference(own: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    """Return by how much the losses of the same steps are larger, and the radius of its 95 % interval (Student's).
+
+    Both are over the scatter of the user's own losses from step to step, their fall included. The last half of the
+    steps counts; as differences of neighbouring steps hang together, two of them count as one.
+    """
+    half = len(own) // 2
+    differences = [theirs - mine for mine, theirs in zip(own[-half:], other[-half:], strict=True)]
+    scatter = statistics.stdev(own)
+    independent = max(2.0, half / 2)
+    error = statistics.stdev(differences) / math.sqrt(independent)
+    radius = t_quantile(0.5 + CONFIDENCE / 2, int(independent) - 1) * error
+    center = statistics.fmean(differences)
+    return math.copysign(_ratio(abs(center), scatter), center), _ratio(radius, scatter)
+
+
+def _ratio(part: float, whole: float) -> float:
+    if not part:
+        return 0.0
+    return min(_MOST_RATIO, part / whole) if whole else _MOST_RATIO
+
+
+def _worth_judging(errors: Sequence[UpdateError]) -> list[UpdateError]:
+    """Return those of tensors whose gradients are more than what rounding leaves of nothing."""
+    largest = max((one.gradient for one in errors), default=0.0)
+    return [one for one in errors if one.kind == "buffer" or one.gradient > _LEAST_GRADIENT * largest]
+
+
+def _together(errors: Sequence[UpdateError], point: int) -> UpdateError:
+    """Return the errors of all parameters at one point as that of one tensor."""
+    parts = [one for one in errors if one.kind == "parameter" and one.point == point]
+
+    def total(length: Callable[[UpdateError], float]) -> float:
+        return math.fsum(length(one) * one.elements / one.coordinates for one in parts)
+
+    return UpdateError(
+        name="",
+        kind="parameter",
+        point=point,
+        elements=sum(one.elements for one in parts),
+        coordinates=sum(one.coordinates for one in parts),
+        gradient=0.0,
+        error=total(lambda one: one.error),
+        systematic=total(lambda one: one.systematic),
+        repeat_error=total(lambda one: one.repeat_error),
+        noise=total(lambda one: one.noise),
+        mean=total(lambda one: one.mean),
+    )
+
+
+def _verdict(evidence: RoundingEvidence, shortened: Sequence[str]) -> tuple[Verdict, str]:
+    """Return what the numbers say, and why."""
+    if evidence.repeat_share > MOST_ERROR_SHARE:
+        return "open", "your own updates differ as well when they are made once more"
+    if shortened:
+        return "too large", f"it keeps {shortened[0]} in a short type, and what that loses adds up only later"
+    worst, drifting = evidence.worst_tensor, evidence.worst_systematic_tensor
+    square, mean = "the mean square of its updates' error", "the mean of its updates' error"
+    of_noise, of_mean = "the variance of your own between batches", "the mean of your own"
+    limits = (
+        (square, evidence.error_share, of_noise, MOST_ERROR_SHARE),
+        (f"{square} in {worst}", evidence.worst_error_share, of_noise, MOST_ERROR_SHARE_OF_ONE),
+        (mean, evidence.systematic_share, of_mean, MOST_SYSTEMATIC_SHARE),
+        (f"{mean} in {drifting}", evidence.worst_systematic_share, of_mean, MOST_SYSTEMATIC_SHARE_OF_ONE),
+    )
+    for what, share, whole, most in limits:
+        if share > most:
+            return "too large", f"{what} is {share:.2g} of {whole}; up to {most:g} is rounding"
+    if evidence.loss_difference_low > MOST_LOSS_DIFFERENCE:
+        return "too large", "its loss falls more slowly"
+    if evidence.loss_difference_high > MOST_LOSS_DIFFERENCE:
+        return "open", "too few steps were made to tell whether its loss falls as fast"
+    return "holds", ""

@@ -1,0 +1,388 @@
+"""Updates recorded under one's own settings and compared under others: in real trainings, some with planted harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import Dataset, TensorDataset
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.rounding import RoundingEvidence, UpdatesCompared, UpdatesRecorded
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.clipping import Clip
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.randomness import seed_all
+from autoaccel.runtime.rounding import Plan, compare_updates, plan_steps, record_updates, within
+from autoaccel.runtime.training import Training
+from autoaccel.runtime.updates import Updates
+from autoaccel.statistics.rounding import error_share, judge_updates
+
+SAMPLES = 256
+INPUTS = torch.randn(SAMPLES, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+LABELS = (INPUTS[:, 0, :, :4].mean(dim=(1, 2)) > INPUTS[:, 0, :, 4:].mean(dim=(1, 2))).long()
+MANY = 10_000
+BFLOAT16: Settings = {"precision.autocast": "bfloat16"}
+Optimizer = Callable[[Any], torch.optim.Optimizer]
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9, weight_decay=1e-3),
+    "adam": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
+}
+
+
+class Augmented(Dataset[Any]):
+    """Samples that are drawn with random numbers, as random crops are."""
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return INPUTS[index] + 0.1 * torch.randn(1, 8, 8), LABELS[index]
+
+
+def network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3),  # its bias is one that a normalisation subtracts again
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(8 * 36, 32),
+        nn.LayerNorm(32),
+        nn.ReLU(),
+        nn.Linear(32, 2),
+    )
+
+
+def loop_with(settings: Settings | None = None, **changes: Any) -> Loop:
+    """Return a training under settings, always from the same seed."""
+    seed_all(0)
+    data = TensorDataset(INPUTS, LABELS)
+    make_model = changes.pop("make_model", network)
+    arguments: dict[str, Any] = {
+        "model": make_model(),
+        "train_data": data,
+        "eval_data": data,
+        "batch_size": 16,
+        "epochs": 3,
+        "loss": nn.CrossEntropyLoss(),
+        "optimizer": OPTIMIZERS["momentum"],
+        "evaluate": "accuracy",
+        **changes,
+    }
+    return Loop(Training(**arguments), Applied(settings or {}, own={}), seed=0)
+
+
+def recorded_in(folder: Path, own: Loop, affordable: int = MANY) -> UpdatesRecorded | Failure:
+    return record_updates(own, folder, lambda step_seconds: affordable)
+
+
+def compared(folder: Path, own: Loop, other: Loop) -> UpdatesCompared:
+    recorded = recorded_in(folder, own)
+    assert isinstance(recorded, UpdatesRecorded)
+    return compare_updates(other, folder)
+
+
+def judged(folder: Path, own: Loop, other: Loop) -> RoundingEvidence:
+    return judge_updates(compared(folder, own, other))
+
+
+def rounded(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.bfloat16).to(tensor.dtype)
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_the_same_settings_make_the_same_updates(optimizer: str, tmp_path: Path) -> None:
+    """With dropout, random samples, buffers, and a schedule that the points must not advance."""
+    changes = {
+        "optimizer": OPTIMIZERS[optimizer],
+        "train_data": Augmented(),
+        "scheduler": lambda made: LambdaLR(made, lambda step: 1 / (1 + step)),
+        "scheduler_interval": "step",
+    }
+    found = compared(tmp_path, loop_with(**changes), loop_with(**changes))
+    assert found.losses == found.own_losses
+    assert len(found.losses) == 64
+    assert {one.point for one in found.errors} == {2, 11, 64}
+    kinds = {one.kind for one in found.errors}
+    assert kinds == {"parameter", "state", "buffer"}
+    assert all(one.error == one.repeat_error == 0.0 for one in found.errors)
+    moving = [one for one in found.errors if not one.name.startswith("0.bias")]  # that a normalisation takes away again
+    assert all(one.noise > 0.0 for one in moving)
+    assert judge_updates(found).verdict == "holds"
+
+
+def test_updates_from_a_state_leave_the_training_where_it_was() -> None:
+    """The same training with and without points in it, if both pass over the same batches."""
+
+    def train(with_points: bool) -> tuple[list[float], float, int, dict[str, torch.Tensor]]:
+        changes = {"scheduler": lambda made: LambdaLR(made, lambda step: 1 / (1 + step)), "scheduler_interval": "step"}
+        loop = loop_with(**changes)
+        updates = Updates(loop)
+        losses = []
+        for _ in range(20):
+            losses.append(updates.step())
+            number, batches = updates.draw()
+            if with_points:
+                state = updates.state()
+                change = updates.update_from(state, number, batches)
+                assert any(bool(one.any()) for one in change.values())
+                updates.restore(state)
+        return losses, loop.optimizer.param_groups[0]["lr"], loop.steps_done, loop.plain_model.state_dict()
+
+    plain, between = train(False), train(True)
+    assert plain[:3] == between[:3]
+    for name, tensor in plain[3].items():
+        assert torch.equal(tensor, between[3][name]), name
+
+
+def test_an_update_is_what_a_step_changes() -> None:
+    """Of SGD without momentum: minus the learning rate times the gradient that the hand computes."""
+    loop = loop_with(
+        make_model=lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 2)),
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.5),
+    )
+    updates = Updates(loop)
+    updates.step()
+    state = updates.state()
+    number, batches = updates.draw()
+    change = updates.update_from(state, number, batches)
+    weight = state["model"]["1.weight"].requires_grad_()
+    inputs, target = batches[0].batch
+    logits = inputs.flatten(1) @ weight.T + state["model"]["1.bias"]
+    (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits, target), weight)
+    torch.testing.assert_close(change["1.weight"], -0.5 * gradient.flatten().double(), rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(updates.gradients["1.weight"], gradient.flatten().double(), rtol=1e-4, atol=1e-7)
+
+
+def test_gradients_are_those_that_the_optimizer_gets() -> None:
+    """Clipped, and of all parts of a step."""
+
+    def gradients(settings: Settings) -> dict[str, torch.Tensor]:
+        model = {"make_model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 2))}
+        return Updates(loop_with(settings, clip=Clip(norm=1e-3), **model)).gradients
+
+    whole, parts = gradients({}), gradients({"optimizer.accumulation": 4})
+    length = sum(float(one.square().sum()) for one in whole.values()) ** 0.5
+    assert length == pytest.approx(1e-3, rel=1e-3)
+    for name, gradient in whole.items():
+        torch.testing.assert_close(parts[name], gradient, rtol=1e-3, atol=1e-8)
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize(
+    "settings", [BFLOAT16, {**BFLOAT16, "layout.channels_last": True}, {"optimizer.foreach": "on"}]
+)
+def test_rounding_is_a_small_part_of_the_noise(optimizer: str, settings: Settings, tmp_path: Path) -> None:
+    changes = {"optimizer": OPTIMIZERS[optimizer]}
+    evidence = judged(tmp_path, loop_with(**changes), loop_with(settings, **changes))
+    assert evidence.verdict == "holds", evidence
+    assert evidence.repeat_share == 0.0
+    if "precision.autocast" in settings:
+        assert 1e-6 < evidence.error_share < 0.01
+
+
+def test_float16_with_its_scaler_finds_its_scale_first(tmp_path: Path) -> None:
+    """The gradients of so large a loss are infinite at first: the steps that the scaler leaves out are no updates."""
+
+    def step(model: nn.Module, batch: Any) -> torch.Tensor:
+        return 50 * nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+    changes = {"loss": None, "step": step, "optimizer": OPTIMIZERS["adam"]}
+    other = loop_with({"precision.autocast": "float16"}, **changes)
+    evidence = judged(tmp_path, loop_with(**changes), other)
+    assert other.applied.state()["precision.autocast"]["scale"] < 65536
+    assert evidence.verdict == "holds", evidence
+
+
+def test_coordinates_that_the_loss_does_not_depend_on_count_for_nothing(tmp_path: Path) -> None:
+    """The keys' bias of attention: a third of a tensor that Adam moves by rounding alone, as far as all the rest."""
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+            self.head = nn.Linear(16, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = x.flatten(1).unflatten(1, (4, 16))
+            return self.head(self.attention(x, x, x, need_weights=False)[0].mean(dim=1))
+
+    changes = {"make_model": Attention, "optimizer": OPTIMIZERS["adam"]}
+    found = compared(tmp_path, loop_with(**changes), loop_with(BFLOAT16, **changes))
+    of_bias = [error_share(one) for one in found.errors if one.name == "attention.in_proj_bias"]
+    assert of_bias and max(of_bias) < 0.1
+    assert judge_updates(found).verdict == "holds", judge_updates(found)
+
+
+# --- planted harm ----------------------------------------------------------------------------------------------
+
+
+class ShortWeights(torch.optim.SGD):
+    """Weights that are kept in bfloat16: an update below half a step of theirs is lost."""
+
+    def step(self, closure: Any = None) -> None:
+        super().step(closure)
+        with torch.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter.copy_(rounded(parameter))
+
+
+class ShortState(torch.optim.Adam):
+    """An optimizer's state in bfloat16: its mean of squares changes by a thousandth a step, and is lost."""
+
+    def step(self, closure: Any = None) -> None:
+        super().step(closure)
+        for state in self.state.values():
+            for key in ("exp_avg", "exp_avg_sq"):
+                state[key].copy_(rounded(state[key]))
+
+
+class ShortNorm(nn.LayerNorm):
+    """The mean of squares less the square of the mean, in bfloat16, where the mean is large."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        short = (x + 30).to(torch.bfloat16)
+        mean = short.mean(-1, keepdim=True)
+        variance = (short.square().mean(-1, keepdim=True) - mean.square()).float().clamp(min=0)
+        return (short - mean).float() * (variance + self.eps).rsqrt() * self.weight + self.bias
+
+
+def test_lost_updates_are_refused(tmp_path: Path) -> None:
+    def own(parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=1e-4, momentum=0.9)
+
+    def other(parameters: Any) -> torch.optim.Optimizer:
+        return ShortWeights(parameters, lr=1e-4, momentum=0.9)
+
+    evidence = judged(tmp_path, loop_with(optimizer=own), loop_with(optimizer=other))
+    assert evidence.verdict == "too large"
+
+
+def test_an_optimizers_state_that_stands_still_is_refused(tmp_path: Path) -> None:
+    """It stands still only after a thousand steps: no update of the first few shows it."""
+
+    def own(parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.Adam(parameters, lr=1e-3)
+
+    evidence = judged(tmp_path, loop_with(optimizer=own), loop_with(optimizer=lambda ones: ShortState(ones, lr=1e-3)))
+    assert evidence.verdict == "too large"
+    assert "(exp_avg" in evidence.reason
+
+
+def test_gradients_that_underflow_are_refused(tmp_path: Path) -> None:
+    """In float16 without a scaler, of a loss that is small."""
+
+    def small(model: nn.Module, batch: Any) -> torch.Tensor:
+        return 1e-6 * nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+    def unscaled(model: nn.Module, batch: Any) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.float16):
+            return small(model, batch)
+
+    changes = {"loss": None, "optimizer": OPTIMIZERS["adam"]}
+    evidence = judged(tmp_path, loop_with(step=small, **changes), loop_with(step=unscaled, **changes))
+    assert evidence.verdict == "too large"
+
+
+def test_one_normalisation_in_a_short_type_is_refused(tmp_path: Path) -> None:
+    def model() -> nn.Module:
+        made = network()
+        made[6] = ShortNorm(32)  # type: ignore[operator]  # it is an nn.Sequential
+        return made
+
+    evidence = judged(tmp_path, loop_with(), loop_with(make_model=model))
+    assert evidence.verdict == "too large"
+
+
+def test_what_becomes_infinite_is_refused(tmp_path: Path) -> None:
+    def overflowing(model: nn.Module, batch: Any) -> torch.Tensor:
+        loss = nn.functional.cross_entropy(model(batch[0]), batch[1])
+        return loss * torch.tensor(1e30) * 1e30
+
+    evidence = judged(tmp_path, loop_with(), loop_with(loss=None, step=overflowing))
+    assert evidence.verdict == "too large"
+    assert "finite" in evidence.reason
+
+
+def test_own_updates_that_differ_each_time_leave_it_open(tmp_path: Path) -> None:
+    """Random numbers from a generator of the user's own, which nobody can put back."""
+    generator = torch.Generator().manual_seed(0)
+
+    def noisy(model: nn.Module, batch: Any) -> torch.Tensor:
+        inputs = batch[0] + torch.randn(batch[0].shape, generator=generator)
+        return nn.functional.cross_entropy(model(inputs), batch[1])
+
+    evidence = judged(tmp_path, loop_with(loss=None, step=noisy), loop_with(loss=None, step=noisy))
+    assert evidence.verdict == "open"
+
+
+def test_settings_that_take_a_parameter_away_cannot_be_compared(tmp_path: Path) -> None:
+    assert isinstance(recorded_in(tmp_path, loop_with()), UpdatesRecorded)
+    with pytest.raises(BadRequestError, match=r"0\.bias"):
+        compare_updates(loop_with({"model.norm_biases": "drop"}), tmp_path)
+
+
+def test_a_training_that_diverges_by_itself_is_told(tmp_path: Path) -> None:
+    def broken(model: nn.Module, batch: Any) -> torch.Tensor:
+        return nn.functional.cross_entropy(model(batch[0]), batch[1]) * float("nan")
+
+    answer = recorded_in(tmp_path, loop_with(loss=None, step=broken))
+    assert isinstance(answer, Failure)
+    assert answer.kind == "diverged"
+
+
+# --- how many steps --------------------------------------------------------------------------------------------
+
+
+def test_a_plan_makes_no_more_steps_than_can_be_made() -> None:
+    for affordable in range(400):
+        plan = plan_steps(affordable)
+        if plan is None:
+            assert affordable < 10
+            continue
+        made = plan.points[-1] - plan.points[0] + len(plan.points) * (plan.batches + 1)
+        assert made <= affordable
+        assert list(plan.points) == sorted(set(plan.points))
+        assert plan.batches >= 3
+    assert plan_steps(10) == Plan((2, 4), 3)
+    assert plan_steps(MANY) == Plan((2, 11, 64), 8)
+
+
+def test_too_little_time_is_told(tmp_path: Path) -> None:
+    answer = recorded_in(tmp_path, loop_with(), affordable=9)
+    assert isinstance(answer, Failure)
+    assert answer.kind == "hung"
+    assert within(0.0)(1.0) == 0
+
+
+def test_of_a_large_tensor_the_same_coordinates_are_looked_at_in_every_process() -> None:
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.Linear(512, 2))
+
+    def looked_at() -> dict[str, torch.Tensor]:
+        updates = Updates(loop_with(make_model=model))
+        updates.step()
+        return updates.update_from(updates.state(), *updates.draw())
+
+    one, other = looked_at(), looked_at()
+    assert len(one["1.weight"]) == 4096 < 64 * 512
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.long
+def test_compiled_dropout_draws_the_same_numbers(tmp_path: Path) -> None:
+    """Inductor draws them in its own way: without care a step's error would be that of another dropout."""
+    own, other = loop_with(), loop_with({"compile.mode": "default"})
+    evidence = judged(tmp_path, own, other)
+    assert evidence.verdict == "holds", evidence
+    assert evidence.error_share < 1e-4

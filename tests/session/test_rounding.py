@@ -1,0 +1,100 @@
+"""Rounding judged from real processes, one under the user's own settings and one under others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autoaccel.launch.runner import Runner
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.rounding import RoundingEvidence
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure
+from autoaccel.report.rounding import rounding_basis_words, rounding_words
+from autoaccel.session.clock import Clock
+from autoaccel.session.rounding import judge_rounding, why_not_by_rounding
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import Place, default_settings
+
+WriteModel = Callable[..., Path]
+StartRun = Callable[[Path], Run]
+OWN: Settings = {"threads.intra_op": 1, "precision.autocast": "off"}
+SECONDS = 120.0
+
+
+@pytest.fixture
+def run_for(tmp_path: Path) -> Iterator[StartRun]:
+    """Return a function that gives the run of a model file; its workers are killed in the end."""
+    runners = []
+
+    def start(model: Path) -> Run:
+        folder = RunFolder(tmp_path / "run")
+        folder.path.mkdir()
+        request = Request(find_workload(str(model)), 600.0, Constraint(0.01, True))
+        runners.append(Runner(folder.path, request.workload))
+        return Run(request, folder, runners[-1], Clock(600.0), ignore)
+
+    yield start
+    for runner in runners:
+        runner.__exit__()
+
+
+@pytest.mark.end_to_end
+def test_two_processes_make_the_same_updates_under_the_same_settings(
+    write_model: WriteModel, run_for: StartRun
+) -> None:
+    run = run_for(write_model())
+    same = judge_rounding(run, OWN, OWN, SECONDS)
+    assert isinstance(same, RoundingEvidence)
+    assert (same.verdict, same.worst_error_share, same.loss_difference) == ("holds", 0.0, 0.0)
+    shorter = judge_rounding(run, OWN, {**OWN, "precision.autocast": "bfloat16"}, SECONDS)
+    assert isinstance(shorter, RoundingEvidence)
+    assert shorter.verdict == "holds", shorter
+    assert 0.0 < shorter.error_share < 0.01
+    assert "differ from yours by" in rounding_words(shorter)
+    assert "the planned training was not" in rounding_basis_words(shorter)
+    assert not run.folder.rounding.exists()  # the states of a large model would fill a disk
+
+
+@pytest.mark.end_to_end
+def test_what_fails_on_either_side_is_told_and_leaves_nothing_behind(
+    write_model: WriteModel, run_for: StartRun
+) -> None:
+    code = """
+        def build_failing():
+            def step(model, batch):
+                if torch.is_autocast_enabled("cpu"):
+                    raise RuntimeError("not like this")
+                return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+            return build(loss=None, step=step)
+        """
+    run = run_for(Path(f"{write_model(code)}:build_failing"))
+    failure = judge_rounding(run, OWN, {**OWN, "precision.autocast": "bfloat16"}, SECONDS)
+    assert isinstance(failure, Failure)
+    assert "not like this" in failure.message
+    hurried = judge_rounding(run, OWN, OWN, 0.01)
+    assert isinstance(hurried, Failure)
+    assert hurried.kind == "hung"
+    assert not run.folder.rounding.exists()
+
+
+def test_only_settings_that_round_are_judged_by_it(place: Place) -> None:
+    own = default_settings(place)
+
+    def reason(inexact: tuple[str, ...] = (), **changes: object) -> str:
+        named = {name.replace("__", "."): value for name, value in changes.items()}
+        return why_not_by_rounding({**own, **named}, own, inexact)  # type: ignore[dict-item]
+
+    assert reason(precision__autocast="bfloat16", optimizer__fused=True, loader__workers=2) == ""
+    assert "optimizer.batch_factor" in reason(precision__autocast="bfloat16", optimizer__batch_factor=2.0)
+    assert "parallel.world_size" in reason(parallel__world_size=2)
+    assert "loader.workers" in reason(("loader.workers",), loader__workers=2)
+    ranks = {**own, "parallel.world_size": 2}
+    assert "ranks" in why_not_by_rounding({**ranks, "precision.autocast": "bfloat16"}, ranks, ())

@@ -1,0 +1,166 @@
+"""When the errors of updates are rounding, and when they are more."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from autoaccel.records.base import decode, encode
+from autoaccel.records.rounding import RoundingEvidence, UpdateError, UpdatesCompared
+from autoaccel.statistics.rounding import (
+    MOST_ERROR_SHARE,
+    MOST_ERROR_SHARE_OF_ONE,
+    MOST_LOSS_DIFFERENCE,
+    MOST_SYSTEMATIC_SHARE,
+    judge_updates,
+    loss_difference,
+)
+
+LOSSES = tuple(2.0 - 0.02 * step + 0.1 * (-1) ** step for step in range(32))
+
+WEIGHT = UpdateError(
+    name="weight",
+    kind="parameter",
+    point=2,
+    elements=10_000,
+    coordinates=1000,
+    gradient=1e-4,
+    error=1e-9,
+    systematic=0.0,
+    repeat_error=0.0,
+    noise=1e-5,
+    mean=1e-5,
+)
+NORM = msgspec.structs.replace(WEIGHT, name="norm", elements=64, coordinates=64, error=1e-12, noise=1e-8, mean=1e-8)
+
+
+def judged(
+    *errors: UpdateError,
+    losses: tuple[float, ...] = LOSSES,
+    finite: bool = True,
+    draws: bool = False,
+    short: tuple[str, ...] = (),
+) -> RoundingEvidence:
+    found = UpdatesCompared(finite, draws, short, 4, errors or (WEIGHT, NORM), LOSSES, losses)
+    evidence = judge_updates(found)
+    assert decode(encode(evidence), RoundingEvidence) == evidence  # no number that JSON lacks
+    return evidence
+
+
+def weight(**changes: object) -> UpdateError:
+    return msgspec.structs.replace(WEIGHT, **changes)
+
+
+def norm(**changes: object) -> UpdateError:
+    return msgspec.structs.replace(NORM, **changes)
+
+
+def test_small_errors_hold() -> None:
+    evidence = judged()
+    assert (evidence.verdict, evidence.reason, evidence.steps, evidence.points) == ("holds", "", 32, 1)
+    assert evidence.error_share == pytest.approx(1e-4)
+    # Updates of two batches differ by the root of twice the variance.
+    assert evidence.relative_error == pytest.approx(0.01 / 2**0.5)
+
+
+@pytest.mark.parametrize("part", [0.5, 2.0])
+def test_each_limit_decides_by_itself(part: float) -> None:
+    """The limits are what is written down: just below all holds, just above nothing does."""
+    verdict = "holds" if part < 1 else "too large"
+    assert judged(weight(error=part * MOST_ERROR_SHARE * 1e-5), NORM).verdict == verdict
+    assert judged(weight(systematic=(part * MOST_SYSTEMATIC_SHARE) ** 2 * 1e-5), NORM).verdict == verdict
+    one = judged(WEIGHT, norm(error=part * MOST_ERROR_SHARE_OF_ONE * 1e-8))
+    assert one.verdict == verdict
+    assert one.worst_tensor == "norm"
+    assert one.error_share < MOST_ERROR_SHARE / 10  # nobody would see it in all parameters together
+    assert ("norm" in one.reason) == (part > 1)
+
+
+def test_the_worst_point_counts() -> None:
+    later = weight(point=9, error=1e-6)
+    assert judged(WEIGHT, later).error_share == pytest.approx(0.1)
+    assert judged(WEIGHT, later).points == 2
+
+
+def test_a_tensor_counts_with_all_its_elements() -> None:
+    """A thousand of ten thousand were looked at, of the other tensor all: it is a tenth as large as it seems."""
+    small = norm(elements=1000, coordinates=1000, error=4e-7, noise=1e-5)
+    assert judged(weight(error=0.0), small).error_share == pytest.approx(0.04 / 11)
+
+
+def test_a_gradient_that_is_rounding_itself_is_not_judged() -> None:
+    """The bias before a normalisation: Adam moves it as far as all others, and its error is as large as its updates."""
+    garbage = norm(gradient=1e-4 * 1e-12, error=1.0)
+    assert judged(WEIGHT, garbage).verdict == "holds"
+    assert judged(WEIGHT, norm(gradient=1e-4 * 1e-8, error=1.0)).verdict == "too large"
+
+
+def test_a_buffer_and_an_optimizers_state_are_judged_alone() -> None:
+    for kind in ("buffer", "state"):
+        evidence = judged(WEIGHT, norm(kind=kind, error=1.0))
+        assert evidence.verdict == "too large"
+        assert evidence.error_share == pytest.approx(1e-4)  # of the parameters
+
+
+def test_what_does_not_scatter_at_all_may_not_differ_at_all() -> None:
+    still = norm(noise=0.0, mean=0.0)
+    assert judged(WEIGHT, still).verdict == "too large"
+    assert judged(WEIGHT, msgspec.structs.replace(still, error=0.0)).verdict == "holds"
+
+
+def test_what_is_not_finite_is_refused() -> None:
+    found = UpdatesCompared(False, False, (), 4, (), LOSSES, ())
+    assert judge_updates(found).verdict == "too large"
+    assert "finite" in judge_updates(found).reason
+
+
+def test_what_does_not_repeat_itself_cannot_be_compared() -> None:
+    evidence = judged(weight(repeat_error=1e-5, error=1e-5))
+    assert evidence.verdict == "open"
+    assert "once more" in evidence.reason
+
+
+def test_a_loss_that_stays_behind_is_refused_and_one_that_cannot_be_told_is_open() -> None:
+    scatter = (sum((loss - sum(LOSSES) / 32) ** 2 for loss in LOSSES) / 31) ** 0.5
+    behind = tuple(loss + 2 * MOST_LOSS_DIFFERENCE * scatter for loss in LOSSES)
+    assert judged(losses=behind).verdict == "too large"
+    generator = random.Random(0)
+    wild = tuple(loss + generator.gauss(0, 2 * scatter) for loss in LOSSES)
+    assert judged(losses=wild).verdict == "open"
+    ahead = tuple(loss - scatter for loss in LOSSES)
+    assert judged(losses=ahead).verdict == "holds"
+
+
+def test_the_interval_of_the_loss_difference_covers_as_often_as_it_says() -> None:
+    """Differences that hang together from step to step, as those of two trainings do; the truth is 0.1."""
+    generator = random.Random(1)
+    covered = 0
+    for _ in range(400):
+        own = [generator.gauss(2.0, 1.0) for _ in range(40)]
+        drift, other = 0.0, []
+        for loss in own:
+            drift = 0.3 * drift + generator.gauss(0, 0.1)
+            other.append(loss + 0.1 + drift)
+        scatter = (sum((loss - sum(own) / 40) ** 2 for loss in own) / 39) ** 0.5
+        center, radius = loss_difference(own, other)
+        covered += abs(center - 0.1 / scatter) <= radius
+    assert covered >= 0.94 * 400
+
+
+def test_where_random_numbers_are_drawn_they_may_be_the_difference() -> None:
+    assert "dropout" in judged(weight(error=1.0), draws=True).reason
+    assert "dropout" not in judged(weight(error=1.0)).reason
+
+
+def test_what_is_kept_in_a_short_type_is_refused_whatever_its_errors() -> None:
+    """An average over a thousand steps stands still in bfloat16, but not yet after the first few."""
+    evidence = judged(short=("weight (exp_avg_sq)",))
+    assert evidence.verdict == "too large"
+    assert "exp_avg_sq" in evidence.reason
+
+
+def test_a_buffer_has_no_mean_to_advance_by() -> None:
+    assert judged(WEIGHT, norm(kind="buffer", systematic=1e-9, error=1e-9)).verdict == "holds"
+    assert judged(WEIGHT, norm(kind="state", systematic=1e-9, error=1e-9)).verdict == "too large"
