@@ -17,10 +17,12 @@ from autoaccel.records.settings import Settings, Value
 from autoaccel.records.trial import Failure, GiveTurn, Turn
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs import effects_of, found_settings
+from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.own import find_own
 from autoaccel.runtime.tasks import _finish, _take_turn
 from autoaccel.runtime.training import Training
+from autoaccel.runtime.warmup import WarmedUp
 from autoaccel.space.knobs import Place, baseline_settings, check_value, default_settings, find_knob
 from autoaccel.space.search_space import load_space
 
@@ -261,7 +263,8 @@ def test_an_effect_that_ends_during_a_turn_is_told_with_when() -> None:
 
 def test_an_effect_that_ends_while_the_metric_is_trained_is_told() -> None:
     loop = Loop(training(resetting_after(1)), Applied({"precision.flush_denormals": True}), seed=0)
-    ended = _finish(loop, most_steps=2)
+    warmed = WarmedUp([], 0.0, settled_seconds=1.0, settling_steps=0, surplus_steps=0)
+    ended = _finish(loop, LastPart(loop, steps=2), warmed)
     assert isinstance(ended, Failure) and "no longer after 2 steps" in ended.message
 
 
