@@ -7,11 +7,17 @@ from typing import Any, cast
 
 import pytest
 
+from autoaccel.api import continued
+from autoaccel.errors import BadRequestError
 from autoaccel.records.contender import ContenderResult
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement, ProofPair, TrainedPair, Turn
+from autoaccel.records.workload import Workload
 from autoaccel.session.pairs import FreshPairs, PairReading
 from autoaccel.session.resuming import Earlier, ResumedPairs
+from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.turn_plan import plan_turns
 
 CAST: Settings = {"precision.autocast": "bfloat16"}
@@ -73,3 +79,12 @@ def test_a_proof_that_was_interrupted_is_open() -> None:
     earlier = Earlier([ContenderResult(CAST, 1, "metric drops")], [pair(CAST, 0), pair(WORKERS, 0)])
     assert earlier.open == [WORKERS]
     assert Earlier([], []).open == []
+
+
+def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> None:
+    request = Request(Workload("/m.py", "build", ""), 60.0, Constraint(0.01, False))
+    state = SimpleNamespace(request=request)
+    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_state=lambda: state))
+    with pytest.raises(BadRequestError, match=r"such as --budget \+5m"):
+        continued(request, "1m", folder)
+    assert continued(request, "+1m", folder).budget_seconds == 160.0

@@ -223,8 +223,6 @@ def test_an_interrupted_proof_goes_on_with_its_next_pair_and_with_what_was_asked
 
     refused = autoaccel("tune", model, "--budget", "+1m", cwd=tmp_path)
     assert refused.returncode == 2 and "goes with --resume" in refused.stderr
-    refused = autoaccel("tune", model, "--resume", "--output", "run", "--budget", "1s", cwd=tmp_path)
-    assert refused.returncode == 2 and "such as --budget +5m" in refused.stderr
     done = autoaccel("tune", model, "--resume", "--output", "run", "--budget", "+3m", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "start trial" not in done.stdout
