@@ -40,7 +40,7 @@ from suite import HALVES, half_of, workloads  # noqa: E402
 
 from autoaccel.errors import AutoaccelError  # noqa: E402
 from autoaccel.launch.runner import Runner  # noqa: E402
-from autoaccel.records.trial import GiveTurn  # noqa: E402
+from autoaccel.session.turn_plan import plan_turns  # noqa: E402
 from autoaccel.session.workers import probe_and_describe  # noqa: E402
 from autoaccel.session.workloads import find_workload  # noqa: E402
 from autoaccel.space.knobs import Place, baseline_settings  # noqa: E402
@@ -65,8 +65,7 @@ CODE = (
     *(path for path in PEERS_CODE if not path.startswith("autoaccel")),
 )
 START_SECONDS = 600.0  # until a process has warmed up, a first compilation included
-ROUNDS = 6
-_COUNTED = 8.0  # seconds that a pick's turns take together in a round, at least two of them and at most eight
+ROUNDS, TURNS = 6, 8
 
 
 def measure(name: str, path: Path, seconds: float | None, rounds: int, folder: Path, peers: Path) -> dict[str, Any]:
@@ -114,12 +113,11 @@ def compare(
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = path.read_text().splitlines() if path.exists() else []
     found = [{who: Taken(*one) for who, one in json.loads(line).items()} for line in lines[:rounds]]
-    turn_seconds = min(max(4 * step_seconds, 0.2), 2.0)
-    turns = min(8, max(2, round(_COUNTED / max(turn_seconds, 4 * step_seconds))))
+    order = plan_turns(step_seconds).order
     for number in range(len(found), rounds):
         # A pick that has failed does not cost each round its ten minutes.
         left = {who: pick for who, pick in picks.items() if who == "own" or all(who in one for one in found if one)}
-        taken = measure_round(runner, left, number, GiveTurn(turn_seconds), turns, case.steps_per_epoch, START_SECONDS)
+        taken = measure_round(runner, left, number, order, TURNS, case.steps_per_epoch, START_SECONDS)
         with path.open("a") as file:
             file.write(json.dumps(taken) + "\n")
         found.append(taken)
