@@ -33,7 +33,8 @@ from autoaccel.records.trial import Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.checking import train_pair
 from autoaccel.session.clock import Clock
-from autoaccel.session.evidence import MetricPlan, MetricProof
+from autoaccel.session.evidence import MetricPlan
+from autoaccel.session.metric import MetricProof
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workers import probe_and_describe

@@ -12,7 +12,7 @@ from autoaccel.records.circumstances import Circumstances
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
 from autoaccel.records.rates import Rates
-from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared, UpdatesRecorded
+from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Direction, TrainingFacts, Workload
 
@@ -301,6 +301,7 @@ class Accuracy(Record, frozen=True):
     evidence: MetricEvidence = "whole"
     loss_rise: float | None = None  # of a share: which part of its fall the training's loss stays behind, on average
     loss_rise_high: float | None = None  # one-sided upper confidence bound
+    rounding: RoundingEvidence | None = None  # what decides where the evidence is called so; the runs, if any, did not
 
     def __post_init__(self) -> None:
         """Call runs what they are: recipes from before the evidence was written down tell it by their share."""

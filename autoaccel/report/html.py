@@ -17,25 +17,27 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
 from autoaccel.report import pareto, roofline
+from autoaccel.report.accuracy import (
+    accuracy_words,
+    evidence_words,
+    known_accuracy,
+    metric_change_words,
+    metric_words,
+)
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
+from autoaccel.report.commands import next_commands, tune_command
 from autoaccel.report.pareto import speed_and_accuracy
 from autoaccel.report.roofline import plot_roofline
 from autoaccel.report.tables import machine_facts
 from autoaccel.report.wording import (
-    accuracy_words,
     before,
     break_even_words,
     comparison_words,
     contribution_words,
-    evidence_words,
     interaction_words,
     interval_words,
-    known_accuracy,
     left_out_words,
     memory_peak_words,
-    metric_change_words,
-    metric_words,
-    next_commands,
     outcome_words,
     printable,
     product_words,
@@ -52,7 +54,6 @@ from autoaccel.report.wording import (
     spent_parts,
     step_words,
     tracing_words,
-    tune_command,
     worth_showing,
 )
 from autoaccel.units import format_bytes, format_duration, format_share

@@ -19,10 +19,10 @@ from autoaccel.records.progress import (
 )
 from autoaccel.records.settings import describe_change
 from autoaccel.records.trial import Failure
+from autoaccel.report.accuracy import metric_change_words
 from autoaccel.report.run_state import RunState, after
 from autoaccel.report.wording import (
     comparison_words,
-    metric_change_words,
     one_line,
     outcome_words,
     round_words,

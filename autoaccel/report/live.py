@@ -17,10 +17,10 @@ from rich.text import Text
 from autoaccel.records.progress import Event, StageName
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Failure, Trial
+from autoaccel.report.accuracy import metric_change_words
 from autoaccel.report.run_state import RunState, after
 from autoaccel.report.wording import (
     comparison_words,
-    metric_change_words,
     one_line,
     outcome_words,
     round_words,

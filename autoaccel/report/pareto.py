@@ -10,8 +10,9 @@ from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.trial import Accuracy, Trial
 from autoaccel.records.workload import Direction
+from autoaccel.report.accuracy import metric_words
 from autoaccel.report.chart import Tick
-from autoaccel.report.wording import metric_words, one_line, speedup_words
+from autoaccel.report.wording import one_line, speedup_words
 from autoaccel.space.knobs import KNOBS, is_exact
 
 WIDTH, HEIGHT = 360.0, 230.0

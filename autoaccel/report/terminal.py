@@ -16,21 +16,23 @@ from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import NOTHING_TO_WIN, Projection, Recipe
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import ClaimVerdict, TrainResult, Verification
+from autoaccel.report.accuracy import (
+    accuracy_words,
+    check_advice,
+    evidence_words,
+    known_accuracy,
+    metric_change_words,
+)
+from autoaccel.report.commands import next_commands
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.live import LiveView
 from autoaccel.report.wording import (
-    accuracy_words,
     before,
     break_even_words,
-    check_advice,
     comparison_words,
     contribution_words,
-    evidence_words,
     interaction_words,
     interval_words,
-    known_accuracy,
-    metric_change_words,
-    next_commands,
     one_line,
     product_words,
     proof_words,

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import shlex
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from autoaccel.records.check import AccuracyCheck
 from autoaccel.records.machine import GpuSet
 from autoaccel.records.profile import Finding, ModuleTime, Profile
 from autoaccel.records.progress import RoundFinished
 from autoaccel.records.rates import Rates, Roofline
 from autoaccel.records.recipe import (
     Baseline,
-    Constraint,
     Contribution,
     Interaction,
     Projection,
@@ -24,17 +19,10 @@ from autoaccel.records.recipe import (
     SearchSummary,
     StageTimes,
 )
-from autoaccel.records.request import (
-    DEFAULT_METRIC_REPEATS,
-    DEFAULT_RUNS,
-    Request,
-)
-from autoaccel.records.settings import Value, changed, describe_change, format_value
-from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial, exact_numbers
-from autoaccel.records.workload import DEFAULT_ENTRY, Workload
-from autoaccel.statistics.accuracy import MANY_RUNS
+from autoaccel.records.settings import Value, changed, format_value
+from autoaccel.records.trial import Comparison, Failure, Trial
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
-from autoaccel.units import format_bytes, format_duration, format_flops, round_duration, two_digits
+from autoaccel.units import format_bytes, format_duration, format_flops
 
 _MOST_MODULES = 10
 _FAR_FROM_ITS_LIMITS = 100.0  # times what arithmetic and memory take: something else takes the time
@@ -110,84 +98,6 @@ def short_change(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -
         return "your own settings"
     short = {name: _SHORT_NAMES.get(name, name.rpartition(".")[2]) for name in difference}
     return one_line(" ".join(f"{short[name]}={format_value(value)}" for name, value in difference.items()))
-
-
-def metric_words(value: float) -> str:
-    """Return a metric with as many digits as people compare: `0.9741`."""
-    return f"{value:.4g}"
-
-
-def drop_words(drop: float, constraint: Constraint) -> str:
-    """Return a drop of the metric in the constraint's unit: percent of the baseline's, or the metric's own."""
-    return f"{two_digits(drop * 100)} %" if constraint.relative else two_digits(drop)
-
-
-def known_accuracy(recipe: Recipe) -> Accuracy:
-    """Return what is known of the metric; before there was a word for exact settings, their recipes held nothing."""
-    return recipe.accuracy or exact_numbers("the metric", "maximize")
-
-
-def metric_change_words(accuracy: Accuracy) -> str:
-    """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`; or that it is kept, where none trained."""
-    if accuracy.baseline is None or accuracy.recipe is None:
-        return f"{one_line(accuracy.metric)} is kept"
-    return f"{one_line(accuracy.metric)} {metric_words(accuracy.baseline)} -> {metric_words(accuracy.recipe)}"
-
-
-def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
-    """Return the drop of the metric with its upper bound, and what was allowed; or why it needs no bound."""
-    if accuracy.evidence == "exact":
-        return "the same numbers as before: nothing that changed can alter the metric"
-    if accuracy.drop is None or accuracy.drop_high is None:
-        return f"no run was trained to tell by how much it drops; {drop_words(constraint.max_drop, constraint)} allowed"
-    drop = drop_words(abs(accuracy.drop), constraint)
-    # Equal runs differ in the last digit of their mean.
-    same = abs(accuracy.drop) < 1e-9
-    mean = "no change" if same else f"{drop} {'better' if accuracy.drop < 0 else 'worse'}"
-    bound = drop_words(max(0.0, accuracy.drop_high), constraint)
-    return f"{mean} on average, at most {bound} worse; {drop_words(constraint.max_drop, constraint)} allowed"
-
-
-def evidence_words(accuracy: Accuracy) -> str:
-    """Return what an accuracy rests on: `judged on the first 25 % of the planned run, 3 pairs of runs ...`."""
-    pairs = "1 pair of runs" if accuracy.repeats == 1 else f"{accuracy.repeats} pairs of runs"
-    if accuracy.evidence == "exact":
-        return "known without training: only settings changed that alter no number"
-    if accuracy.evidence == "rounding":
-        return "judged by rounding errors beside the noise of gradients; no planned run was trained to its end"
-    if accuracy.evidence == "whole":
-        return f"judged on whole planned runs, {pairs} from the same seeds"
-    return (
-        f"judged on the first {two_digits(accuracy.share * 100)} % of the planned run, {pairs} from the same seeds; "
-        "the rest was not: a larger --budget trains longer"
-    )
-
-
-def more_runs_words(own_deviation: float, constraint: Constraint, runs: int, pair_seconds: float) -> str:
-    """Return why runs could not tell whether the metric keeps the constraint, and how many would.
-
-    Args:
-        own_deviation: Of the metric from seed to seed under the user's own settings.
-        constraint: What is allowed.
-        runs: How many pairs would do, were the settings harmless.
-        pair_seconds: What each takes.
-    """
-    needed = f"about {runs} pairs of runs ({format_duration(runs * pair_seconds)})"
-    needed = needed if runs < MANY_RUNS else "more runs than anybody makes"
-    allowed = drop_words(constraint.max_drop, constraint)
-    return (
-        f"your own seeds scatter by {two_digits(own_deviation)}: to show a drop of less than {allowed} takes {needed}"
-    )
-
-
-def check_advice(check: AccuracyCheck) -> str:
-    """Return how to go on with a check that is not clear yet."""
-    go_on = "The same command goes on from here"
-    if check.accuracy is None or check.pair_seconds is None:
-        return go_on
-    own = statistics.stdev(check.accuracy.baseline_runs)
-    needed = more_runs_words(own, check.constraint, check.pairs_needed or MANY_RUNS, check.pair_seconds)
-    return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are made. {go_on}"
 
 
 def contribution_words(contribution: Contribution) -> str:
@@ -314,52 +224,6 @@ def search_words(recipe: Recipe) -> str:
         f"in {format_duration(search.spent_seconds)} of {format_duration(search.budget_seconds)}; "
         f"{one_line(search.ended)}"
     )
-
-
-def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
-    """Return the commands that use a recipe, for a shell in this folder, and what each does."""
-    workload, left = recipe.workload, recipe.open_proof
-    commands: dict[str, str] = {}
-    if not recipe.is_baseline:
-        rest = [str(path), *_target(workload)]
-        commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
-        commands[shlex.join(["autoaccel", "verify", *rest])] = "measure again whether it holds on this machine"
-    if left is not None and not workload.pickled:
-        target, *arguments = _target(workload)
-        options = ["--resume", "--output", str(path.parent), "--budget", f"+{round_duration(left.seconds)}"]
-        change = describe_change(left.settings, recipe.baseline.settings)
-        commands[shlex.join(["autoaccel", "tune", target, *options, *arguments])] = (
-            f"go on with the proof of {one_line(change)}, which takes about {format_duration(left.seconds)} more"
-        )
-    return {one_line(command): purpose for command, purpose in commands.items()}
-
-
-def tune_command(request: Request) -> str:
-    """Return the command that tunes once more, for a shell in this folder; nothing for a function of a program."""
-    workload, drop = request.workload, request.constraint
-    if workload.pickled:
-        return ""
-    target, *arguments = _target(workload)
-    options = ["--budget", f"{request.budget_seconds:g}s", "--space", request.space]
-    options += ["--max-drop", f"{drop.max_drop * 100:g}%" if drop.relative else f"{drop.max_drop:g}"]
-    options += ["--runs", str(request.runs)] if request.runs != DEFAULT_RUNS else []
-    options += ["--seed", str(request.seed)] if request.seed else []
-    options += ["--trials", str(request.most_trials)] if request.most_trials is not None else []
-    if request.metric_repeats != DEFAULT_METRIC_REPEATS:
-        options += ["--metric-repeats", str(request.metric_repeats)]
-    options += ["--evidence", request.evidence] if request.evidence != "any" else []
-    options += [part for wish in request.fixed for part in ("--set", wish)]
-    options += [part for name in request.excluded for part in ("--exclude", name)]
-    return one_line(shlex.join(["autoaccel", "tune", target, *options, *arguments]))
-
-
-def _target(workload: Workload) -> list[str]:
-    """Return how a command names a workload: its file, and its arguments after two dashes."""
-    here = Path.cwd()
-    file = Path(workload.path)
-    file = file.relative_to(here) if file.is_relative_to(here) else file
-    target = str(file) if workload.entry == DEFAULT_ENTRY else f"{file}:{workload.entry}"
-    return [target, *(["--", *workload.arguments] if workload.arguments else [])]
 
 
 def roofline_words(line: Roofline) -> str:

@@ -27,7 +27,8 @@ from autoaccel.session.ending import (
     with_contributions,
     with_open_proof,
 )
-from autoaccel.session.evidence import MetricJudge, MetricProof
+from autoaccel.session.evidence import MetricPlan
+from autoaccel.session.metric import MetricJudge, MetricProof
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.plan import METRIC_SHARE
 from autoaccel.session.proof import Proof, Prover, proof_seconds
@@ -121,11 +122,16 @@ class _Proving:
         plan = self._judge.plan(settings, speedup)
         if plan is not None and not plan.fits:
             return math.inf  # whatever they win, nothing could show that they keep the metric
-        needed = self._proof_seconds(plan.steps if plan else None, speedup)
+        needed = self._proof_seconds(plan, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
 
-    def _proof_seconds(self, steps: int | None, speedup: float | None) -> float:
-        return proof_seconds(steps, self._run.request.metric_repeats, self._yardstick, speedup)
+    def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None) -> float:
+        """Return what a proof takes whose metric is judged like this; None: it need not be."""
+        repeats, yardstick = self._run.request.metric_repeats, self._yardstick
+        if plan is None or plan.evidence == "rounding":
+            updates_seconds = self._judge.seconds(plan, speedup) if plan else 0.0
+            return proof_seconds(None, repeats, yardstick, speedup) + updates_seconds
+        return proof_seconds(plan.steps, repeats, yardstick, speedup)
 
     def _needed(self, settings: Settings, speedup: float | None) -> float:
         """Return what the proof of settings takes if the metric is judged by what fits in the rest of the budget."""
@@ -191,13 +197,14 @@ class _Proving:
         speedup = math.exp(contender.log_speedup)
         pair_seconds, plan = self._yardstick.pair_seconds(speedup), self._metric.plan if self._metric else None
         if proof.outcome != "metric unclear" or self._metric is None or plan is None:
-            needed = self._proof_seconds(plan.steps if plan else None, speedup)
-            return max(pair_seconds, needed - spent_seconds)
+            return max(pair_seconds, self._proof_seconds(plan, speedup) - spent_seconds)
+        if plan.evidence == "rounding" and plan.fits:
+            plan = self._judge.least_share()  # updates have left it open
         training_seconds = self._judge.seconds(plan, speedup) / plan.pairs
         if not plan.fits:
             # Trainings get no more than their share of a budget.
             budget_seconds = plan.pairs * training_seconds / METRIC_SHARE
-            return max(self._proof_seconds(plan.steps, speedup), budget_seconds - self._run.clock.spent)
+            return max(self._proof_seconds(plan, speedup), budget_seconds - self._run.clock.spent)
         return self._metric.missing_pairs * training_seconds
 
     def _with_open_proof(self, ending: Ending, total_seconds: float) -> Ending:

@@ -23,7 +23,7 @@ from autoaccel.records.recipe import (
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, ModelSize, Trial
-from autoaccel.report.wording import metric_change_words
+from autoaccel.report.accuracy import seen_words
 from autoaccel.search.importance import importance
 from autoaccel.search.starts import start_of
 from autoaccel.session.contributions import Breakdown
@@ -137,10 +137,10 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
     change = describe_change(settings, own)
     if proof.outcome == "metric drops" and proof.accuracy is not None:
         return (
-            f"Your own settings stay: {change} may cost more than --max-drop allows: {_metric_words(proof.accuracy)}."
+            f"Your own settings stay: {change} may cost more than --max-drop allows: {seen_words(proof.accuracy)}."
         )
     if proof.outcome == "metric unclear":
-        seen = f" after {_metric_words(proof.accuracy)}" if proof.accuracy is not None else ""
+        seen = f" after {seen_words(proof.accuracy)}" if proof.accuracy is not None else ""
         return (
             f"Your own settings stay: whether {change} keeps the metric was not to be told{seen}: {proof.message}. A "
             "larger --budget leaves time for it."
@@ -156,16 +156,13 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
     known = []
     if proof.comparison is not None:
         known.append(f"its steps were {proof.comparison.low:.2f}x to {proof.comparison.high:.2f}x as fast")
-    if proof.accuracy is not None and proof.accuracy.repeats and proof.accuracy.drop_high is not None:
-        known.append(f"{_metric_words(proof.accuracy)} may still be a drop of {proof.accuracy.drop_high:.2g}")
+    runs = proof.accuracy
+    if runs is not None and runs.rounding is None and runs.repeats and runs.drop_high is not None:
+        known.append(f"{seen_words(runs)} may still be a drop of {runs.drop_high:.2g}")
     return (
         f"Your own settings stay: {change} looked faster, but its proof was not complete ({proof.message}"
         f"{''.join(f'; {one}' for one in known)}). More --budget with --resume goes on with it."
     )
-
-
-def _metric_words(accuracy: Accuracy) -> str:
-    return f"{metric_change_words(accuracy)} over {accuracy.repeats} paired runs"
 
 
 def not_worth_proving(saving_seconds: float, runs: int) -> str:

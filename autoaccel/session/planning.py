@@ -12,10 +12,11 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.evidence import choose_evidence, training_costs
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
+from autoaccel.session.rounding import why_not_by_rounding
 from autoaccel.session.run import Run
 from autoaccel.session.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
 from autoaccel.session.yardstick import Yardstick
-from autoaccel.space.knobs import is_exact, only_rounds
+from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.deciding import CONFIRMING_PAIRS, LEAST_PAIRS
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
@@ -42,7 +43,7 @@ class Planner:
         # Each open knob alone, with any value but the user's own: risks are those of knobs.
         changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
         self._inexact = [one for one in changed if not is_exact(one, own, space.inexact)]
-        self._may_only_round = any(only_rounds(one, own, space.inexact) for one in self._inexact)
+        self._may_only_round = any(not why_not_by_rounding(one, own, space.risks) for one in self._inexact)
 
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.

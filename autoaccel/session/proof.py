@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
 from autoaccel.records.contender import ProofOutcome
-from autoaccel.records.progress import RoundFinished, StageStarted
+from autoaccel.records.progress import Note, RoundFinished, StageStarted
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.evidence import MetricProof
+from autoaccel.report.rounding import rounding_words
+from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
@@ -29,6 +31,7 @@ from autoaccel.statistics.deciding import (
 MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
 
 _MARGIN = 1.2  # a machine that slows down by less must not leave a proof open for want of seconds
+_BUDGET_SPENT = "the budget was spent"
 
 
 def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, speedup: float | None) -> float:
@@ -74,11 +77,20 @@ class PairSource(Protocol):
     def is_short(self, steps: int) -> bool: ...
 
 
+class _Refusal(NamedTuple):
+    """Why settings are not proven, by what is known of their metric."""
+
+    outcome: ProofOutcome
+    message: str = ""
+    failure: Failure | None = None
+
+
 class Prover:
     """Proves settings against the baseline, with pair after pair of processes, until it is clear what holds.
 
     Once the speed is proven, and as long as it is open whether the metric holds, the pairs train to their end and are
-    evaluated: the steps that judge the metric make the speed's interval narrower too.
+    evaluated: the steps that judge the metric make the speed's interval narrower too. Where updates are to tell, they
+    are compared then.
     """
 
     def __init__(self, run: Run, facts: TrainingFacts, pairs: PairSource) -> None:
@@ -100,17 +112,20 @@ class Prover:
         Args:
             settings: What to prove.
             contender: The how manyth settings of this run these are, from 1.
-            metric: What trainings say of the metric; None if the settings change no number.
+            metric: What shows whether the metric is kept; None if the settings change no number.
             least_speedup: Of the steps, with which the settings are worth having.
             most_pairs: At most so many are measured.
         """
         rule = SpeedRule((1 - CONFIDENCE) * share_of_error(contender), least_speedup, most_pairs)
         pairs: list[list[Pair]] = []
-        accuracy = exact_numbers(self._facts.metric, self._facts.direction) if metric is None else None
         decided_at: int | None = None
         proven_after: float | None = None
+
+        def ended(outcome: ProofOutcome, message: str = "", failure: Failure | None = None) -> Proof:
+            return Proof(outcome, pairs, rule.compare(pairs), self._known(metric), message, failure=failure)
+
         if metric is not None and not metric.plan.fits:
-            return Proof("metric unclear", pairs, None, None, metric.unclear_words(0.0))
+            return ended("metric unclear", metric.unclear_words(0.0))
         message = "too few pairs were undisturbed"
         for number in itertools.count(1):
             if decided_at is None and number > most_pairs:
@@ -120,45 +135,85 @@ class Prover:
             before = self._run.clock.spent
             reading = self._pairs.measure(settings, seed, steps)
             if isinstance(reading, Failure) and reading.kind != "hung":
-                return Proof("fails", pairs, rule.compare(pairs), accuracy, reading.message, failure=reading)
+                return ended("fails", reading.message, reading)
             if isinstance(reading, Failure):
-                message = "the budget was spent"
+                message = _BUDGET_SPENT
                 break
             if reading.trusted:
                 pairs.append(reading.turns)
             if training is not None and reading.trained is not None:
                 training.add(reading.trained)
-                accuracy = training.accuracy
-            comparison = rule.compare(pairs)
-            self._run.tell(RoundFinished(number, most_pairs + CONFIRMING_PAIRS, settings, comparison, accuracy))
-            if training is not None and training.status != "holds":
-                pair_seconds = self._run.clock.spent - before
-                verdict = training.given_up(int(self._run.clock.left // max(pair_seconds, 1e-9)))
-                if verdict == "drops":
-                    return Proof("metric drops", pairs, comparison, accuracy)
-                if verdict == "unclear":
-                    return Proof("metric unclear", pairs, comparison, accuracy, training.unclear_words(pair_seconds))
+            most = most_pairs + CONFIRMING_PAIRS
+            self._run.tell(RoundFinished(number, most, settings, rule.compare(pairs), self._known(metric)))
+            if training is not None and (refusal := self._refusal_by_runs(training, self._run.clock.spent - before)):
+                return ended(*refusal)
             if decided_at is None and reading.trusted and (decision := rule.decide(pairs)) is not None:
                 if not decision:
-                    return Proof("not faster", pairs, comparison, accuracy)
+                    return ended("not faster")
                 decided_at, proven_after = len(pairs), self._run.clock.spent
                 if metric is not None and metric.status == "open":
-                    self._run.tell(StageStarted("metric", f"whether your metric is kept, by {metric.plan.runs_words}"))
-            is_last = number >= most_pairs + CONFIRMING_PAIRS
+                    refusal = self._begin_metric(metric, rule.is_enough(pairs, decided_at))
+                    if refusal is not None:
+                        return ended(*refusal)
             holds = metric is None or metric.status == "holds"
-            if decided_at is not None and holds and (is_last or rule.is_enough(pairs, decided_at)):
+            if decided_at is not None and holds and (number >= most or rule.is_enough(pairs, decided_at)):
                 break
         if decided_at is None or (metric is not None and metric.status != "holds"):
-            return Proof("incomplete", pairs, rule.compare(pairs), accuracy, message)
+            return ended("incomplete", message)
         comparison = rule.conclude(pairs, decided_at)
         outcome: Literal["proven", "not faster"] = "proven" if comparison.speedup > rule.needed else "not faster"
-        return Proof(outcome, pairs, comparison, accuracy, proven_after_seconds=proven_after)
+        return Proof(outcome, pairs, comparison, self._known(metric), proven_after_seconds=proven_after)
+
+    def _known(self, metric: MetricProof | None) -> Accuracy | None:
+        return exact_numbers(self._facts.metric, self._facts.direction) if metric is None else metric.accuracy
 
     def _next_training(self, metric: MetricProof | None, is_faster: bool) -> MetricProof | None:
         """Return the metric's proof if the next pair is to train for it: dear runs wait until they are worth it."""
-        if metric is None or metric.status != "open":
+        if metric is None or metric.status != "open" or metric.plan.evidence == "rounding":
             return None
         return metric if is_faster or self._pairs.is_short(metric.plan.steps) else None
+
+    def _begin_metric(self, metric: MetricProof, is_enough: bool) -> _Refusal | None:
+        """Begin to judge the metric of what is faster; return why it is refused if that is told at once.
+
+        Args:
+            metric: Of which nothing is decided yet.
+            is_enough: Whether the speed needs no more pairs.
+        """
+        self._run.tell(StageStarted("metric", f"whether your metric is kept, by {metric.plan.runs_words}"))
+        if metric.plan.evidence != "rounding":
+            return None
+        found = metric.compare_updates()
+        if found is None or (isinstance(found, Failure) and found.kind == "hung"):
+            return _Refusal("incomplete", _BUDGET_SPENT if found is None else found.message)
+        if isinstance(found, Failure):
+            return _Refusal("fails", found.message, found)
+        if found.verdict != "holds":
+            return _Refusal("metric unclear" if found.verdict == "open" else "metric drops", found.reason)
+        self._run.tell(Note(rounding_words(found)))
+        if not is_enough:
+            self._run.tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
+        return None
+
+    def _refusal_by_runs(self, metric: MetricProof, pair_seconds: float) -> _Refusal | None:
+        """Return why settings are given up after a pair of trainings, if they are.
+
+        Args:
+            metric: What the trainings so far say.
+            pair_seconds: What the last pair has taken.
+        """
+        if metric.status == "holds":
+            return None
+        verdict = metric.given_up(int(self._run.clock.left // max(pair_seconds, 1e-9)))
+        if verdict is None:
+            return None
+        found = metric.compare_updates()
+        if isinstance(found, RoundingEvidence) and found.verdict == "holds":
+            self._run.tell(Note(f"the runs leave the metric open; {rounding_words(found)}"))
+            return None
+        if verdict == "drops" or metric.status == "drops":
+            return _Refusal("metric drops")
+        return _Refusal("metric unclear", metric.unclear_words(pair_seconds))
 
     def measure(
         self, settings: Settings, least_pairs: int, clear: Callable[[Comparison], bool] | None = None

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
 
+from autoaccel.records.knob import Risk
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure
 from autoaccel.session.run import Run
-from autoaccel.space.knobs import KNOBS, ranks_of, risky_part
+from autoaccel.space.knobs import ranks_of, risk_of
 from autoaccel.statistics.rounding import judge_updates
 
-_OWN_SHARE = 0.4
-"""Of the time: for the user's own steps. As many are made under the settings, which are hardly slower but may compile,
-and both processes start."""
+LEAST_UPDATE_STEPS = 16
+"""Of the user's own process, from which on something can be said: 13 (`plan_steps` in runtime/rounding.py), and a fifth
+more, because how many fit is read off a single one of them."""
+
+MOST_UPDATE_STEPS = 92  # it never makes more: 64 that train, 27 from three points of these, and one that comes first
+
+_TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart
 
 
-def why_not_by_rounding(settings: Settings, own: Settings, inexact: Collection[str]) -> str:
+def why_not_by_rounding(settings: Settings, own: Settings, risks: Mapping[str, Risk]) -> str:
     """Return why updates cannot tell whether the settings keep the metric; empty if they can.
 
     Args:
         settings: Some that are not exact.
         own: The user's.
-        inexact: Knobs that are exact elsewhere, but not on this training.
+        risks: Of knobs that may do another thing to this training than elsewhere; see `SearchSpace.risks`.
     """
-    others = [name for name in risky_part(settings, own, inexact) if KNOBS[name].risk != "rounding"]
+    changes = changed(settings, own)
+    others = [name for name in changes if risk_of({name: settings[name]}, own, risks) == "changes_training"]
     if others:
         return f"{', '.join(others)} changes the training itself, not only how numbers are rounded"
     if ranks_of(settings) > 1 or ranks_of(own) > 1:
         return "the updates of several ranks are not compared"
+    if _TAKES_PARAMETERS in changes:
+        return f"{_TAKES_PARAMETERS} takes parameters away, whose updates have no counterpart"
     return ""
 
 
@@ -38,25 +46,29 @@ def judge_rounding(run: Run, own: Settings, settings: Settings, seconds: float) 
     """Return what a few steps' updates say of settings that only round differently; see `why_not_by_rounding`.
 
     Two processes make them, one after the other. The states that they start from lie in the run's folder meanwhile.
+    Where the user's own process fails, the evidence is open: that says nothing of the settings. A Failure is the
+    settings' own, or of the kind "hung" if there was too little time.
 
     Args:
-        run: What all stages share.
+        run: What all stages share; by the end of its budget both must have ended.
         own: The user's settings.
         settings: To be judged.
-        seconds: That all may take; a Failure of the kind "hung" if they do not suffice.
+        seconds: That the steps under the user's own settings may take, the slower first ones included. About as many
+            are made under the others.
     """
-    deadline = time.perf_counter() + seconds
-    folder = run.folder.rounding
+    folder, start = run.folder.rounding, time.perf_counter()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
-        record = RecordUpdates(str(folder.absolute()), _OWN_SHARE * seconds)
-        recorded = run.runner.ask(record, own, "rounding-baseline", UpdatesRecorded, seconds)
+        record = RecordUpdates(str(folder.absolute()), seconds)
+        recorded = run.runner.ask(record, own, "rounding-baseline", UpdatesRecorded, run.clock.left)
+        if isinstance(recorded, Failure) and recorded.kind != "hung":
+            return RoundingEvidence("open", f"under your own settings, {recorded.message}", 0, 0, 0)
         if isinstance(recorded, Failure):
             return recorded
-        left = deadline - time.perf_counter()
         compare = CompareUpdates(str(folder.absolute()))
-        compared = run.runner.ask(compare, settings, "rounding-recipe", UpdatesCompared, left)
+        compared = run.runner.ask(compare, settings, "rounding-recipe", UpdatesCompared, run.clock.left)
         return compared if isinstance(compared, Failure) else judge_updates(compared)
     finally:
+        run.runner.spent_on["training for the metric"] += time.perf_counter() - start
         shutil.rmtree(folder, ignore_errors=True)

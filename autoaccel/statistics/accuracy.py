@@ -208,6 +208,11 @@ def seems_to_drop(accuracy: Accuracy, constraint: Constraint) -> bool:
     return any(mean > allowed for mean, _, allowed in _bounds(accuracy, constraint))
 
 
+def shows_a_drop(accuracy: Accuracy, constraint: Constraint) -> bool:
+    """Return whether the runs that were made show that the metric drops at all, be it by less than is allowed."""
+    return any(2 * mean - high > 0 for mean, high, _ in _bounds(accuracy, constraint))
+
+
 def _bounds(accuracy: Accuracy, constraint: Constraint) -> list[tuple[float, float, float]]:
     """Return mean, bound and what is allowed, of the metric's drop and of what the loss of a part of the run rises."""
     found = []

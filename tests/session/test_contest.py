@@ -23,7 +23,8 @@ from autoaccel.search.economy import Economy
 from autoaccel.search.strategy import Strategy
 from autoaccel.session.clock import Clock
 from autoaccel.session.contest import Contest
-from autoaccel.session.evidence import MetricPlan, MetricProof
+from autoaccel.session.evidence import MetricPlan
+from autoaccel.session.metric import MetricProof
 from autoaccel.session.outcomes import value_results
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover

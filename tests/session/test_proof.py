@@ -19,7 +19,8 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.session.clock import Clock
-from autoaccel.session.evidence import MetricPlan, MetricProof
+from autoaccel.session.evidence import MetricPlan
+from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Proof, Prover, proof_seconds
 from autoaccel.session.run import Run

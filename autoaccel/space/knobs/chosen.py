@@ -102,11 +102,6 @@ def is_exact(settings: Mapping[str, Value], baseline: Mapping[str, Value], inexa
     return not risky_part(settings, baseline, inexact)
 
 
-def only_rounds(settings: Mapping[str, Value], baseline: Mapping[str, Value], inexact: Collection[str]) -> bool:
-    """Whether what may change the numbers changes how they are rounded, and nothing else; see `risky_part`."""
-    return all(KNOBS[name].risk == "rounding" for name in risky_part(settings, baseline, inexact))
-
-
 def risky_part(settings: Mapping[str, Value], baseline: Mapping[str, Value], inexact: Collection[str]) -> Settings:
     """Return the settings that differ from the baseline and may change the numbers.
 

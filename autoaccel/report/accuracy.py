@@ -1,0 +1,108 @@
+"""How what is known of the metric is worded, and what it rests on."""
+
+from __future__ import annotations
+
+import statistics
+
+from autoaccel.records.check import AccuracyCheck
+from autoaccel.records.recipe import Constraint, Recipe
+from autoaccel.records.trial import Accuracy, exact_numbers
+from autoaccel.report.rounding import rounding_basis_words, rounding_words
+from autoaccel.report.wording import one_line
+from autoaccel.statistics.accuracy import MANY_RUNS
+from autoaccel.units import format_duration, two_digits
+
+
+def metric_words(value: float) -> str:
+    """Return a metric with as many digits as people compare: `0.9741`."""
+    return f"{value:.4g}"
+
+
+def drop_words(drop: float, constraint: Constraint) -> str:
+    """Return a drop of the metric in the constraint's unit: percent of the baseline's, or the metric's own."""
+    return f"{two_digits(drop * 100)} %" if constraint.relative else two_digits(drop)
+
+
+def known_accuracy(recipe: Recipe) -> Accuracy:
+    """Return what is known of the metric; before there was a word for exact settings, their recipes held nothing."""
+    return recipe.accuracy or exact_numbers("the metric", "maximize")
+
+
+def metric_change_words(accuracy: Accuracy) -> str:
+    """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`; where none trained, what becomes of it."""
+    if accuracy.baseline is None or accuracy.recipe is None:
+        kept = "is expected to be kept" if accuracy.rounding is not None else "is kept"
+        return f"{one_line(accuracy.metric)} {kept}"
+    return f"{one_line(accuracy.metric)} {metric_words(accuracy.baseline)} -> {metric_words(accuracy.recipe)}"
+
+
+def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
+    """Return the drop of the metric with its upper bound, and what was allowed; or why it needs no bound."""
+    if accuracy.evidence == "exact":
+        return "the same numbers as before: nothing that changed can alter the metric"
+    if accuracy.rounding is not None:
+        runs = f"; the runs alone leave it open: {_bound_words(accuracy, constraint)}" if accuracy.repeats else ""
+        return f"{one_line(rounding_words(accuracy.rounding))}{runs}"
+    return _bound_words(accuracy, constraint)
+
+
+def _bound_words(accuracy: Accuracy, constraint: Constraint) -> str:
+    """Return what runs say of the drop."""
+    if accuracy.drop is None or accuracy.drop_high is None:
+        return f"no run was trained to tell by how much it drops; {drop_words(constraint.max_drop, constraint)} allowed"
+    drop = drop_words(abs(accuracy.drop), constraint)
+    # Equal runs differ in the last digit of their mean.
+    same = abs(accuracy.drop) < 1e-9
+    mean = "no change" if same else f"{drop} {'better' if accuracy.drop < 0 else 'worse'}"
+    bound = drop_words(max(0.0, accuracy.drop_high), constraint)
+    return f"{mean} on average, at most {bound} worse; {drop_words(constraint.max_drop, constraint)} allowed"
+
+
+def evidence_words(accuracy: Accuracy) -> str:
+    """Return what an accuracy rests on: `judged on the first 25 % of the planned run, 3 pairs of runs ...`."""
+    if accuracy.evidence == "exact":
+        return "known without training: only settings changed that alter no number"
+    if accuracy.evidence == "rounding":
+        basis = rounding_basis_words(accuracy.rounding) if accuracy.rounding else "the planned run was not trained"
+        return f"judged by rounding: {basis}"
+    pairs = "1 pair of runs" if accuracy.repeats == 1 else f"{accuracy.repeats} pairs of runs"
+    if accuracy.evidence == "whole":
+        return f"judged on whole planned runs, {pairs} from the same seeds"
+    return (
+        f"judged on the first {two_digits(accuracy.share * 100)} % of the planned run, {pairs} from the same seeds; "
+        "the rest was not: a larger --budget trains longer"
+    )
+
+
+def seen_words(accuracy: Accuracy) -> str:
+    """Return what was seen of settings that are not proven: the metric of paired runs, or what updates say."""
+    if accuracy.rounding is not None:
+        return one_line(rounding_words(accuracy.rounding))
+    return f"{metric_change_words(accuracy)} over {accuracy.repeats} paired runs"
+
+
+def more_runs_words(own_deviation: float, constraint: Constraint, runs: int, pair_seconds: float) -> str:
+    """Return why runs could not tell whether the metric keeps the constraint, and how many would.
+
+    Args:
+        own_deviation: Of the metric from seed to seed under the user's own settings.
+        constraint: What is allowed.
+        runs: How many pairs would do, were the settings harmless.
+        pair_seconds: What each takes.
+    """
+    needed = f"about {runs} pairs of runs ({format_duration(runs * pair_seconds)})"
+    needed = needed if runs < MANY_RUNS else "more runs than anybody makes"
+    allowed = drop_words(constraint.max_drop, constraint)
+    return (
+        f"your own seeds scatter by {two_digits(own_deviation)}: to show a drop of less than {allowed} takes {needed}"
+    )
+
+
+def check_advice(check: AccuracyCheck) -> str:
+    """Return how to go on with a check that is not clear yet."""
+    go_on = "The same command goes on from here"
+    if check.accuracy is None or check.pair_seconds is None:
+        return go_on
+    own = statistics.stdev(check.accuracy.baseline_runs)
+    needed = more_runs_words(own, check.constraint, check.pairs_needed or MANY_RUNS, check.pair_seconds)
+    return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are made. {go_on}"
