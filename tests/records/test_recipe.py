@@ -29,6 +29,7 @@ from autoaccel.records.recipe import (
     read_recipe,
     recipe_schema,
 )
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import changed, describe_change, settings_key
 from autoaccel.records.trial import Accuracy, Comparison, Measurement, Turn, exact_numbers
 from autoaccel.records.workload import Workload
@@ -113,6 +114,15 @@ def test_old_recipes_tell_their_evidence_by_the_share_that_was_trained(recipe: R
         (tmp_path / "recipe.json").write_text(json.dumps(old))
         found = read_recipe(tmp_path / "recipe.json").accuracy
         assert found is not None and found.evidence == evidence
+
+
+def test_a_recipe_holds_what_updates_have_shown(recipe: Recipe, tmp_path: Path) -> None:
+    found = RoundingEvidence("holds", "", 64, 3, 8, error_share=0.001, worst_tensor="0.weight")
+    accuracy = Accuracy("accuracy", "maximize", None, None, None, None, 0, 0.0, (), (), "rounding", rounding=found)
+    judged = msgspec.structs.replace(recipe, accuracy=accuracy)
+    jsonschema.validate(as_json(judged), recipe_schema())
+    write_json(tmp_path / "recipe.json", judged)
+    assert read_recipe(tmp_path / "recipe.json") == judged
 
 
 def test_exact_settings_have_evidence_without_a_run(recipe: Recipe, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from autoaccel.records.recipe import Interaction
+from autoaccel.records.rounding import RoundingEvidence
+from autoaccel.records.trial import Accuracy
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
 from autoaccel.report.html import render_report
 from autoaccel.report.pareto import speed_and_accuracy
@@ -280,6 +282,15 @@ def test_the_metric_of_workers_that_draw_other_numbers_is_not_known():
     kinds = [{point.kind for point in speed_and_accuracy(samples.RECIPE, [workers], inexact).points}
              for inexact in ((), ("loader.workers",))]  # fmt: skip
     assert kinds == [{"own", "feasible", "best"}, {"own", "best"}]
+
+
+def test_a_metric_that_updates_have_judged_is_said_to_be():
+    rounding = RoundingEvidence("holds", "", 64, 3, 8, error_share=0.0002)
+    accuracy = Accuracy("f1", "maximize", None, None, None, None, 0, 0.0, (), (), "rounding", rounding=rounding)
+    page = Page(report(msgspec.structs.replace(samples.RECIPE, accuracy=accuracy)))
+    assert "Accuracy judged by rounding its updates differ from yours by 1 %" in page.words
+    assert "f1 is expected to be kept" in page.words and "during 64 steps" in page.words
+    assert "Speed against accuracy" not in page.words
 
 
 def test_without_a_metric_there_is_no_picture_of_it():

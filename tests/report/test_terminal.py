@@ -11,6 +11,7 @@ from rich.console import Console
 
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
 from autoaccel.records.recipe import Interaction, OpenProof, RunSpeedup
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.trial import Verification, exact_numbers
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
@@ -124,7 +125,23 @@ def test_the_evidence_is_named_in_words_of_its_own():
 
     assert "judged on whole planned runs, 3 pairs" in told(share=1.0, evidence="whole")
     unmeasured = {"baseline": None, "recipe": None, "drop": None, "drop_high": None, "repeats": 0, "share": 0.0}
-    assert "judged by rounding errors beside the noise" in told(**unmeasured, evidence="rounding")
+    rounding = RoundingEvidence("holds", "", 64, 3, 8, error_share=0.0002)
+    updates = told(**unmeasured, evidence="rounding", rounding=rounding)
+    assert "test_accuracy is expected to be kept: its updates differ from yours by 1 % of what those of two" in updates
+    assert "judged by rounding: 3 times 8 batches from the same weights during 64 steps" in updates
+    both = told(evidence="rounding", rounding=rounding)
+    assert "0.9741 -> 0.9736: its updates differ from yours by 1 %" in both
+    assert "the runs alone leave it open: 0.0005 worse on average, at most 0.0021 worse; 0.005 allowed" in both
+
+
+def test_what_was_not_judged_on_whole_runs_can_be_checked_on_them_later():
+    def commands(evidence, share):
+        accuracy = msgspec.structs.replace(samples.ACCURACY, evidence=evidence, share=share)
+        return printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=accuracy), PATH)
+
+    for evidence in ("share", "rounding"):
+        assert "autoaccel verify --accuracy --budget 77m " in commands(evidence, 0.2)  # four pairs of planned runs
+    assert "--accuracy" not in commands("whole", 1.0)
 
 
 @pytest.mark.parametrize("width", [50, 100])

@@ -15,6 +15,7 @@ from autoaccel.records.contender import ContenderResult
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, TrainedPair, Turn
@@ -29,6 +30,7 @@ from autoaccel.session.outcomes import value_results
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover
 from autoaccel.session.resuming import Earlier
+from autoaccel.session.rounding import why_not_by_rounding
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.searching import Search
@@ -65,6 +67,8 @@ class Truth:
         """What drops the metric by a tenth."""
         self.scatter = 0.001
         """Of the metric from seed to seed; a hundredth is allowed."""
+        self.updates: RoundingEvidence | None = None
+        """What updates say of settings that only round; None if nobody asks."""
         self.diverges: Settings = {}
         """What makes the loss no number, but only after its trial."""
         self.not_faster: tuple[Settings, ...] = ()
@@ -152,7 +156,10 @@ def play(tmp_path: Path, facts: TrainingFacts) -> Play:
             number, least_speedup = contest.number_of(contender.settings), search.least_speedup(contender.settings)
             plan = MetricPlan("whole", 200, pairs=3, most_pairs=6)
             exact = is_exact(contender.settings, OWN, ())
-            metric = None if exact else MetricProof(facts, run.request.constraint, plan, 0.05 * share_of_error(number))
+            rounds = truth.updates is not None and not why_not_by_rounding(contender.settings, OWN, SPACE.risks)
+            updates = (lambda: truth.updates) if rounds else None
+            error = 0.05 * share_of_error(number)
+            metric = None if exact else MetricProof(facts, run.request.constraint, plan, error, updates)
             proof = prover.prove(contender.settings, number, metric, least_speedup)
             if proof.outcome == "proven":
                 return changed(contender.settings, OWN), search, contest
@@ -211,6 +218,21 @@ def test_a_metric_that_scatters_too_much_to_tell_leaves_what_changes_no_number(p
     assert found == WORKERS
     assert [left.outcome for left in contest.open] in (["metric unclear"], ["metric unclear"] * 2)
     assert len(truth.proven_in_vain) <= 2  # of each risk one
+
+
+def test_a_metric_that_scatters_too_much_leaves_what_only_rounds_if_updates_tell(play: Play) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3, "parallel.world_size=2": 0.3})
+    truth.scatter, truth.updates = 0.05, RoundingEvidence("holds", "", 64, 3, 8)
+    assert play(truth)[0] == {**CAST, **WORKERS}
+    assert truth.proven_in_vain == [{**CAST, **WORKERS, **RANKS}]
+
+
+def test_what_does_more_than_round_is_out_with_all_that_contains_it(play: Play) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.1})
+    truth.scatter, truth.updates = 0.05, RoundingEvidence("too large", "its errors", 64, 3, 8)
+    found, search, _ = play(truth)
+    assert found == WORKERS
+    assert not any(trial.feasible for trial in search.trials if CAST.items() <= trial.settings.items())
 
 
 def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(play: Play, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison
 from autoaccel.session.ending import (
@@ -91,6 +92,15 @@ def test_why_a_proof_failed_is_told_with_its_numbers() -> None:
     open_metric = why_not(Proof("incomplete", [], FAST, accuracy, "the budget was spent"), CAST, OWN, 5)
     assert "1.50x to 1.70x" in open_metric and "may still be a drop of 0.09" in open_metric
     assert all("autocast=bfloat16" in sentence for sentence in (drops, slower, cut))
+
+
+def test_settings_that_do_more_than_round_are_told_by_what_they_do_to_updates() -> None:
+    found = RoundingEvidence("too large", "the mean of its updates' error is 0.3 of the mean of your own", 64, 3, 8)
+    accuracy = Accuracy("accuracy", "maximize", None, None, None, None, 0, 0.0, (), (), "rounding", rounding=found)
+    refused = why_not(Proof("metric drops", [], FAST, accuracy), CAST, OWN, 5)
+    assert "may cost more than --max-drop allows: more than rounding: the mean of its updates' error is 0.3" in refused
+    unclear = why_not(Proof("metric unclear", [], FAST, None, "your own updates differ as well"), CAST, OWN, 5)
+    assert "was not to be told: your own updates differ as well. A larger --budget" in unclear
 
 
 def test_what_is_not_worth_its_proof_names_the_way_to_ask_for_it() -> None:

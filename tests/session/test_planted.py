@@ -163,3 +163,58 @@ def build():
     assert recipe["settings"]["precision.autocast"] == "bfloat16", recipe["told"]
     assert recipe["settings"]["loader.workers"] == 0
     assert "failed trials have in common" in why_not(recipe, "loader.workers", 2)
+
+
+ROUGH = """
+class Cut(torch.autograd.Function):
+    @staticmethod
+    def forward(context, output):
+        return output.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        mantissa, exponent = torch.frexp(gradient)
+        return torch.ldexp(mantissa.sign() / 2, exponent)  # the next power of two that is not larger
+
+def cut_if_short(output, target):
+    if output.dtype != torch.bfloat16:
+        time.sleep(0.03)
+        return nn.functional.cross_entropy(output, target)
+    return nn.functional.cross_entropy(Cut.apply(output.float()), target)
+"""
+
+
+def test_a_run_too_long_for_a_share_of_it_is_judged_by_what_rounding_does_to_updates(
+    write_model: WriteModel, tmp_path: Path
+) -> None:
+    """Twenty thousand steps of 30 ms: three times a twentieth of them takes longer than the metric may."""
+    write_model(WAITING + "def build():\n    return tiny(loss=slow_unless_short, epochs=4000)\n")
+    space(tmp_path, precision__autocast=["off", "bfloat16"])
+    recipe = tune(tmp_path, "--budget", "2m", "--space", "space.toml")
+    assert recipe["settings"]["precision.autocast"] == "bfloat16", recipe["told"]
+    assert recipe["comparison"]["low"] > 1.02
+    accuracy = recipe["accuracy"]
+    assert (accuracy["evidence"], accuracy["repeats"], accuracy["drop"]) == ("rounding", 0, None)
+    assert accuracy["rounding"]["verdict"] == "holds" and accuracy["rounding"]["error_share"] < 0.01
+    stages = {one["stage"]: one for one in recipe["search"]["stages"]}
+    assert stages["metric"]["planned_seconds"] > 0 and stages["metric"]["spent_seconds"] > 0
+    assert recipe["search"]["spent_on"]["training for the metric"] > 0
+    assert "judged by rounding" in recipe["told"] and "verify --accuracy" in recipe["told"]
+    assert "judged by rounding" in (tmp_path / "run" / "report.html").read_text()
+    assert not (tmp_path / "run" / "rounding").exists()
+
+
+def test_what_rounds_so_much_that_updates_show_it_is_refused_and_the_rest_is_proven(
+    write_model: WriteModel, tmp_path: Path
+) -> None:
+    """Under bfloat16 only, gradients lose all bits but one; what changes no number remains."""
+    code = "def build():\n    return tiny(loss=cut_if_short, train_data=Waiting(), epochs=4000)\n"
+    write_model(WAITING + ROUGH + code)
+    space(tmp_path, precision__autocast=["off", "bfloat16"], loader__workers=[0, 2])
+    recipe = tune(tmp_path, "--budget", "3m", "--space", "space.toml")
+    assert recipe["settings"]["precision.autocast"] == "off", recipe["told"]
+    assert recipe["settings"]["loader.workers"] == 2, recipe["told"]
+    assert recipe["accuracy"]["evidence"] == "exact"
+    assert "more than rounding: the mean" in recipe["told"]
+    results = [json.loads(line) for line in (tmp_path / "run" / "contenders.jsonl").read_text().splitlines()]
+    assert [one["outcome"] for one in results] == ["metric drops", "proven"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 import statistics
@@ -9,12 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
 
 from autoaccel.launch.runner import Runner
-from autoaccel.records.progress import ignore
+from autoaccel.records.progress import Event, Note, StageStarted, ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts, Workload
@@ -106,18 +109,114 @@ def test_a_metric_that_drops_ends_it(run: Run, facts: TrainingFacts) -> None:
 
 
 def test_a_metric_that_scatters_too_much_is_given_up_with_what_would_tell(run: Run, facts: TrainingFacts) -> None:
-    class Scattered(FakePairs):
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-            reading = super().measure(settings, seed, steps)
-            assert isinstance(reading, PairReading)
-            metrics = ((0.9, 0.93), (0.94, 0.9), (0.92, 0.92))[seed % 3]
-            return reading._replace(trained=TrainedPair(metrics) if steps else None)
-
     pairs = Scattered(0.4)
     proof = proved(run, facts, pairs)
     assert proof.outcome == "metric unclear"
     assert "your own seeds scatter by 0.028: to show a drop of less than 0.01 takes about" in proof.message
     assert sum(steps is not None for _, steps in pairs.asked) == 2
+
+
+class Updates:
+    """Answers what is asked of updates, and counts."""
+
+    def __init__(self, answer: RoundingEvidence | Failure | None) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    def __call__(self) -> RoundingEvidence | Failure | None:
+        self.asked += 1
+        return self.answer
+
+
+HOLDS = RoundingEvidence("holds", "", 64, 3, 8, error_share=0.001)
+BY_UPDATES, BY_SHARE = MetricPlan("rounding", 60, 1, 1), MetricPlan("share", 40, 3, 3)
+
+
+def judged(
+    run: Run, facts: TrainingFacts, pairs: FakePairs, updates: Updates, plan: MetricPlan = BY_UPDATES
+) -> tuple[Proof, list[Event]]:
+    """Return the proof of settings whose updates may be compared, and what was told."""
+    told: list[Event] = []
+    metric = MetricProof(facts, run.request.constraint, plan, 0.025, updates)
+    heard = dataclasses.replace(run, listener=told.append)
+    return Prover(heard, facts, pairs).prove(SETTINGS, 1, metric, least_speedup=1.02), told
+
+
+def test_where_updates_tell_nothing_trains(run: Run, facts: TrainingFacts) -> None:
+    pairs, updates = FakePairs(0.4), Updates(HOLDS)
+    proof, told = judged(run, facts, pairs, updates)
+    assert proof.outcome == "proven"
+    assert proof.accuracy is not None and proof.accuracy.rounding == HOLDS
+    assert (proof.accuracy.evidence, proof.accuracy.repeats, proof.accuracy.drop) == ("rounding", 0, None)
+    assert updates.asked == 1 and {steps for _, steps in pairs.asked} == {None}
+    stages = [(event.stage, event.detail) for event in told if isinstance(event, StageStarted)]
+    assert stages[0] == ("metric", "whether your metric is kept, by the updates in two runs of 60 steps")
+    assert any(isinstance(event, Note) and "differ from yours by" in event.text for event in told)
+
+
+def test_what_the_speed_takes_beyond_the_metric_is_told_as_its_own(run: Run, facts: TrainingFacts) -> None:
+    """Else the stage of the metric would seem to take longer than was planned."""
+    pairs = FakePairs(0.24, scatter=0.001)  # a close decision, which more pairs confirm
+    proof, told = judged(run, facts, pairs, Updates(HOLDS))
+    assert proof.outcome == "proven" and len(pairs.asked) > 4
+    assert [event.stage for event in told if isinstance(event, StageStarted)] == ["metric", "confirm"]
+
+
+def test_what_is_not_faster_is_not_judged_by_updates(run: Run, facts: TrainingFacts) -> None:
+    updates = Updates(HOLDS)
+    assert judged(run, facts, FakePairs(-0.3), updates)[0].outcome == "not faster"
+    assert updates.asked == 0
+
+
+.mark.parametrize(
+    ("answer", "outcome", "message"),
+    [
+        (msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors"), "metric drops", "its errors"),
+        (msgspec.structs.replace(HOLDS, verdict="open", reason="too few steps"), "metric unclear", "too few steps"),
+        (Failure("hung", "no answer in 5 s"), "incomplete", "no answer in 5 s"),
+        (None, "incomplete", "the budget was spent"),
+        (Failure("crashed", "killed by SIGSEGV"), "fails", "killed by SIGSEGV"),
+    ],
+)
+def test_nothing_is_proven_unless_updates_hold(
+    run: Run, facts: TrainingFacts, answer: RoundingEvidence | Failure | None, outcome: str, message: str
+) -> None:
+    proof, _ = judged(run, facts, FakePairs(0.4), Updates(answer))
+    assert (proof.outcome, proof.message) == (outcome, message)
+    assert (proof.failure is not None) == (outcome == "fails")
+    assert (proof.accuracy is not None) == (outcome == "metric drops")
+
+
+class Scattered(FakePairs):
+    """Trainings whose metric scatters too much from seed to seed to tell anything."""
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        reading = super().measure(settings, seed, steps)
+        assert isinstance(reading, PairReading)
+        metrics = ((0.9, 0.93), (0.94, 0.9), (0.92, 0.92))[seed % 3]
+        return reading._replace(trained=TrainedPair(metrics) if steps else None)
+
+
+def test_what_runs_leave_open_updates_may_tell(run: Run, facts: TrainingFacts) -> None:
+    pairs, updates = Scattered(0.4), Updates(HOLDS)
+    proof, _ = judged(run, facts, pairs, updates, BY_SHARE)
+    assert proof.outcome == "proven"
+    assert proof.accuracy is not None and proof.accuracy.evidence == "rounding"
+    assert (proof.accuracy.repeats, proof.accuracy.share) == (2, 0.2)  # what the runs were stays on record
+    assert updates.asked == 1
+    # Where they tell nothing either, it is as open as the runs have left it.
+    for answer in (None, Failure("hung", "no answer"), msgspec.structs.replace(HOLDS, verdict="open", reason="why")):
+        proof, _ = judged(run, facts, Scattered(0.4), Updates(answer), BY_SHARE)
+        assert proof.outcome == "metric unclear" and "your own seeds scatter by 0.028" in proof.message
+        assert proof.accuracy is not None and proof.accuracy.evidence == "share"
+    large = msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors")
+    assert judged(run, facts, Scattered(0.4), Updates(large), BY_SHARE)[0].outcome == "metric drops"
+
+
+def test_a_drop_that_runs_show_is_not_for_updates_to_deny(run: Run, facts: TrainingFacts) -> None:
+    updates = Updates(HOLDS)
+    proof, _ = judged(run, facts, FakePairs(0.4, drop=0.05), updates, BY_SHARE)
+    assert (proof.outcome, updates.asked) == ("metric drops", 0)
 
 
 def test_what_no_training_that_fits_could_show_is_not_measured(run: Run, facts: TrainingFacts) -> None:

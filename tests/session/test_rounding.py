@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.launch.runner import Runner
+from autoaccel.records.knob import Risk
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
@@ -15,8 +16,9 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
+from autoaccel.runtime.rounding import plan_steps
 from autoaccel.session.clock import Clock
-from autoaccel.session.rounding import judge_rounding, why_not_by_rounding
+from autoaccel.session.rounding import LEAST_UPDATE_STEPS, MOST_UPDATE_STEPS, judge_rounding, why_not_by_rounding
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workloads import find_workload
@@ -59,6 +61,7 @@ def test_two_processes_make_the_same_updates_under_the_same_settings(
     assert 0.0 < shorter.error_share < 0.01
     assert "differ from yours by" in rounding_words(shorter)
     assert "the planned training was not" in rounding_basis_words(shorter)
+    assert run.runner.spent_on["training for the metric"] > 0
     assert not run.folder.rounding.exists()  # the states of a large model would fill a disk
 
 
@@ -79,6 +82,9 @@ def test_what_fails_on_either_side_is_told_and_leaves_nothing_behind(
     failure = judge_rounding(run, OWN, {**OWN, "precision.autocast": "bfloat16"}, SECONDS)
     assert isinstance(failure, Failure)
     assert "not like this" in failure.message
+    own = judge_rounding(run, {**OWN, "precision.autocast": "bfloat16"}, OWN, SECONDS)
+    assert isinstance(own, RoundingEvidence)  # the settings are not to blame
+    assert own.verdict == "open" and own.reason.startswith("under your own settings, ")
     hurried = judge_rounding(run, OWN, OWN, 0.01)
     assert isinstance(hurried, Failure)
     assert hurried.kind == "hung"
@@ -88,13 +94,24 @@ def test_what_fails_on_either_side_is_told_and_leaves_nothing_behind(
 def test_only_settings_that_round_are_judged_by_it(place: Place) -> None:
     own = default_settings(place)
 
-    def reason(inexact: tuple[str, ...] = (), **changes: object) -> str:
+    def reason(risks: dict[str, Risk] | None = None, **changes: object) -> str:
         named = {name.replace("__", "."): value for name, value in changes.items()}
-        return why_not_by_rounding({**own, **named}, own, inexact)  # type: ignore[dict-item]
+        return why_not_by_rounding({**own, **named}, own, risks or {})  # type: ignore[dict-item]
 
     assert reason(precision__autocast="bfloat16", optimizer__fused=True, loader__workers=2) == ""
     assert "optimizer.batch_factor" in reason(precision__autocast="bfloat16", optimizer__batch_factor=2.0)
     assert "parallel.world_size" in reason(parallel__world_size=2)
-    assert "loader.workers" in reason(("loader.workers",), loader__workers=2)
+    assert "loader.workers" in reason({"loader.workers": "changes_training"}, loader__workers=2)
+    assert "optimizer.accumulation" in reason({"optimizer.accumulation": "changes_training"}, optimizer__accumulation=2)
+    assert "takes parameters away" in reason(model__norm_biases="drop")
     ranks = {**own, "parallel.world_size": 2}
-    assert "ranks" in why_not_by_rounding({**ranks, "precision.autocast": "bfloat16"}, ranks, ())
+    assert "ranks" in why_not_by_rounding({**ranks, "precision.autocast": "bfloat16"}, ranks, {})
+
+
+def test_what_a_comparison_is_said_to_take_is_what_it_makes() -> None:
+    """Steps of the user's own process: one that tells what a step draws, those that train, and those from points."""
+    least = next(count for count in range(100) if plan_steps(count))
+    assert 1 + 2 + 1.2 * least <= LEAST_UPDATE_STEPS <= 1.3 * (1 + 2 + least)
+    plan = plan_steps(10_000)
+    assert plan is not None
+    assert 1 + plan.points[-1] + len(plan.points) * (plan.batches + 1) == MOST_UPDATE_STEPS

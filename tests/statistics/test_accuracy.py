@@ -18,6 +18,7 @@ from autoaccel.statistics.accuracy import (
     metric_status,
     pair_up,
     runs_needed,
+    shows_a_drop,
 )
 from autoaccel.statistics.sequences import Scatter
 
@@ -100,6 +101,14 @@ def test_what_more_runs_could_tell_stays_open() -> None:
     scattered = judged([0.90, 0.92, 0.91], [0.91, 0.90, 0.915])
     assert metric_status(None, ONE_PERCENT) == "open"
     assert metric_status(scattered, ONE_PERCENT) == "open"
+
+
+def test_a_drop_is_shown_though_it_may_be_allowed_and_scatter_shows_none() -> None:
+    allowed = judged([1.0, 0.9999], [0.995, 0.9949])
+    assert metric_status(allowed, ONE_PERCENT) == "holds" and shows_a_drop(allowed, ONE_PERCENT)
+    scattered = judged([0.90, 0.94, 0.92], [0.93, 0.85, 0.91])
+    assert not shows_a_drop(scattered, ONE_PERCENT)  # though it is two percent on average
+    assert not shows_a_drop(judged([0.9, 0.91], [0.9, 0.91]), ONE_PERCENT)
 
 
 def test_all_looks_together_err_no_more_than_one_would() -> None:
