@@ -69,12 +69,9 @@ Verdict = Literal["holds", "open", "too large"]
 
 
 class RoundingEvidence(Record, frozen=True):
-    """Whether what settings change is a small part of the noise that the training lives with anyway.
+    """Whether what settings change is little beside the noise of a training: how updates on other batches differ."""
 
-    Noise is how updates on different batches differ from one another. Where a number is of several points or tensors,
-    it is the largest.
-    """
-
+    # Where a number is of several points or tensors, it is the largest.
     verdict: Verdict
     reason: str  # in a few words; empty where it holds
     steps: int  # of the short training

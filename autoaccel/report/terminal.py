@@ -79,8 +79,11 @@ def print_recipe(console: Console, recipe: Recipe, path: Path) -> None:
         _print_changes(console, recipe)
         console.print()
         _print_evidence(console, recipe)
-    for command, purpose in next_commands(recipe, path).items():
-        console.print(Text(f"\n{purpose[0].upper()}{purpose[1:]}:", style="dim"))
+    commands = next_commands(recipe, path)
+    if commands:
+        console.print()
+    for command, purpose in commands.items():
+        console.print(Text(f"{purpose[0].upper()}{purpose[1:]}:", style="dim"))
         # Soft-wrapped: a command must come out whole when it is copied from a narrow terminal.
         console.print(Text.assemble(("  ", ""), (command, "bold cyan")), soft_wrap=True)
 

@@ -136,9 +136,7 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
     """Return the sentence for settings whose proof failed."""
     change = describe_change(settings, own)
     if proof.outcome == "metric drops" and proof.accuracy is not None:
-        return (
-            f"Your own settings stay: {change} may cost more than --max-drop allows: {seen_words(proof.accuracy)}."
-        )
+        return f"Your own settings stay: {change} may cost more than --max-drop allows: {seen_words(proof.accuracy)}."
     if proof.outcome == "metric unclear":
         seen = f" after {seen_words(proof.accuracy)}" if proof.accuracy is not None else ""
         return (

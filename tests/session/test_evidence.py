@@ -42,6 +42,7 @@ def test_a_part_that_is_too_small_is_no_evidence() -> None:
     small = choose_evidence(HOUR_LONG, 1.0, 3, enough - 10)
     assert not small.fits and small.steps == LEAST_SHARE * 4000  # what would do
 
+
 def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_rounded() -> None:
     def chosen(seconds: float) -> MetricPlan:
         return choose_evidence(HOUR_LONG, 1.0, 3, seconds, only_rounds=True)
@@ -64,7 +65,6 @@ def test_a_part_of_the_run_leaves_time_for_updates_where_these_could_tell() -> N
     # But not at the price of the part itself.
     just = 3 * SHORT.pair_seconds(LEAST_STEPS, 2.0) + 0.01
     assert choose_evidence(SHORT, 2.0, 3, just, only_rounds=True) == MetricPlan("share", LEAST_STEPS, 3, 3)
-
 
 
 def test_whoever_insists_on_planned_runs_gets_them_or_nothing() -> None:

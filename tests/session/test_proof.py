@@ -168,7 +168,7 @@ def test_what_is_not_faster_is_not_judged_by_updates(run: Run, facts: TrainingFa
     assert updates.asked == 0
 
 
-.mark.parametrize(
+@pytest.mark.parametrize(
     ("answer", "outcome", "message"),
     [
         (msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors"), "metric drops", "its errors"),
