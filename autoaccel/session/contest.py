@@ -105,15 +105,16 @@ class Contest:
         least = LEAST_PAIRS * self._search.trial_seconds
         found = self._search.ranking.contenders(self._parts)
         saving = [one for one in found if self._search.saving_of(one.total_seconds) >= least]
-        return [one for one in saving if self._may_be_shown(one) and self._search.chance(one.settings) > 0]
+        return [one for one in saving if self._search.chance(one.settings) > 0]
 
     def refuse(
         self, contender: Contender, proof: Proof, spent_seconds: float, missing_seconds: float = math.inf
     ) -> bool:
         """Take in that a contender was not proven; return whether to search on before the next is proven.
 
-        What its changes of numbers are to blame for may be proven without them. Where only time was missing, none is
-        left for another search.
+        What its changes of numbers are to blame for may be proven without them. Where its metric scatters too much to
+        tell, it does so whatever changes the numbers: nothing as risky is tried any more. Where only time was missing,
+        none is left for another search.
 
         Args:
             contender: That was to be proven.
@@ -128,17 +129,14 @@ class Contest:
             self._search.judge(contender.settings, proof.accuracy, _VERDICTS[proof.outcome])
         if proof.outcome in OPEN:
             self.open.append(Open(contender, proof.outcome, missing_seconds))
+        if proof.outcome == "metric unclear":
+            self._search.leave_out(contender.risk)
         if proof.outcome != "not faster":
             self._add_parts(contender)
         if proof.failure is None and settings_key(contender.settings) not in self._numbers:
             self._numbers[settings_key(contender.settings)] = self._number
             self._number += 1
-        return proof.outcome not in OPEN
-
-    def _may_be_shown(self, one: Contender) -> bool:
-        """Whether its metric can be judged, as far as is known: it scatters whatever changes the numbers."""
-        unclear = [RISKS.index(left.contender.risk) for left in self.open if left.outcome == "metric unclear"]
-        return RISKS.index(one.risk) < min(unclear, default=len(RISKS))
+        return proof.outcome != "incomplete"
 
     def _fits(self, one: Contender) -> bool:
         return self._needed(one.settings, math.exp(one.log_speedup)) <= self._clock.left

@@ -39,7 +39,7 @@ from autoaccel.statistics.accuracy import (
 )
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import share_of_error
-from autoaccel.statistics.sequences import NOTHING_KNOWN, deviation_of
+from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, deviation_of
 from autoaccel.units import format_duration
 
 _LEAST_PAIRS_TO_GIVE_UP = 2  # with one nothing is known of the scatter
@@ -118,7 +118,8 @@ class MetricProof:
         most = min(self.plan.most_pairs, self.trained + affordable)
         if self.trained < most and self._runs_needed() <= most:
             return None
-        return "drops" if seems_to_drop(self.accuracy, self._constraint) else "unclear"
+        drops = any(seems_to_drop(seen, allowed, known) for seen, allowed, known in self._drops())
+        return "drops" if drops else "unclear"
 
     def compare_updates(self) -> RoundingEvidence | Failure | None:
         """Return what updates say, and take in what they decide; None if they cannot be compared, or not in time.
@@ -154,16 +155,20 @@ class MetricProof:
 
         With `harmless`, of settings that scatter like these and change nothing on average.
         """
-        pairs, constraint, plan = self._pairs, self._constraint, self.plan
-        bound = self._bound(plan.most_pairs)
-        center = 0.0 if harmless else None
+        bound, center = self._bound(self.plan.most_pairs), 0.0 if harmless else None
+        return max(
+            runs_needed(seen, allowed, bound._replace(known=known), center) for seen, allowed, known in self._drops()
+        )
+
+    def _losses(self) -> list[tuple[list[float], float, Scatter]]:
+        """Return the metric's drops, what is allowed and what is known of their scatter; and so of a share's losses."""
+        pairs, constraint = self._pairs, self._constraint
         drops = metric_drops(self._facts.direction, pairs, constraint)
-        needed = runs_needed(drops, constraint.max_drop, bound, center)
-        if plan.evidence == "share" and (rises := loss_rises(pairs)):
+        found = [(drops, constraint.max_drop, known_scatter(pairs, constraint))]
+        if self.plan.evidence == "share" and (rises := loss_rises(pairs)):
             own = sum(pair.metrics[0] for pair in pairs) / len(pairs)
-            of_rises = bound._replace(known=NOTHING_KNOWN)
-            needed = max(needed, runs_needed(rises, allowed_rise(own, constraint), of_rises, center))
-        return needed
+            found.append((rises, allowed_rise(own, constraint), NOTHING_KNOWN))
+        return found
 
     def _bound(self, runs: int) -> Bound:
         """Return the bound after so many runs: all looks share the error."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from autoaccel.records.knob import Risk
 from autoaccel.records.progress import Listener, Note, TrialFinished, TrialStarted
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.study import Look
@@ -20,7 +21,7 @@ from autoaccel.session.patience import most_trial_seconds, patience_for
 from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.turns import Enough
 from autoaccel.session.yardstick import Reading
-from autoaccel.space.knobs import risky_part
+from autoaccel.space.knobs import RISKS, risk_of, risky_part
 from autoaccel.statistics.comparison import (
     CONFIDENCE,
     NOISE_THRESHOLD,
@@ -185,6 +186,15 @@ class Search:
             return msgspec.structs.replace(trial, accuracy=accuracy) if alike else trial
 
         self.trials = [judged(trial) for trial in self.trials]
+
+    def leave_out(self, risk: Risk) -> None:
+        """Try and prove nothing more with a setting of this risk or a greater one."""
+        space = self._strategy.space
+        wished = {name: (value,) for name, value in space.fixed.items()}
+        for name, values in {**space.open, **wished}.items():
+            for value in values:
+                if RISKS.index(risk_of({name: value}, {name: self._own[name]}, space.risks)) >= RISKS.index(risk):
+                    self._strategy.rule_out({name: value})
 
     def fail(self, settings: Settings, failure: Failure, spent_seconds: float) -> None:
         """Take into account that settings failed in their proof, though not in their trial: that counts as one more."""

@@ -203,9 +203,15 @@ def metric_status(accuracy: Accuracy | None, constraint: Constraint) -> MetricSt
     return "drops" if any(2 * mean - high > allowed for mean, high, allowed in bounds) else "open"
 
 
-def seems_to_drop(accuracy: Accuracy, constraint: Constraint) -> bool:
-    """Return whether the metric drops by more than is allowed in the runs that were made, be it by chance."""
-    return any(mean > allowed for mean, _, allowed in _bounds(accuracy, constraint))
+def seems_to_drop(drops: Sequence[float], allowance: float, known: Scatter) -> bool:
+    """Return whether more is lost than is allowed even if the mean is one standard error better than it looks.
+
+    Args:
+        drops: That were seen, at least two.
+        allowance: In the same unit.
+        known: What is known of their scatter beforehand.
+    """
+    return _hoped_mean(drops, known) > allowance
 
 
 def shows_a_drop(accuracy: Accuracy, constraint: Constraint) -> bool:
@@ -243,7 +249,7 @@ def runs_needed(drops: Sequence[float], allowance: float, bound: Bound, center: 
     """
     count, deviation = len(drops), believed_deviation(len(drops), deviation_of(drops), bound.known)
     if center is None:
-        center = statistics.fmean(drops) - deviation / math.sqrt(count)
+        center = _hoped_mean(drops, bound.known)
     if center >= allowance:
         return count if deviation == 0 and center == allowance else MANY_RUNS
 
@@ -260,3 +266,9 @@ def runs_needed(drops: Sequence[float], allowance: float, bound: Bound, center: 
         between = (enough + too_few) // 2
         enough, too_few = (between, too_few) if suffices(between) else (enough, between)
     return enough
+
+
+def _hoped_mean(drops: Sequence[float], known: Scatter) -> float:
+    """Return the mean drop if it is one standard error better than it looks."""
+    deviation = believed_deviation(len(drops), deviation_of(drops), known)
+    return statistics.fmean(drops) - deviation / math.sqrt(len(drops))

@@ -220,6 +220,19 @@ def test_a_metric_that_scatters_too_much_to_tell_leaves_what_changes_no_number(p
     assert len(truth.proven_in_vain) <= 2  # of each risk one
 
 
+def test_after_a_metric_that_is_open_the_search_goes_on_with_what_changes_no_number(play: Play) -> None:
+    """A ResNet at its first hundred steps: the run ended with four of ten minutes unspent."""
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.1})
+    truth.scatter = 0.05
+    found, search, contest = play(truth)
+    assert found == WORKERS
+    assert contest.open[0].contender.settings["precision.autocast"] == "bfloat16"
+    proven_in_vain = max(trial.number for trial in search.trials if CAST.items() <= trial.settings.items())
+    assert all(trial.settings["parallel.world_size"] == 1 for trial in search.trials[proven_in_vain:])
+    assert search.run(lambda settings, speedup: 0.0)  # and ends, though there is time
+    assert all(CAST["precision.autocast"] != one.settings["precision.autocast"] for one in search.trials[proven_in_vain:])
+
+
 def test_a_metric_that_scatters_too_much_leaves_what_only_rounds_if_updates_tell(play: Play) -> None:
     truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3, "parallel.world_size=2": 0.3})
     truth.scatter, truth.updates = 0.05, RoundingEvidence("holds", "", 64, 3, 8)
