@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
@@ -36,6 +37,9 @@ _HOPED = 2.0  # standard deviations by which settings may turn out faster than t
 _READING_DEVIATION = math.hypot(
     PROCESS_DEVIATION, 0.03
 )  # of the next reading: its process and its turns, as TURNS has it
+_MOST_READINGS = 4
+"""Of the same settings: then their processes' luck is half of what the proof takes for a difference."""
+
 _DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
 
 
@@ -98,6 +102,7 @@ class Strategy:
         self._own_compiled = compiled_part(own)
         self._surrogate = Surrogate(space, own, deviations)
         self._measured: dict[str, Settings] = {}
+        self._readings = Counter[str]()  # of what was measured
         self._failed: set[str] = set()
         self._failures: list[Failed] = []
         self.causes: list[Cause] = []
@@ -149,7 +154,9 @@ class Strategy:
                 self._candidates = [*doubtful, *self._candidates]
                 return weighed
         self._candidates = doubtful
-        options = [*self._untried(), *doubtful, *(ranked.settings for ranked in self.ranked()[:3])]
+        best = [ranked.settings for ranked in self.ranked()[:3]]
+        again = [settings for settings in best if self._readings[settings_key(settings)] < _MOST_READINGS]
+        options = [*self._untried(), *doubtful, *again]
         options = [option for option in options if settings_key(option) not in busy]
         weighed_all = self._weigh(options)
         paying = weighed_all if forced else [weighed for weighed in weighed_all if self._pays(weighed)]
@@ -175,6 +182,7 @@ class Strategy:
         if starts_slowly:
             self._starts.learn(trial.settings, trial.outcome, trial.host)
         self._measured[key] = trial.settings
+        self._readings[key] += 1
         self._explain_failures()
         log_speedup = math.log(trial.comparison.speedup)
         self._surrogate.learn(trial.settings, log_speedup, _deviation(trial.comparison))

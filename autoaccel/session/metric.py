@@ -160,7 +160,7 @@ class MetricProof:
             runs_needed(seen, allowed, bound._replace(known=known), center) for seen, allowed, known in self._drops()
         )
 
-    def _losses(self) -> list[tuple[list[float], float, Scatter]]:
+    def _drops(self) -> list[tuple[list[float], float, Scatter]]:
         """Return the metric's drops, what is allowed and what is known of their scatter; and so of a share's losses."""
         pairs, constraint = self._pairs, self._constraint
         drops = metric_drops(self._facts.direction, pairs, constraint)

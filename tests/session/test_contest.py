@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -16,7 +17,7 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.settings import Settings, changed
+from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, TrainedPair, Turn
 from autoaccel.records.workload import TrainingFacts, Workload
@@ -223,14 +224,14 @@ def test_a_metric_that_scatters_too_much_to_tell_leaves_what_changes_no_number(p
 def test_after_a_metric_that_is_open_the_search_goes_on_with_what_changes_no_number(play: Play) -> None:
     """A ResNet at its first hundred steps: the run ended with four of ten minutes unspent."""
     truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.1})
-    truth.scatter = 0.05
+    truth.scatter = 0.02
     found, search, contest = play(truth)
     assert found == WORKERS
     assert contest.open[0].contender.settings["precision.autocast"] == "bfloat16"
-    proven_in_vain = max(trial.number for trial in search.trials if CAST.items() <= trial.settings.items())
-    assert all(trial.settings["parallel.world_size"] == 1 for trial in search.trials[proven_in_vain:])
-    assert search.run(lambda settings, speedup: 0.0)  # and ends, though there is time
-    assert all(CAST["precision.autocast"] != one.settings["precision.autocast"] for one in search.trials[proven_in_vain:])
+    readings = Counter(settings_key(trial.settings) for trial in search.trials)
+    assert max(readings.values()) <= 4  # then what is left of their processes' luck decides nothing
+    last = max(trial.number for trial in search.trials if CAST.items() <= trial.settings.items())
+    assert [changed(trial.settings, OWN) for trial in search.trials[last:]] == [WORKERS]
 
 
 def test_a_metric_that_scatters_too_much_leaves_what_only_rounds_if_updates_tell(play: Play) -> None:
