@@ -122,7 +122,15 @@ def choose_evidence(
         kept = costs.updates_seconds(LEAST_UPDATE_STEPS, speedup) if only_rounds else 0.0
         steps = costs.affordable_steps((seconds - kept) / pairs, speedup)
         return MetricPlan("share", max(least, steps), pairs, pairs)
-    if only_rounds:
-        steps = costs.affordable_updates(seconds, speedup)
-        return MetricPlan("rounding", max(LEAST_UPDATE_STEPS, steps), 1, int(steps >= LEAST_UPDATE_STEPS))
-    return MetricPlan("share", least, pairs, 0)
+    return plan_updates(costs, speedup, seconds) if only_rounds else MetricPlan("share", least, pairs, 0)
+
+
+def plan_updates(costs: TrainingCosts, speedup: float, seconds: float) -> MetricPlan:
+    """Return how updates are compared where there is so much time; see `choose_evidence`.
+
+    Half of it is enough as long as the least fits: a dozen steps say what a hundred do, only less exactly, and another
+    contender may need the rest.
+    """
+    fits = costs.affordable_updates(seconds, speedup) >= LEAST_UPDATE_STEPS
+    steps = max(LEAST_UPDATE_STEPS, costs.affordable_updates(seconds / 2, speedup))
+    return MetricPlan("rounding", steps, 1, int(fits))

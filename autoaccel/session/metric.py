@@ -17,9 +17,9 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.accuracy import more_runs_words
-from autoaccel.session.evidence import MOST_TIMES, MetricPlan, choose_evidence, training_costs
+from autoaccel.session.evidence import MOST_TIMES, MetricPlan, choose_evidence, plan_updates, training_costs
 from autoaccel.session.plan import METRIC_SHARE
-from autoaccel.session.rounding import LEAST_UPDATE_STEPS, MOST_UPDATE_STEPS, judge_rounding, why_not_by_rounding
+from autoaccel.session.rounding import MOST_UPDATE_STEPS, judge_rounding, why_not_by_rounding
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import is_exact
@@ -267,14 +267,12 @@ class MetricJudge:
     def _compare_updates(
         self, settings: Settings, speedup: float, most_steps: int
     ) -> RoundingEvidence | Failure | None:
-        """Return what updates say, from as many steps as there is time for; None if these are too few."""
-        clock = self._run.clock
+        """Return what updates say, from no more steps than these; None if there is time for too few."""
+        clock, costs = self._run.clock, self._costs
         # The speed may need another pair of processes after that.
         left = clock.left - self._yardstick.pair_seconds(speedup)
-        seconds = min(METRIC_SHARE * clock.budget_seconds, left)
-        steps = min(most_steps, self._costs.affordable_updates(seconds, speedup))
-        if steps < LEAST_UPDATE_STEPS:
+        plan = plan_updates(costs, speedup, min(METRIC_SHARE * clock.budget_seconds, left))
+        if not plan.fits:
             return None
-        costs = self._costs
-        own_seconds = costs.start_seconds + steps * costs.step_seconds
+        own_seconds = costs.start_seconds + min(most_steps, plan.steps) * costs.step_seconds
         return judge_rounding(self._run, self._yardstick.settings, settings, own_seconds)

@@ -48,8 +48,9 @@ def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_
         return choose_evidence(HOUR_LONG, 1.0, 3, seconds, only_rounds=True)
 
     # A step under the user's own settings and one under others take 3.2 s.
-    assert chosen(60.0) == MetricPlan("rounding", 18, 1, 1)
-    assert chosen(60.0).seconds(HOUR_LONG) == pytest.approx(18 * 3.2)
+    assert chosen(60.0) == MetricPlan("rounding", LEAST_UPDATE_STEPS, 1, 1)
+    assert chosen(60.0).seconds(HOUR_LONG) == pytest.approx(LEAST_UPDATE_STEPS * 3.2)
+    assert chosen(162.0) == MetricPlan("rounding", 25, 1, 1)  # in half of the time, for a rival may follow
     assert chosen(600.0) == MetricPlan("rounding", MOST_UPDATE_STEPS, 1, 1)  # more would tell nothing more
     too_short = chosen(50.0)
     assert not too_short.fits and too_short.steps == LEAST_UPDATE_STEPS  # what would do

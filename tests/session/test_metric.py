@@ -98,11 +98,11 @@ def test_updates_are_compared_in_the_time_that_is_left(
         return found
 
     assert compared(spent=100.0) == HOLDS
-    # Of 200 s two starts, and as many steps under either settings as the rest holds; no more than were planned.
-    assert asked == [pytest.approx(START_SECONDS + 92)]
-    # 80 s are left: a pair of processes takes 20, two starts 10.
-    assert compared(spent=520.0) == HOLDS
-    assert asked[1] == pytest.approx(START_SECONDS + 25, abs=1.1)
+    # Of half of 200 s two starts, and as many steps under either settings as the rest holds; no more than were planned.
+    assert asked == [pytest.approx(START_SECONDS + 45)]
+    # 110 s are left: a pair of processes takes 20, two starts 10.
+    assert compared(spent=490.0) == HOLDS
+    assert asked[1] == pytest.approx(START_SECONDS + 17, abs=1.1)
     assert compared(spent=560.0) is None  # five steps tell nothing
     assert len(asked) == 2
 
