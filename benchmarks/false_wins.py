@@ -75,10 +75,6 @@ class NullPairs:
         self._own_seconds = [facts.usual]
         self._drift = 0.0
 
-    def is_short(self, steps: int) -> bool:
-        """Never asked for: nothing is trained."""
-        return False
-
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
         """Return a pair drawn by chance."""
         visit = self._random.choice(self._visits)

@@ -7,7 +7,10 @@ from typing import Literal
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
 
-ProofOutcome = Literal["proven", "not faster", "metric drops", "metric unclear", "fails", "incomplete"]
+ProofOutcome = Literal[
+    "proven", "not faster", "metric drops", "metric unclear", "more than rounding", "fails", "incomplete"
+]
+"""Where updates alone were compared, `more than rounding` leaves it to runs whether the metric drops."""
 
 
 class ContenderResult(Record, frozen=True):

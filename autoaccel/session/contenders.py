@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
-from autoaccel.records.progress import Note, StageStarted
+from autoaccel.records.progress import Note, StageName, StageStarted
+from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
-from autoaccel.session.contest import Contest
+from autoaccel.session.contest import Contest, Open
 from autoaccel.session.contributions import Breakdown, break_down
 from autoaccel.session.ending import (
     Ending,
     keep_own,
     not_worth_proving,
     nothing_better,
+    open_proof_words,
     proven,
     too_disturbed,
     why_not,
@@ -28,9 +31,10 @@ from autoaccel.session.ending import (
     with_open_proof,
 )
 from autoaccel.session.evidence import MetricPlan
-from autoaccel.session.metric import MetricJudge, MetricProof
+from autoaccel.session.judging import MetricJudge
+from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.plan import METRIC_SHARE
+from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.session.proof import Proof, Prover, proof_seconds
 from autoaccel.session.resuming import OPEN, Earlier, ResumedPairs
 from autoaccel.session.run import Run
@@ -44,6 +48,8 @@ from autoaccel.statistics.runs import CompileSeconds
 
 if TYPE_CHECKING:
     from autoaccel.search.shared import SharedStudy
+
+_MEASURED_ANEW: tuple[StageName, ...] = ("hardware", "baseline")  # by each part of a run that is gone on with
 
 PROOF_LEFT_OPEN = "an earlier part of it had left a proof open"
 """Why a search was not gone on with."""
@@ -125,32 +131,33 @@ class _Proving:
         needed = self._proof_seconds(plan, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
 
-    def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None) -> float:
-        """Return what a proof takes whose metric is judged like this; None: it need not be."""
-        repeats, yardstick = self._run.request.metric_repeats, self._yardstick
-        if plan is None or plan.evidence == "rounding":
-            updates_seconds = self._judge.seconds(plan, speedup) if plan else 0.0
-            return proof_seconds(None, repeats, yardstick, speedup) + updates_seconds
-        return proof_seconds(plan.steps, repeats, yardstick, speedup)
+    def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None, confirms: bool = True) -> float:
+        """Return what a proof takes whose metric is judged like this; None: it need not be. See `proof_seconds`."""
+        if plan is None:
+            return proof_seconds(self._yardstick, speedup, confirms=confirms)
+        metric_seconds = self._judge.seconds(plan, speedup)
+        return proof_seconds(
+            self._yardstick, speedup, metric_seconds, plan.training_pairs, plan.at_once, confirms=confirms
+        )
 
     def _needed(self, settings: Settings, speedup: float | None) -> float:
-        """Return what the proof of settings takes if the metric is judged by what fits in the rest of the budget."""
-        speed_seconds = self._proof_seconds(None, speedup)
-        plan = self._judge.plan(settings, speedup, self._run.clock.left - speed_seconds)
-        if plan is None:
-            return speed_seconds
-        return speed_seconds + self._judge.seconds(plan, speedup) if plan.fits else math.inf
+        """Return what the proof of settings takes at least if the metric is judged by what fits in what is left."""
+        plan = self._judge.plan(settings, speedup, self._run.clock.left)
+        if plan is not None and not plan.fits:
+            return math.inf
+        return self._proof_seconds(plan, speedup, confirms=False)
 
     def prove(self, contender: Contender, ended: str) -> Proof:
         """Return what pairs of processes say of a contender; `ended` is why the search did."""
         run, settings, speedup = self._run, contender.settings, math.exp(contender.log_speedup)
         self._yardstick.rest()  # whose memory the proof may need
         number, least_speedup = self.contest.number_of(settings), self._search.least_speedup(settings)
-        speed_seconds = self._proof_seconds(None, speedup)
-        steps = self._earlier.trained_steps(settings)
-        metric = self._judge.begin(settings, speedup, number, run.clock.left - speed_seconds, steps)
-        run.stages.expect("confirm", speed_seconds)
-        run.stages.expect("metric", self._judge.seconds(metric.plan, speedup) if metric else 0.0)
+        earlier, by_updates = self._earlier.pairs_of(settings), not self._earlier.differed_by_updates(settings)
+        metric = self._judge.begin(settings, speedup, number, earlier, by_updates)
+        metric_seconds = self._judge.seconds(metric.plan, speedup) if metric else 0.0
+        needed = self._proof_seconds(metric.plan if metric else None, speedup)
+        run.stages.expect("confirm", needed - PROOF_MARGIN * metric_seconds)
+        run.stages.expect("metric", metric_seconds)
         run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({ended})"))
         self._began, self._metric = run.clock.spent, metric
         proof = self._prover.prove(settings, number, metric, least_speedup)
@@ -161,7 +168,7 @@ class _Proving:
         """Keep why a contender was not proven, and tell; return whether the search goes on."""
         run, search = self._run, self._search
         spent = run.clock.spent - self._began
-        goes_on = self.contest.refuse(contender, proof, spent, self._missing_seconds(contender, proof, spent))
+        goes_on = self.contest.refuse(contender, proof, spent, *self._missing(contender, proof, spent))
         run.folder.save_trials(search.trials)
         self._refused = why_not(proof, contender.settings, self._yardstick.settings, len(search.trials))
         run.tell(Note(self._refused.replace("Your own settings stay: ", "")))
@@ -178,7 +185,7 @@ class _Proving:
         starts = _slower_starts(self._run, self._yardstick, search, settings)
         ending = proven(proof, settings, own, *starts, drift)
         breakdown = _break_down(self._run, self._yardstick, search, self._space, settings, proof)
-        return self._with_open_proof(with_contributions(ending, breakdown), contender.total_seconds)
+        return self._with_open_proof(with_contributions(ending, breakdown), self.contest.open, contender.total_seconds)
 
     def keep_own(self) -> Ending:
         """Return the ending of a run in which nothing was proven."""
@@ -190,36 +197,59 @@ class _Proving:
             summary = self._refused or nothing_better(search.trials)
         else:
             summary = not_worth_proving(search.saving_seconds, self._run.request.runs)
-        return self._with_open_proof(keep_own(yardstick, summary), math.inf)
+        return self._with_open_proof(keep_own(yardstick, summary), [*self.contest.open, *self._left_over()])
 
-    def _missing_seconds(self, contender: Contender, proof: Proof, spent_seconds: float) -> float:
-        """Return what the rest of a proof is expected to take; infinite if no larger budget would complete it."""
+    def _missing(self, contender: Contender, proof: Proof, spent_seconds: float) -> tuple[float, MetricPlan | None]:
+        """Return what the rest of a proof is expected to take, infinite if no larger budget would do.
+
+        And by what the metric would be judged; None if it need not be.
+        """
+        speedup, metric, judge = math.exp(contender.log_speedup), self._metric, self._judge
+        if proof.outcome not in OPEN:
+            return math.inf, None
+        if proof.outcome == "incomplete" or metric is None:
+            plan = metric.plan if metric else None
+            return self._rest_seconds(plan, speedup, spent_seconds), plan
+        judged_by_runs = metric.trained > 1
+        if judged_by_runs and math.isfinite(metric.missing_pairs):
+            return metric.missing_pairs * judge.seconds(metric.plan, speedup) / metric.plan.pairs, metric.plan
+        if metric.plan.evidence == "whole":
+            return math.inf, metric.plan
+        plan = judge.planned_runs() if judged_by_runs else judge.least_share()
+        return self._rest_seconds(plan, speedup), plan
+
+    def _rest_seconds(self, plan: MetricPlan | None, speedup: float, spent_seconds: float = 0.0) -> float:
+        """Return what a proof takes for which so much was spent, and that leaves trainings their share of a budget."""
+        rest = max(self._yardstick.pair_seconds(speedup), self._proof_seconds(plan, speedup) - spent_seconds)
+        more = self._judge.budget_seconds(plan, speedup) - self._run.clock.spent if plan else 0.0
+        return max(rest, more)
+
+    def _left_over(self) -> list[Open]:
+        """Return what is worth a proof for which there was no time, if there is something."""
+        contender = self.contest.left_over()
+        if contender is None:
+            return []
         speedup = math.exp(contender.log_speedup)
-        pair_seconds, plan = self._yardstick.pair_seconds(speedup), self._metric.plan if self._metric else None
-        if proof.outcome != "metric unclear" or self._metric is None or plan is None:
-            return max(pair_seconds, self._proof_seconds(plan, speedup) - spent_seconds)
-        if plan.evidence == "rounding" and plan.fits:
-            plan = self._judge.least_share()  # updates have left it open
-        training_seconds = self._judge.seconds(plan, speedup) / plan.pairs
-        if not plan.fits:
-            # Trainings get no more than their share of a budget.
-            budget_seconds = plan.pairs * training_seconds / METRIC_SHARE
-            return max(self._proof_seconds(plan, speedup), budget_seconds - self._run.clock.spent)
-        return self._metric.missing_pairs * training_seconds
+        plan = self._judge.plan(contender.settings, speedup)
+        return [Open(contender, "incomplete", self._rest_seconds(plan, speedup), plan)]
 
-    def _with_open_proof(self, ending: Ending, total_seconds: float) -> Ending:
+    def _with_open_proof(self, ending: Ending, left: Sequence[Open], total_seconds: float = math.inf) -> Ending:
         """Return the ending with the best of what is left open, if its run is expected to be shorter than this."""
-        better = [left for left in self.contest.open if left.contender.total_seconds < total_seconds]
-        better = [left for left in better if math.isfinite(left.missing_seconds)]
+        better = [one for one in left if one.contender.total_seconds < total_seconds]
+        better = [one for one in better if math.isfinite(one.missing_seconds)]
         if not better:
             return ending
-        best = min(better, key=lambda left: left.contender.total_seconds)
-        # The next part of the run measures the baseline anew, and must have time for the least proof.
-        again = 2 * self._yardstick.ready_seconds + self._yardstick.trial_seconds
-        plan = self._run.stages.current
-        return with_open_proof(
-            ending, best.contender.settings, again + max(best.missing_seconds, plan.least_proof if plan else 0.0)
-        )
+        best = min(better, key=lambda one: one.contender.total_seconds)
+        run, judge, speedup = self._run, self._judge, math.exp(best.contender.log_speedup)
+        # The next part of the run looks at the machine and measures the baseline anew, and needs the least proof.
+        again = sum(run.stages.spent(stage, run.clock.spent) for stage in _MEASURED_ANEW)
+        least = run.stages.current.least_proof if run.stages.current else 0.0
+        left_open = OpenProof(best.contender.settings, PROOF_MARGIN * again + max(best.missing_seconds, least))
+        whole_seconds = None
+        if best.outcome != "incomplete" and best.by is not None and best.by.evidence == "share":
+            whole_seconds = judge.budget_seconds(judge.planned_runs(), speedup)
+        words = open_proof_words(left_open, self._yardstick.settings, speedup, best.by, whole_seconds)
+        return with_open_proof(ending, left_open, words)
 
 
 def _slower_starts(

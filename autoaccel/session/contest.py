@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from autoaccel.records.contender import ProofOutcome
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.search.ranking import Contender
+from autoaccel.session.evidence import MetricPlan
 from autoaccel.session.proof import MOST_CONTENDERS, Proof
 from autoaccel.session.resuming import OPEN, Earlier
-from autoaccel.session.searching import Search, Timer
+from autoaccel.session.searching import Judgement, Search, Timer
 from autoaccel.space.knobs import RISKS, part_up_to
 from autoaccel.statistics.deciding import LEAST_PAIRS
 
 Needed = Callable[[Settings, float | None], float]
 """Returns the seconds that the proof of settings is expected to take: with their speed-up, None if it is not known."""
 
-_VERDICTS: dict[ProofOutcome, Literal["drops", "slower", "open"]] = {
-    "metric drops": "drops",
-    "not faster": "slower",
+_JUDGEMENTS: dict[ProofOutcome, Judgement] = {
     **dict.fromkeys(OPEN, "open"),
+    "metric drops": "drops",
+    "more than rounding": "more than rounding",
+    "not faster": "slower",
 }
 
 
@@ -32,6 +34,7 @@ class Open(NamedTuple):
     contender: Contender
     outcome: ProofOutcome
     missing_seconds: float  # that the rest is expected to take; infinite if no larger budget would do
+    by: MetricPlan | None = None  # what would show whether the metric is kept; None if nothing need be shown
 
 
 class Contest:
@@ -100,6 +103,11 @@ class Contest:
         least = chances[hoped.index(max(hoped))] if left else 0.0
         return self._search.ranking.first([one for one, chance in zip(left, chances, strict=True) if chance >= least])
 
+    def left_over(self) -> Contender | None:
+        """Return the best of what is worth a proof, once there is no time for any; None if there is nothing."""
+        is_over = self._number > MOST_CONTENDERS or self._failed > MOST_CONTENDERS
+        return None if is_over else self._search.ranking.first(self.worth_proving())
+
     def worth_proving(self) -> list[Contender]:
         """Return what would save more time than its proof takes, the fastest first."""
         least = LEAST_PAIRS * self._search.trial_seconds
@@ -108,7 +116,12 @@ class Contest:
         return [one for one in saving if self._search.chance(one.settings) > 0]
 
     def refuse(
-        self, contender: Contender, proof: Proof, spent_seconds: float, missing_seconds: float = math.inf
+        self,
+        contender: Contender,
+        proof: Proof,
+        spent_seconds: float,
+        missing_seconds: float = math.inf,
+        by: MetricPlan | None = None,
     ) -> bool:
         """Take in that a contender was not proven; return whether to search on before the next is proven.
 
@@ -121,14 +134,15 @@ class Contest:
             proof: What came of it.
             spent_seconds: On the proof.
             missing_seconds: That the rest of an open one is expected to take.
+            by: What would show whether the metric is kept.
         """
         if proof.failure is not None:
             self._failed += 1
             self._search.fail(contender.settings, proof.failure, spent_seconds)
         else:
-            self._search.judge(contender.settings, proof.accuracy, _VERDICTS[proof.outcome])
+            self._search.judge(contender.settings, proof.accuracy, _JUDGEMENTS[proof.outcome])
         if proof.outcome in OPEN:
-            self.open.append(Open(contender, proof.outcome, missing_seconds))
+            self.open.append(Open(contender, proof.outcome, missing_seconds, by))
         if proof.outcome == "metric unclear":
             self._search.leave_out(contender.risk)
         if proof.outcome != "not faster":

@@ -27,13 +27,14 @@ from autoaccel.report.accuracy import seen_words
 from autoaccel.search.importance import importance
 from autoaccel.search.starts import start_of
 from autoaccel.session.contributions import Breakdown
+from autoaccel.session.evidence import MetricPlan
 from autoaccel.session.outcomes import value_results
 from autoaccel.session.proof import Proof
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, with_drift
 from autoaccel.statistics.runs import CompileSeconds, run_speedup
-from autoaccel.units import format_duration
+from autoaccel.units import format_duration, round_duration
 
 
 @dataclass(frozen=True)
@@ -127,22 +128,45 @@ def with_contributions(ending: Ending, breakdown: Breakdown) -> Ending:
     return replace(ending, contributions=breakdown.contributions, interaction=breakdown.interaction)
 
 
-def with_open_proof(ending: Ending, settings: Settings, seconds: float) -> Ending:
-    """Return the ending with settings whose proof can be gone on with, and what that is expected to take."""
-    return replace(ending, open_proof=OpenProof(settings, seconds))
+def with_open_proof(ending: Ending, left: OpenProof, words: str) -> Ending:
+    """Return the ending with a proof that can be gone on with; where nothing was proven it says so in these words."""
+    is_all = ending.comparison.process_pairs == 0
+    return replace(ending, open_proof=left, summary=f"{ending.summary} {words}" if is_all else ending.summary)
+
+
+def open_proof_words(
+    left: OpenProof, own: Settings, speedup: float, by: MetricPlan | None, whole_seconds: float | None
+) -> str:
+    """Return the sentence for a proof that a larger budget may complete.
+
+    Args:
+        left: Whose.
+        own: The user's settings.
+        speedup: Of the settings' steps, as the search has it.
+        by: What would show whether the metric is kept; None if nothing need be shown.
+        whole_seconds: The budget with which planned runs would do so; None if that is not worth telling.
+    """
+    change, shown = describe_change(left.settings, own), f", by {by.words}" if by is not None else ""
+    words = (
+        f"A larger budget may prove {change}, {speedup:.2f}x as fast in the search{shown}: "
+        f"--resume --budget +{round_duration(left.seconds)}."
+    )
+    if whole_seconds is None:
+        return words
+    planned = f"--evidence whole --budget {round_duration(whole_seconds)}"
+    return f"{words} Planned runs would tell most: a new run with {planned}."
 
 
 def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str:
     """Return the sentence for settings whose proof failed."""
     change = describe_change(settings, own)
-    if proof.outcome == "metric drops" and proof.accuracy is not None:
+    if proof.outcome in ("metric drops", "more than rounding") and proof.accuracy is not None:
         return f"Your own settings stay: {change} may cost more than --max-drop allows: {seen_words(proof.accuracy)}."
     if proof.outcome == "metric unclear":
         seen = f" after {seen_words(proof.accuracy)}" if proof.accuracy is not None else ""
-        return (
-            f"Your own settings stay: whether {change} keeps the metric was not to be told{seen}: {proof.message}. A "
-            "larger --budget leaves time for it."
-        )
+        more = " --metric-repeats asks for more of them." if proof.accuracy and proof.accuracy.share == 1 else ""
+        told = f"whether {change} keeps the metric was not to be told{seen}"
+        return f"Your own settings stay: {told}: {proof.message}.{more}"
     if proof.outcome == "not faster" and proof.comparison is not None:
         low, high = proof.comparison.low, proof.comparison.high
         return (
@@ -159,7 +183,7 @@ def why_not(proof: Proof, settings: Settings, own: Settings, trials: int) -> str
         known.append(f"{seen_words(runs)} may still be a drop of {runs.drop_high:.2g}")
     return (
         f"Your own settings stay: {change} looked faster, but its proof was not complete ({proof.message}"
-        f"{''.join(f'; {one}' for one in known)}). More --budget with --resume goes on with it."
+        f"{''.join(f'; {one}' for one in known)})."
     )
 
 

@@ -55,11 +55,17 @@ class MetricPlan(NamedTuple):
     steps: int  # of each training
     pairs: int  # that train before it is judged for the first time
     most_pairs: int  # that train at most; fewer than `pairs` if not even these fit
+    at_once: bool = False  # whether they train before the speed is proven, which they tell, too
 
     @property
     def fits(self) -> bool:
         """Whether there is time for it."""
         return self.most_pairs >= self.pairs
+
+    @property
+    def training_pairs(self) -> int:
+        """How many pairs of processes train to their end; none where updates are compared."""
+        return 0 if self.evidence == "rounding" else self.pairs
 
     def seconds(self, costs: TrainingCosts, speedup: float = 1.0) -> float:
         """Return what the trainings take that come before it is judged for the first time."""

@@ -83,6 +83,9 @@ def _why_not(best: Trial, own: Settings, chosen: Settings, trials: Sequence[Tria
         return "slower than your own settings in every trial"
     if best.comparison.high < 1 + NOISE_THRESHOLD:
         return "not faster than your own settings in any trial"
+    rounding = best.accuracy.rounding if best.accuracy else None
+    if rounding is not None and rounding.verdict == "too large":
+        return "it does more than round: only runs could show whether the metric is kept"
     winners = [trial for trial in trials if trial.settings == chosen and trial.comparison and trial.total_seconds]
     if chosen == own or not winners:
         return "not proven to make the run shorter"

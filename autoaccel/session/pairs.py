@@ -12,7 +12,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finished, Measure, ProofPair, TrainedPair
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import PairsFor
-from autoaccel.session.turn_plan import TURNS, TurnPlan, TurnScatter, turns_worth
+from autoaccel.session.turn_plan import TurnPlan, TurnScatter, turns_worth
 from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair, log_ratios
@@ -72,10 +72,6 @@ class FreshPairs:
     def disturbed_share(self) -> float:
         """Share of the turns that were disturbed."""
         return self._disturbed / max(1, len(self._own_seconds) - 1)
-
-    def is_short(self, steps: int) -> bool:
-        """Whether a training of so many steps takes hardly longer than the turns that judge the speed."""
-        return steps * self._own_seconds[0] <= 2 * TURNS * self._plan.turn_seconds()
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what one pair shows, both from this seed.

@@ -16,6 +16,7 @@ _SEARCH_SHARE = 0.4
 a search that pays no more ends before."""
 
 METRIC_SHARE = 0.4  # the same for training runs that judge the metric
+PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
 _CONTRIBUTIONS_SHARE = 0.2  # the same for what each setting contributes: of what is left over
 _REPORT_SECONDS = 1.0
 _MARGIN = 1.25

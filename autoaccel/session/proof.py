@@ -16,6 +16,7 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.rounding import rounding_words
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
+from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.session.run import Run
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.comparison import CONFIDENCE, Pair, compare
@@ -24,32 +25,38 @@ from autoaccel.statistics.deciding import (
     LEAST_PAIRS,
     MOST_PAIRS,
     SpeedRule,
+    deciding_pairs,
     expected_pairs,
     share_of_error,
 )
 
 MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
 
-_MARGIN = 1.2  # a machine that slows down by less must not leave a proof open for want of seconds
 _BUDGET_SPENT = "the budget was spent"
 
 
-def proof_seconds(steps: int | None, metric_repeats: int, yardstick: Yardstick, speedup: float | None) -> float:
+def proof_seconds(
+    yardstick: Yardstick,
+    speedup: float | None,
+    metric_seconds: float = 0.0,
+    training_pairs: int = 0,
+    at_once: bool = False,
+    confirms: bool = True,
+) -> float:
     """Return how long a proof may take: what is to be expected, and a fifth.
 
     Args:
-        steps: Of each training that judges the metric; None: it need not be judged.
-        metric_repeats: How many pairs train.
         yardstick: The baseline, and what starting and turns take.
         speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
+        metric_seconds: What judging the metric takes.
+        training_pairs: How many pairs train for it: these tell the speed, too.
+        at_once: Whether they do so from the first on.
+        confirms: Whether pairs are counted that confirm a close decision on the speed; it holds without them, too.
     """
-    pair_seconds = yardstick.pair_seconds(speedup or 1.0)
-    pairs = expected_pairs(speedup) if speedup else LEAST_PAIRS
-    if steps is None:
-        return _MARGIN * pairs * pair_seconds
-    pairs = max(LEAST_PAIRS, pairs - metric_repeats)  # pairs that train tell the speed, too
-    training_seconds = 2 * yardstick.ready_seconds + steps * yardstick.step_seconds * (1 + 1 / (speedup or 1.0))
-    return _MARGIN * (pairs * pair_seconds + metric_repeats * training_seconds)
+    deciding = deciding_pairs(speedup) if speedup else LEAST_PAIRS
+    pairs = expected_pairs(speedup) if speedup and confirms else deciding
+    pairs = max(0 if at_once else deciding, pairs - training_pairs)
+    return PROOF_MARGIN * (pairs * yardstick.pair_seconds(speedup or 1.0) + metric_seconds)
 
 
 class Proof(NamedTuple):
@@ -73,8 +80,6 @@ class PairSource(Protocol):
     """What measures a pair: `FreshPairs`, or readings that were taken before."""
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure: ...
-
-    def is_short(self, steps: int) -> bool: ...
 
 
 class _Refusal(NamedTuple):
@@ -124,8 +129,6 @@ class Prover:
         def ended(outcome: ProofOutcome, message: str = "", failure: Failure | None = None) -> Proof:
             return Proof(outcome, pairs, rule.compare(pairs), self._known(metric), message, failure=failure)
 
-        if metric is not None and not metric.plan.fits:
-            return ended("metric unclear", metric.unclear_words(0.0))
         message = "too few pairs were undisturbed"
         for number in itertools.count(1):
             if decided_at is None and number > most_pairs:
@@ -171,7 +174,7 @@ class Prover:
         """Return the metric's proof if the next pair is to train for it: dear runs wait until they are worth it."""
         if metric is None or metric.status != "open" or metric.plan.evidence == "rounding":
             return None
-        return metric if is_faster or self._pairs.is_short(metric.plan.steps) else None
+        return metric if is_faster or metric.plan.at_once else None
 
     def _begin_metric(self, metric: MetricProof, is_enough: bool) -> _Refusal | None:
         """Begin to judge the metric of what is faster; return why it is refused if that is told at once.
@@ -180,16 +183,19 @@ class Prover:
             metric: Of which nothing is decided yet.
             is_enough: Whether the speed needs no more pairs.
         """
+        metric.plan_the_rest()
+        if not metric.plan.fits:
+            return _Refusal("incomplete", metric.unclear_words(0.0))
         self._run.tell(StageStarted("metric", f"whether your metric is kept, by {metric.plan.runs_words}"))
         if metric.plan.evidence != "rounding":
             return None
         found = metric.compare_updates()
         if found is None or (isinstance(found, Failure) and found.kind == "hung"):
-            return _Refusal("incomplete", _BUDGET_SPENT if found is None else found.message)
+            return _Refusal("incomplete", metric.unclear_words(0.0) if found is None else found.message)
         if isinstance(found, Failure):
             return _Refusal("fails", found.message, found)
         if found.verdict != "holds":
-            return _Refusal("metric unclear" if found.verdict == "open" else "metric drops", found.reason)
+            return _Refusal("metric unclear" if found.verdict == "open" else "more than rounding", found.reason)
         self._run.tell(Note(rounding_words(found)))
         if not is_enough:
             self._run.tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
@@ -211,9 +217,12 @@ class Prover:
         if isinstance(found, RoundingEvidence) and found.verdict == "holds":
             self._run.tell(Note(f"the runs leave the metric open; {rounding_words(found)}"))
             return None
-        if verdict == "drops" or metric.status == "drops":
+        if verdict == "drops":
             return _Refusal("metric drops")
-        return _Refusal("metric unclear", metric.unclear_words(pair_seconds))
+        if isinstance(found, RoundingEvidence) and found.verdict == "too large":
+            return _Refusal("more than rounding", found.reason)
+        unclear: ProofOutcome = "incomplete" if metric.accuracy is None else "metric unclear"
+        return _Refusal(unclear, metric.unclear_words(pair_seconds))
 
     def measure(
         self, settings: Settings, least_pairs: int, clear: Callable[[Comparison], bool] | None = None

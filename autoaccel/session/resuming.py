@@ -11,7 +11,7 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, ProofPair
 from autoaccel.session.pairs import FreshPairs, PairReading
 
-OPEN: tuple[ProofOutcome, ...] = ("metric unclear", "incomplete")
+OPEN: tuple[ProofOutcome, ...] = ("metric unclear", "more than rounding", "incomplete")
 """Outcomes of proofs that more time could complete."""
 
 
@@ -26,9 +26,13 @@ class Earlier(NamedTuple):
         """The how manyth contender settings were, by their key: the same share of the error decides again."""
         return {settings_key(result.settings): result.number for result in self.results if result.outcome != "fails"}
 
-    def trained_steps(self, settings: Settings) -> int | None:
-        """Return how many steps the last trainings made that judged the metric of some settings; None: none did."""
-        return next((pair.steps for pair in reversed(self.pairs) if pair.steps and pair.settings == settings), None)
+    def pairs_of(self, settings: Settings) -> list[ProofPair]:
+        """Return the pairs of the proof of some settings, in their order."""
+        return [pair for pair in self.pairs if pair.settings == settings]
+
+    def differed_by_updates(self, settings: Settings) -> bool:
+        """Whether updates have told that settings do more than round: only runs can tell more."""
+        return any(one.settings == settings and one.outcome == "more than rounding" for one in self.results)
 
     @property
     def refuted(self) -> list[Settings]:
@@ -65,10 +69,6 @@ class ResumedPairs:
     def disturbed_share(self) -> float:
         """Share of the turns that were disturbed."""
         return self._fresh.disturbed_share
-
-    def is_short(self, steps: int) -> bool:
-        """Whether a training of so many steps takes hardly longer than the turns that judge the speed."""
-        return self._fresh.is_short(steps)
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what a pair shows, as `FreshPairs` does: an earlier one's if the same is asked as was then."""

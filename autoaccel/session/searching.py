@@ -48,6 +48,9 @@ OUT_OF_TIME = "another trial would not fit into the search's share of the budget
 EVERYTHING_TRIED = "every setting of the search space was tried"
 """Why a search ended."""
 
+Judgement = Literal["holds", "drops", "slower", "more than rounding", "open"]
+"""What a proof says of settings."""
+
 Reserve = Callable[[Settings, float | None], float]
 """Returns the seconds that must be left to prove settings: with the speed-up that was measured, None if none was."""
 
@@ -171,14 +174,14 @@ class Search:
         extra = slowest_start(max(0.0, self._average_start(settings) - own_start), CONFIDENCE)
         return math.exp(self._economy.log_speedup_for(total_seconds, own_start + extra))
 
-    def judge(
-        self, settings: Settings, accuracy: Accuracy | None, verdict: Literal["holds", "drops", "slower", "open"]
-    ) -> None:
+    def judge(self, settings: Settings, accuracy: Accuracy | None, judgement: Judgement) -> None:
         """Take the proof of some settings into account: what it ruled out, or left open, is not tried again."""
         risky = risky_part(settings, self._own, self._strategy.space.inexact)
-        if verdict == "drops":
+        if judgement == "drops":
             self._rule_out(self._harmful_part(settings))
-        elif verdict != "holds":
+        elif judgement == "more than rounding":  # with all that contains it; but later runs may tell more
+            self._strategy.rule_out(self._harmful_part(settings))
+        elif judgement != "holds":
             self._strategy.rule_out(settings)
 
         def judged(trial: Trial) -> Trial:

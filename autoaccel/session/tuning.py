@@ -35,7 +35,7 @@ from autoaccel.session.advising import diagnose, profile_task
 from autoaccel.session.clock import Clock
 from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.ending import Ending, keep_own, make_recipe, nothing_to_win
-from autoaccel.session.metric import MetricJudge
+from autoaccel.session.judging import MetricJudge
 from autoaccel.session.plan import PROFILE_SHARE
 from autoaccel.session.planning import Planner
 from autoaccel.session.run import Run

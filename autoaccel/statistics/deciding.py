@@ -116,18 +116,34 @@ class SpeedRule(NamedTuple):
         return without_excess(found, excess, self.needed)
 
 
-def expected_pairs(speedup: float) -> int:
-    """Return how many pairs suffice in nine of ten cases to prove a speed-up that one process showed: at most all.
+def deciding_pairs(speedup: float) -> int:
+    """Return how many pairs decide in nine of ten cases on a speed-up that one process showed: at most all.
 
     What one process showed, the best of several, is more than the truth as a rule: a standard deviation of a process's
     luck is taken off. Pairs scatter as they usually do.
     """
-    error, deviation = (1 - CONFIDENCE) * share_of_error(1), PAIR_SCATTER.deviation
-    gap = math.log(speedup / (1 + NOISE_THRESHOLD)) - PROCESS_DEVIATION
     z = NormalDist().inv_cdf(0.9)
     for count in range(LEAST_PAIRS, MOST_PAIRS):
-        one, radius = deviation / math.sqrt(count), t_radius_for(count, deviation, error, PAIR_SCATTER)
-        if radius + z * one <= gap:
-            is_close = gap - radius < _CLOSE * one
-            return min(MOST_PAIRS, count + CONFIRMING_PAIRS) if is_close else count
+        radius, one = _usual_radius(count)
+        if radius + z * one <= _gap(speedup):
+            return count
     return MOST_PAIRS
+
+
+def expected_pairs(speedup: float) -> int:
+    """Return how many pairs suffice to prove a speed-up: those that decide, and those that confirm a close decision."""
+    count = deciding_pairs(speedup)
+    radius, one = _usual_radius(count)
+    is_close = _gap(speedup) - radius < _CLOSE * one
+    return min(MOST_PAIRS, count + CONFIRMING_PAIRS) if is_close else count
+
+
+def _gap(speedup: float) -> float:
+    """Return by how much the logarithm of a speed-up that one process showed may be expected to clear what is noise."""
+    return math.log(speedup / (1 + NOISE_THRESHOLD)) - PROCESS_DEVIATION
+
+
+def _usual_radius(count: int) -> tuple[float, float]:
+    """Return the radius of a first contender's interval after so many usual pairs, and the error of their middle."""
+    error, deviation = (1 - CONFIDENCE) * share_of_error(1), PAIR_SCATTER.deviation
+    return t_radius_for(count, deviation, error, PAIR_SCATTER), deviation / math.sqrt(count)

@@ -7,6 +7,7 @@ import random
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from replay import Facts, Replay, Side, SimulatedClock
 
@@ -14,17 +15,18 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure
 from autoaccel.records.workload import Workload
+from autoaccel.session.contest import Contest
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.proof import MOST_CONTENDERS, Prover, proof_seconds
+from autoaccel.session.proof import Prover, proof_seconds
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.searching import Search
 from autoaccel.session.turn_plan import TURNS, TurnScatter, pair_seconds, turns_worth
 from autoaccel.session.turns import TurnFailed, take_turns
 from autoaccel.statistics.comparison import log_ratios
-from autoaccel.statistics.deciding import LEAST_PAIRS
 
 PROOF_SHARE = 0.6  # of the budget is kept for the proof at most, as in `autoaccel tune`
 _PASSES = 20  # of single readings, whose mean is what one costs
@@ -48,10 +50,6 @@ class ReplayedPairs:
         self._random = generator
         self._own_seconds = [facts.usual]
         self._scatter = TurnScatter(facts.plan.usual_deviation)
-
-    def is_short(self, steps: int) -> bool:
-        """Never asked for: every point of a table is allowed, and nothing is trained."""
-        return False
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what a pair shows; the budget may be spent before."""
@@ -85,34 +83,38 @@ class ReplayedPairs:
         return PairReading(turns.pairs, turns.trusted, None)
 
 
-def search_and_prove(search: Search, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock) -> Settings:
-    """Search and prove as `autoaccel tune` does, within one budget; return what it ends with."""
+def search_and_prove(
+    search: Search, space: SearchSpace, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock
+) -> Settings:
+    """Search this space and prove as `autoaccel tune` does, within one budget; return what it ends with."""
     head = facts.table.head
     turns = turns_worth(facts.plan, 2 * facts.ready_seconds, facts.plan.usual_deviation)
     usual = pair_seconds(facts.plan, facts.ready_seconds, turns)
-    yardstick = SimpleNamespace(pair_seconds=lambda speedup: usual)
+    yardstick: Any = SimpleNamespace(pair_seconds=lambda speedup: usual)  # all that is asked of it
 
     def reserve(settings: Settings, speedup: float | None) -> float:
-        needed = proof_seconds(None, 0, yardstick, speedup)  # type: ignore[arg-type]  # all that is asked of it
-        return min(PROOF_SHARE * clock.budget_seconds, needed)
+        return min(PROOF_SHARE * clock.budget_seconds, proof_seconds(yardstick, speedup))
+
+    def needed(settings: Settings, speedup: float | None) -> float:
+        return proof_seconds(yardstick, speedup, confirms=False)
 
     with tempfile.TemporaryDirectory() as place:
         folder = RunFolder(Path(place))
         request = Request(Workload("", "", ""), math.inf, Constraint(0.0, True))
         run = Run(request, folder, None, clock, ignore)  # type: ignore[arg-type]  # nothing is started
-        prover = Prover(run, head.facts, pairs)
-        for contender in range(1, MOST_CONTENDERS + 1):
-            search.run(reserve)
-            best = search.best
-            if best is None or search.saving_seconds < LEAST_PAIRS * search.trial_seconds:
+        prover, contest = Prover(run, head.facts, pairs), Contest(search, space, head.own, needed, clock)
+        goes_on = True
+        while True:
+            if goes_on:
+                search.run(reserve)
+            contender = contest.next()
+            if contender is None:
                 return head.own
-            proof = prover.prove(best.settings, contender, None, search.least_speedup(best.settings))
+            began, settings = clock.spent, contender.settings
+            proof = prover.prove(settings, contest.number_of(settings), None, search.least_speedup(settings))
             if proof.outcome == "proven":
-                return best.settings
-            search.judge(best.settings, None, "slower")
-            if proof.outcome == "incomplete":
-                return head.own
-    return head.own
+                return settings
+            goes_on = contest.refuse(contender, proof, clock.spent - began)
 
 
 def seconds_of_single_pass(facts: Facts) -> float:

@@ -117,7 +117,7 @@ def search_space(
     replay = Replay(facts, clock, generator)
     search = Search(replay, head.own, strategy, economy, clock, keep, ignore)
     if proves:
-        proven = search_and_prove(search, facts, ReplayedPairs(facts, replay, clock, generator), clock)
+        proven = search_and_prove(search, space, facts, ReplayedPairs(facts, replay, clock, generator), clock)
         return [*history, (clock.spent, proven)]
     search.run(reserve=lambda settings, speedup: 0.0)
     history.append((clock.spent, search.best.settings if search.best else head.own))

@@ -15,11 +15,15 @@ from false_wins import NullPairs, replayed
 from halves import Splits
 from held import KINDS, MOST_RATIO, Held, everything, ratios, stays_possible
 from measure import keep
+from proofs import ReplayedPairs
 from replay import Facts, Replay, SimulatedClock
+from simulate import autoaccel as tuned
 from simulate import simulate
 from table import TABLES, Table, read_table, write_table
 
+from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement
+from autoaccel.session.pairs import PairReading
 
 NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
 
@@ -98,6 +102,32 @@ def test_a_replayed_search_is_cheap_and_its_pick_is_good(table: Splits) -> None:
     assert row["of_single_pass"] <= 0.8
     assert unproven["median_regret"] <= 0.03 + table.resolution(50_000)
     assert row["mean_regret_interval"][0] <= row["mean_regret"] <= row["mean_regret_interval"][1]
+
+
+class CutShort(ReplayedPairs):
+    """Pairs that find no time for the first settings that are asked for."""
+
+    first: Settings | None = None
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        self.first = self.first or settings
+        if settings == self.first:
+            return Failure("hung", "the budget was spent")
+        return super().measure(settings, seed, steps)
+
+
+def test_after_a_proof_that_is_cut_short_the_next_contender_is_proven(
+    facts: Facts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replays ended with the user's own settings there, where `autoaccel tune` goes on."""
+
+    def found() -> list[bool]:
+        ended = [tuned(facts, 50_000, facts.grid_seconds, seed)[-1][1] for seed in range(3)]
+        return [settings != facts.table.head.own for settings in ended]
+
+    whole = found()
+    monkeypatch.setattr("simulate.ReplayedPairs", CutShort)
+    assert any(found()) or not any(whole)
 
 
 def test_no_search_is_judged_by_visits_that_it_saw(table: Splits) -> None:

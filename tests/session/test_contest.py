@@ -110,9 +110,6 @@ class Pairs:
     def __init__(self, truth: Truth) -> None:
         self.truth = truth
 
-    def is_short(self, steps: int) -> bool:
-        return False
-
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         truth = self.truth
         if truth.left <= 0:
@@ -241,12 +238,23 @@ def test_a_metric_that_scatters_too_much_leaves_what_only_rounds_if_updates_tell
     assert truth.proven_in_vain == [{**CAST, **WORKERS, **RANKS}]
 
 
-def test_what_does_more_than_round_is_out_with_all_that_contains_it(play: Play) -> None:
+def test_what_does_more_than_round_is_out_with_all_that_contains_it_until_runs_may_tell(play: Play) -> None:
     truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.1})
     truth.scatter, truth.updates = 0.05, RoundingEvidence("too large", "its errors", 64, 3, 8)
-    found, search, _ = play(truth)
+    found, _, contest = play(truth)
     assert found == WORKERS
-    assert not any(trial.feasible for trial in search.trials if CAST.items() <= trial.settings.items())
+    assert len(truth.proven_in_vain) == 1 and CAST.items() <= truth.proven_in_vain[0].items()
+    assert [left.outcome for left in contest.open] == ["more than rounding"]
+
+
+def test_what_there_is_no_time_to_prove_any_more_is_left_over(play: Play) -> None:
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "parallel.world_size=2": 0.2}, budget_seconds=120.0)
+    truth.drops = RANKS
+    found, _, contest = play(truth)
+    assert found is None and contest.open == []
+    left = contest.left_over()
+    assert left is not None and CAST.items() <= left.settings.items()
+    assert left.settings["parallel.world_size"] == 1
 
 
 def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(play: Play, tmp_path: Path) -> None:

@@ -65,9 +65,6 @@ class Machine:
         both = {"precision.autocast", "layout.channels_last"} <= on
         return sum(LOGS[name] for name in on) + (self.together if both else 0.0)
 
-    def is_short(self, steps: int) -> bool:
-        return False
-
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         assert steps is None
         self.spent += PAIR_SECONDS

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from autoaccel.records.recipe import OpenProof
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison
@@ -15,10 +16,13 @@ from autoaccel.session.ending import (
     _project,
     break_even_steps,
     not_worth_proving,
+    open_proof_words,
     proven,
     too_disturbed,
     why_not,
+    with_open_proof,
 )
+from autoaccel.session.evidence import MetricPlan
 from autoaccel.session.proof import Proof
 from autoaccel.session.yardstick import Yardstick
 from autoaccel.statistics.runs import CompileSeconds
@@ -88,7 +92,7 @@ def test_why_a_proof_failed_is_told_with_its_numbers() -> None:
     slower = why_not(Proof("not faster", [], NARROW, None), CAST, OWN, 5)
     assert "0.97x to 1.05x" in slower and "5 trials" in slower
     cut = why_not(Proof("incomplete", [], None, None, "the budget was spent"), CAST, OWN, 5)
-    assert "the budget was spent" in cut and "--budget" in cut
+    assert "the budget was spent" in cut
     open_metric = why_not(Proof("incomplete", [], FAST, accuracy, "the budget was spent"), CAST, OWN, 5)
     assert "1.50x to 1.70x" in open_metric and "may still be a drop of 0.09" in open_metric
     assert all("autocast=bfloat16" in sentence for sentence in (drops, slower, cut))
@@ -97,10 +101,32 @@ def test_why_a_proof_failed_is_told_with_its_numbers() -> None:
 def test_settings_that_do_more_than_round_are_told_by_what_they_do_to_updates() -> None:
     found = RoundingEvidence("too large", "the mean of its updates' error is 0.3 of the mean of your own", 64, 3, 8)
     accuracy = Accuracy("accuracy", "maximize", None, None, None, None, 0, 0.0, (), (), "rounding", rounding=found)
-    refused = why_not(Proof("metric drops", [], FAST, accuracy), CAST, OWN, 5)
+    refused = why_not(Proof("more than rounding", [], FAST, accuracy), CAST, OWN, 5)
     assert "may cost more than --max-drop allows: more than rounding: the mean of its updates' error is 0.3" in refused
     unclear = why_not(Proof("metric unclear", [], FAST, None, "your own updates differ as well"), CAST, OWN, 5)
-    assert "was not to be told: your own updates differ as well. A larger --budget" in unclear
+    assert unclear.endswith("was not to be told: your own updates differ as well.")
+
+
+def test_a_proof_that_is_left_open_says_which_budget_would_do_and_what_would_tell() -> None:
+    left, by = OpenProof(CAST, 330.0), MetricPlan("share", 20, 3, 0)
+    by_share = open_proof_words(left, OWN, 2.87, by, 7000.0)
+    assert by_share == (
+        "A larger budget may prove precision.autocast=bfloat16, 2.87x as fast in the search, by 3 pairs of runs of 20 "
+        "steps: --resume --budget +6m. Planned runs would tell most: a new run with --evidence whole --budget 117m."
+    )
+    exact = open_proof_words(left, OWN, 1.5, None, None)
+    assert exact.endswith("1.50x as fast in the search: --resume --budget +6m.")
+    # Where something was proven that is not the news; the command is printed all the same.
+    unchanged = Comparison(1.0, 1.0, 1.0, "within noise", 0.95, 0, 0)
+    for comparison, said in ((unchanged, f"It stays. {exact}"), (FAST, "It stays.")):
+        ending = with_open_proof(Ending("It stays.", OWN, comparison, NOTHING, NOTHING, 0.1), left, exact)
+        assert (ending.summary, ending.open_proof) == (said, left)
+
+
+def test_planned_runs_that_scatter_too_much_are_asked_for_more_of() -> None:
+    accuracy = Accuracy("accuracy", "maximize", 0.98, 0.97, 0.01, 0.05, 3, 1.0, (0.98,) * 3, (0.97,) * 3)
+    unclear = why_not(Proof("metric unclear", [], FAST, accuracy, "takes about 20 pairs of runs"), CAST, OWN, 5)
+    assert unclear.endswith("takes about 20 pairs of runs. --metric-repeats asks for more of them.")
 
 
 def test_what_is_not_worth_its_proof_names_the_way_to_ask_for_it() -> None:

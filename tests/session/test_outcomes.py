@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from autoaccel.records.recipe import ValueResult
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
 from autoaccel.session.outcomes import value_results
 from autoaccel.session.searching import NOTHING_PAYS, OUT_OF_TIME
 from autoaccel.statistics.comparison import compare_in_process
@@ -84,3 +86,11 @@ def test_failures_and_dropped_metrics_are_reasons_too() -> None:
     dropped = trial(3, {**OWN, "precision.autocast": "float16"}, 1.7, 65.0, feasible=False)
     result = of("precision.autocast", failed, dropped)
     assert result.trials == 2 and result.reason == "the metric may drop further than is allowed"
+
+
+def test_settings_that_do_more_than_round_are_left_to_runs() -> None:
+    rounding = RoundingEvidence("too large", "its errors", 64, 3, 8)
+    accuracy = Accuracy("accuracy", "maximize", None, None, None, None, 0, 0.0, (), (), "rounding", rounding=rounding)
+    refused = trial(2, {**OWN, "precision.autocast": "float16"}, 1.7, 65.0)
+    reason = of("precision.autocast", msgspec.structs.replace(refused, accuracy=accuracy)).reason
+    assert reason == "it does more than round: only runs could show whether the metric is kept"

@@ -37,20 +37,14 @@ SETTINGS: Settings = {"precision.autocast": "bfloat16"}
 class FakePairs:
     """Pairs with this log speed-up and this drop of the metric, each scattering."""
 
-    def __init__(
-        self, log: float, drop: float = 0.0, seed: int = 0, short: bool = False, scatter: float = 0.04
-    ) -> None:
+    def __init__(self, log: float, drop: float = 0.0, seed: int = 0, scatter: float = 0.04) -> None:
         self.log = log
         self.scatter = scatter
         self.drop = drop
         self.random = random.Random(seed)
-        self.short = short
         self.asked: list[tuple[int, int | None]] = []  # seed, steps
         self.untrusted = 0  # so many of the first pairs are disturbed
         self.fails_after = 1000
-
-    def is_short(self, steps: int) -> bool:
-        return self.short
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         self.asked.append((seed, steps))
@@ -69,8 +63,15 @@ def run(tmp_path: Path) -> Run:
     return Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(600.0), ignore)
 
 
-def proved(run: Run, facts: TrainingFacts, pairs: FakePairs, steps: int | None = 200, contender: int = 1) -> Proof:
-    plan = MetricPlan("whole", steps or 0, pairs=3, most_pairs=6)
+def proved(
+    run: Run,
+    facts: TrainingFacts,
+    pairs: FakePairs,
+    steps: int | None = 200,
+    contender: int = 1,
+    at_once: bool = False,
+) -> Proof:
+    plan = MetricPlan("whole", steps or 0, pairs=3, most_pairs=6, at_once=at_once)
     metric = MetricProof(facts, run.request.constraint, plan, error=0.025) if steps else None
     return Prover(run, facts, pairs).prove(SETTINGS, contender, metric, least_speedup=1.02)
 
@@ -87,10 +88,12 @@ def test_speed_is_proven_before_any_training_is_paid_for(run: Run, facts: Traini
     assert proof.proven_after_seconds is not None
 
 
-def test_short_trainings_come_at_once(run: Run, facts: TrainingFacts) -> None:
-    pairs = FakePairs(0.4, short=True)
-    assert proved(run, facts, pairs).outcome == "proven"
-    assert pairs.asked[0] == (0, 200)
+def test_trainings_that_come_at_once_tell_the_speed_too(run: Run, facts: TrainingFacts) -> None:
+    pairs = FakePairs(0.4)
+    proof = proved(run, facts, pairs, at_once=True)
+    assert proof.outcome == "proven" and proof.comparison is not None
+    assert pairs.asked[:3] == [(0, 200), (1, 200), (2, 200)]
+    assert proof.comparison.process_pairs == len(pairs.asked)
 
 
 def test_exact_settings_are_not_trained(run: Run, facts: TrainingFacts) -> None:
@@ -128,6 +131,7 @@ class Updates:
         return self.answer
 
 
+TOO_LONG = "would tell, but do not fit in what is left of the budget"
 HOLDS = RoundingEvidence("holds", "", 64, 3, 8, error_share=0.001)
 BY_UPDATES, BY_SHARE = MetricPlan("rounding", 60, 1, 1), MetricPlan("share", 40, 3, 3)
 
@@ -171,10 +175,10 @@ def test_what_is_not_faster_is_not_judged_by_updates(run: Run, facts: TrainingFa
 @pytest.mark.parametrize(
     ("answer", "outcome", "message"),
     [
-        (msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors"), "metric drops", "its errors"),
+        (msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors"), "more than rounding", "its errors"),
         (msgspec.structs.replace(HOLDS, verdict="open", reason="too few steps"), "metric unclear", "too few steps"),
         (Failure("hung", "no answer in 5 s"), "incomplete", "no answer in 5 s"),
-        (None, "incomplete", "the budget was spent"),
+        (None, "incomplete", f"the updates in two runs of 60 steps {TOO_LONG}"),
         (Failure("crashed", "killed by SIGSEGV"), "fails", "killed by SIGSEGV"),
     ],
 )
@@ -184,7 +188,7 @@ def test_nothing_is_proven_unless_updates_hold(
     proof, _ = judged(run, facts, FakePairs(0.4), Updates(answer))
     assert (proof.outcome, proof.message) == (outcome, message)
     assert (proof.failure is not None) == (outcome == "fails")
-    assert (proof.accuracy is not None) == (outcome == "metric drops")
+    assert (proof.accuracy is not None) == (outcome == "more than rounding")
 
 
 class Scattered(FakePairs):
@@ -210,7 +214,7 @@ def test_what_runs_leave_open_updates_may_tell(run: Run, facts: TrainingFacts) -
         assert proof.outcome == "metric unclear" and "your own seeds scatter by 0.028" in proof.message
         assert proof.accuracy is not None and proof.accuracy.evidence == "share"
     large = msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors")
-    assert judged(run, facts, Scattered(0.4), Updates(large), BY_SHARE)[0].outcome == "metric drops"
+    assert judged(run, facts, Scattered(0.4), Updates(large), BY_SHARE)[0].outcome == "more than rounding"
 
 
 def test_a_drop_that_runs_show_is_not_for_updates_to_deny(run: Run, facts: TrainingFacts) -> None:
@@ -219,12 +223,39 @@ def test_a_drop_that_runs_show_is_not_for_updates_to_deny(run: Run, facts: Train
     assert (proof.outcome, updates.asked) == ("metric drops", 0)
 
 
-def test_what_no_training_that_fits_could_show_is_not_measured(run: Run, facts: TrainingFacts) -> None:
+def test_what_no_training_that_fits_could_show_is_open_once_the_speed_is_proven(run: Run, facts: TrainingFacts) -> None:
+    """A proof was given up before its first pair; what is measured is not lost to a run that goes on with it."""
     metric = MetricProof(facts, run.request.constraint, MetricPlan("whole", 200, 3, 2), error=0.025)
     pairs = FakePairs(0.4)
     proof = Prover(run, facts, pairs).prove(SETTINGS, 1, metric, least_speedup=1.02)
-    assert (proof.outcome, pairs.asked) == ("metric unclear", [])
-    assert "3 pairs of planned runs" in proof.message
+    assert proof.outcome == "incomplete"
+    assert {steps for _, steps in pairs.asked} == {None} and len(proof.pairs) >= LEAST_PAIRS
+    assert proof.message == f"3 pairs of planned runs {TOO_LONG}"
+
+
+def test_how_the_metric_is_judged_is_planned_anew_when_the_speed_is_proven(run: Run, facts: TrainingFacts) -> None:
+    too_long, updates = MetricPlan("share", 40, 3, 0), Updates(HOLDS)
+    metric = MetricProof(facts, run.request.constraint, too_long, 0.025, updates, plan_anew=lambda: BY_UPDATES)
+    proof = Prover(run, facts, FakePairs(0.4)).prove(SETTINGS, 1, metric, least_speedup=1.02)
+    assert proof.outcome == "proven" and updates.asked == 1
+    # But not once something has trained, which would then say nothing.
+    early, pairs = MetricPlan("share", 40, 3, 3, at_once=True), FakePairs(0.4)
+    metric = MetricProof(facts, run.request.constraint, early, 0.025, updates, plan_anew=lambda: BY_UPDATES)
+    proof = Prover(run, facts, pairs).prove(SETTINGS, 1, metric, least_speedup=1.02)
+    assert proof.accuracy is not None and proof.accuracy.evidence == "share"
+
+
+def test_where_no_second_training_fits_updates_are_asked(run: Run, facts: TrainingFacts) -> None:
+    spent = dataclasses.replace(run, clock=Clock(0.0))  # pairs that are only made up end all the same
+    early = MetricPlan("share", 40, 3, 3, at_once=True)
+    pairs = FakePairs(0.4)
+    proof, _ = judged(spent, facts, pairs, Updates(HOLDS), early)
+    assert proof.outcome == "proven" and proof.accuracy is not None
+    assert proof.accuracy.evidence == "rounding"
+    assert [steps for _, steps in pairs.asked][:2] == [40, None]
+    cut, _ = judged(spent, facts, FakePairs(0.4), Updates(None), early)
+    assert cut.outcome == "incomplete"
+    assert "3 pairs of runs of 40 steps would tell" in cut.message
 
 
 def test_seeds_are_added_only_while_the_verdict_is_open(run: Run, facts: TrainingFacts) -> None:
@@ -306,14 +337,18 @@ def test_later_contenders_must_show_more(run: Run, facts: TrainingFacts) -> None
     assert third.comparison.confidence > first.comparison.confidence > 0.95
 
 
-def test_a_proof_needs_less_time_where_nothing_trains_and_where_steps_are_faster() -> None:
-    known = SimpleNamespace(ready_seconds=2.0, pair_seconds=lambda speedup: 8.0, step_seconds=0.1)
-    yardstick = cast("Yardstick", known)
-    exact = proof_seconds(None, 3, yardstick, None)
-    equal = proof_seconds(200, 3, yardstick, None)
+def test_a_proof_needs_less_time_where_nothing_trains_and_where_trainings_tell_the_speed() -> None:
+    yardstick = cast("Yardstick", SimpleNamespace(pair_seconds=lambda speedup: 8.0))
+    exact = proof_seconds(yardstick, None)
     assert exact == pytest.approx(1.2 * LEAST_PAIRS * 8.0)
-    # Pairs that tell the speed, and three that start, then train for 20 s on each side.
-    assert equal == pytest.approx(1.2 * (LEAST_PAIRS * 8.0 + 3 * (4.0 + 40.0)))
-    assert equal - proof_seconds(200, 3, yardstick, 2.0) == pytest.approx(1.2 * 3 * 10.0)
+    # Three pairs that train for 44 s each, after those that tell the speed, or at once.
+    assert proof_seconds(yardstick, None, 132.0, 3) == pytest.approx(1.2 * (LEAST_PAIRS * 8.0 + 132.0))
+    assert proof_seconds(yardstick, None, 132.0, 3, at_once=True) == pytest.approx(1.2 * 132.0)
     # A small speed-up takes more pairs, as many as the prover makes at most.
-    assert proof_seconds(None, 3, yardstick, 1.03) == pytest.approx(1.2 * MOST_PAIRS * 8.0)
+    assert proof_seconds(yardstick, 1.03) == pytest.approx(1.2 * MOST_PAIRS * 8.0)
+    beside = (MOST_PAIRS - 3) * 8.0
+    assert proof_seconds(yardstick, 1.03, 132.0, 3, at_once=True) == pytest.approx(1.2 * (beside + 132.0))
+    # Those that confirm a close decision are left out where there is no time for them.
+    speedups = (1.2, 1.25, 1.3, 1.35, 1.4)
+    left_out = [proof_seconds(yardstick, one) - proof_seconds(yardstick, one, confirms=False) for one in speedups]
+    assert max(left_out) == pytest.approx(1.2 * CONFIRMING_PAIRS * 8.0)

@@ -39,9 +39,6 @@ class SimulatedPairs:
         self._random = generator
         self.measured = 0
 
-    def is_short(self, steps: int) -> bool:
-        return False
-
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         if self.measured == AFFORDABLE_PAIRS:
             return Failure("hung", "the budget was spent")

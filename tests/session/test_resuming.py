@@ -81,6 +81,16 @@ def test_a_proof_that_was_interrupted_is_open() -> None:
     assert Earlier([], []).open == []
 
 
+def test_what_updates_have_refused_is_open_to_runs() -> None:
+    refused, cut = ContenderResult(CAST, 1, "more than rounding"), ContenderResult(CAST, 1, "incomplete")
+    for results in ([refused], [refused, cut]):
+        earlier = Earlier(results, [pair(WORKERS, 0), pair(CAST, 0), pair(CAST, 1)])
+        assert earlier.open == [CAST]
+        assert earlier.differed_by_updates(CAST) and not earlier.differed_by_updates(WORKERS)
+    assert not Earlier([cut], []).differed_by_updates(CAST)
+    assert [one.seed for one in earlier.pairs_of(CAST)] == [0, 1]
+
+
 def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> None:
     request = Request(Workload("/m.py", "build", ""), 60.0, Constraint(0.01, False))
     state = SimpleNamespace(request=request)

@@ -8,7 +8,14 @@ import random
 import pytest
 
 from autoaccel.statistics.comparison import Pair
-from autoaccel.statistics.deciding import CONFIRMING_PAIRS, LEAST_PAIRS, MOST_PAIRS, SpeedRule, expected_pairs
+from autoaccel.statistics.deciding import (
+    CONFIRMING_PAIRS,
+    LEAST_PAIRS,
+    MOST_PAIRS,
+    SpeedRule,
+    deciding_pairs,
+    expected_pairs,
+)
 
 RULE = SpeedRule(error=0.025, least_speedup=1.02)
 
@@ -56,6 +63,11 @@ def test_as_many_pairs_as_are_expected_mostly_suffice(speedup: float) -> None:
         pairs = pairs_of(*map(math.exp, logs))
         enough += any(RULE.decide(pairs[:count]) for count in range(LEAST_PAIRS, expected + 1))
     assert enough >= 150
+
+
+def test_pairs_that_confirm_are_expected_beside_those_that_decide_where_the_decision_is_close() -> None:
+    confirming = {expected_pairs(one) - deciding_pairs(one) for one in (1.2, 1.25, 1.3, 1.35, 1.4, 3.0)}
+    assert confirming == {0, CONFIRMING_PAIRS}
 
 
 def test_the_smaller_a_gain_the_more_pairs_are_expected_to_prove_it() -> None:

@@ -1,0 +1,183 @@
+"""Who knows by what evidence a metric is judged in what is left of a run's budget."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.rounding import RoundingEvidence
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Failure, ProofPair
+from autoaccel.session.evidence import MOST_TIMES, MetricPlan, choose_evidence, plan_updates, training_costs
+from autoaccel.session.metric import MetricProof
+from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
+from autoaccel.session.rounding import judge_rounding, why_not_by_rounding
+from autoaccel.session.run import Run
+from autoaccel.session.turn_plan import TURNS
+from autoaccel.session.yardstick import Yardstick
+from autoaccel.space.knobs import is_exact
+from autoaccel.statistics.comparison import CONFIDENCE
+from autoaccel.statistics.deciding import LEAST_PAIRS, deciding_pairs, share_of_error
+from autoaccel.units import format_duration, round_duration
+
+_FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
+
+
+class MetricJudge:
+    """Knows what evidence the rest of a run's budget allows for."""
+
+    def __init__(self, run: Run, yardstick: Yardstick, space: SearchSpace) -> None:
+        """Read off the baseline what training costs."""
+        self._run = run
+        self._yardstick = yardstick
+        self._inexact = space.inexact
+        self._risks = space.risks
+        warmup_steps = len(yardstick.measurement.warmup_step_seconds)
+        self._costs = training_costs(yardstick.facts, yardstick.step_seconds, yardstick.ready_seconds, warmup_steps)
+
+    def plan(
+        self, settings: Settings, speedup: float | None, left: float = math.inf, by_updates: bool = True
+    ) -> MetricPlan | None:
+        """Return how settings are judged before anything of them is proven; None if they change no number.
+
+        Beside what judges the metric there is time for the pairs of processes that the speed is expected to take.
+        Pairs that train tell the speed, too. They spare others where trainings are short, and where there is no time
+        for both: then they come at once. Else the speed is proven first, for a part of what they take.
+
+        Args:
+            settings: To be judged.
+            speedup: Of their steps; None if it is not known.
+            left: Seconds for all of the proof.
+            by_updates: Whether updates may tell, if the settings only round.
+        """
+        if is_exact(settings, self._yardstick.settings, self._inexact):
+            return None
+        choose = functools.partial(self._choose, settings, speedup or 1.0, by_updates=by_updates)
+        pairs = deciding_pairs(speedup) if speedup else LEAST_PAIRS
+        pair_seconds, planned = self._yardstick.pair_seconds(speedup or 1.0), left / PROOF_MARGIN
+        beside = max(0, pairs - self._run.request.metric_repeats)
+        early, late = choose(planned - beside * pair_seconds), choose(planned - pairs * pair_seconds)
+        if early.fits and early.training_pairs and (self._is_short(early.steps) or not late.fits):
+            return early._replace(at_once=True)
+        return late._replace(at_once=late.fits and late.training_pairs > 0 and self._is_short(late.steps))
+
+    def least_share(self) -> MetricPlan:
+        """Return the smallest part of the planned run that tells more than updates do."""
+        return choose_evidence(self._costs, 1.0, self._run.request.metric_repeats, 0.0)
+
+    def planned_runs(self) -> MetricPlan:
+        """Return the strongest evidence, whatever it takes."""
+        return choose_evidence(self._costs, 1.0, self._run.request.metric_repeats, 0.0, "whole")
+
+    def seconds(self, plan: MetricPlan, speedup: float | None) -> float:
+        """Return what a plan's trainings take under settings of this speed-up; None if it is not known."""
+        return plan.seconds(self._costs, speedup or 1.0)
+
+    def budget_seconds(self, plan: MetricPlan, speedup: float | None) -> float:
+        """Return the least budget of a whole run that leaves time for these trainings."""
+        return self.seconds(plan, speedup) / METRIC_SHARE
+
+    def unprovable(self, space: SearchSpace) -> dict[str, str]:
+        """Return the open knobs of which nothing that fits could show that they keep the metric, and why.
+
+        Raises:
+            BadRequestError: If a person has set such a value.
+        """
+        own, found = self._yardstick.settings, dict[str, str]()
+        if reason := self._why_unprovable({**own, **space.fixed}):
+            raise BadRequestError(f"--set: {reason}.")
+        for name, values in space.open.items():
+            other = next((value for value in values if value != own[name]), own[name])
+            if reason := self._why_unprovable({**own, name: other}):
+                found[name] = reason
+        return found
+
+    def _why_unprovable(self, settings: Settings) -> str:
+        plan = self.plan(settings, _FASTEST)
+        if plan is None or plan.fits:
+            return ""
+        seconds = plan.seconds(self._costs)
+        return (
+            f"to see that the metric is kept takes {plan.words}, {format_duration(seconds)}, for which "
+            f"--budget {math.ceil(seconds / METRIC_SHARE / 60)}m leaves time"
+        )
+
+    def begin(
+        self,
+        settings: Settings,
+        speedup: float,
+        contender: int,
+        earlier: Sequence[ProofPair] = (),
+        by_updates: bool = True,
+    ) -> MetricProof | None:
+        """Return the proof of the n-th contender's metric, from 1, with nothing trained yet; see `plan`.
+
+        Where an earlier part of the run trained for it, as many steps are made as then, so that its pairs count. It has
+        looked already; for the looks that follow half of the error is left, which is enough, for the data are the same.
+
+        Args:
+            settings: Of the contender.
+            speedup: Of their steps.
+            contender: Its number.
+            earlier: Pairs of its proof in an earlier part of the run, in their order.
+            by_updates: Whether updates may tell, if the settings only round.
+        """
+        run, pairs = self._run, self._run.request.metric_repeats
+        plan = self.plan(settings, speedup, run.clock.left, by_updates)
+        if plan is None:
+            return None
+        trained = [pair.steps for pair in earlier if pair.steps]
+        if plan.evidence != "whole" and trained:
+            plan = MetricPlan("share", trained[-1], pairs, MOST_TIMES * pairs)
+        if earlier:  # pairs count only if they are asked for in the same order
+            plan = plan._replace(at_once=earlier[0].steps == plan.steps)
+        return MetricProof(
+            self._yardstick.facts,
+            run.request.constraint,
+            plan,
+            error=(1 - CONFIDENCE) * share_of_error(contender) * (0.5 if trained else 1.0),
+            updates=functools.partial(self._compare_updates, settings, speedup)
+            if by_updates and self._may_ask_updates(settings)
+            else None,
+            plan_anew=None if trained else functools.partial(self._plan_the_rest, settings, speedup, by_updates),
+        )
+
+    def _choose(self, settings: Settings, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
+        """Return the strongest evidence that takes so long at most, and no more than its share of the budget."""
+        request = self._run.request
+        most = min(METRIC_SHARE * request.budget_seconds, seconds)
+        rounds = by_updates and self._may_ask_updates(settings)
+        return choose_evidence(self._costs, speedup, request.metric_repeats, most, request.evidence, rounds)
+
+    def _plan_the_rest(self, settings: Settings, speedup: float, by_updates: bool) -> MetricPlan:
+        """Return how settings are judged whose speed is proven, in what is left; nothing else needs any of it."""
+        left = self._run.clock.left
+        plan = self._choose(settings, speedup, left / PROOF_MARGIN, by_updates)
+        # What fits barely is tried as well: there is nothing to lose any more.
+        plan = plan if plan.fits else self._choose(settings, speedup, left, by_updates)
+        self._run.stages.expect("metric", self.seconds(plan, speedup))
+        return plan
+
+    def _is_short(self, steps: int) -> bool:
+        """Whether a training of so many steps takes hardly longer than the turns that judge the speed."""
+        return steps * self._yardstick.step_seconds <= 2 * TURNS * self._yardstick.plan.turn_seconds()
+
+    def _may_ask_updates(self, settings: Settings) -> bool:
+        rounds = not why_not_by_rounding(settings, self._yardstick.settings, self._risks)
+        return rounds and self._run.request.evidence != "whole"
+
+    def _compare_updates(self, settings: Settings, speedup: float) -> RoundingEvidence | Failure | None:
+        """Return what updates say, from as many steps as there is time for; None if these are too few.
+
+        Another pair of processes may be needed after that, for the speed, if there is time for it.
+        """
+        clock, costs = self._run.clock, self._costs
+        for kept in (self._yardstick.pair_seconds(speedup), 0.0):
+            plan = plan_updates(costs, speedup, min(METRIC_SHARE * clock.budget_seconds, clock.left - kept))
+            if plan.fits:
+                own_seconds = costs.start_seconds + plan.steps * costs.step_seconds
+                return judge_rounding(self._run, self._yardstick.settings, settings, own_seconds)
+        return None

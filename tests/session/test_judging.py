@@ -1,0 +1,228 @@
+"""How a metric is judged in what is left of a budget: by runs, by updates, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+
+from autoaccel.launch.runner import Runner
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import EvidenceWish, Request
+from autoaccel.records.rounding import RoundingEvidence
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Measurement, ProofPair, Turn
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.session import judging
+from autoaccel.session.clock import Clock
+from autoaccel.session.evidence import MetricPlan
+from autoaccel.session.judging import MetricJudge
+from autoaccel.session.proof import proof_seconds
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.turn_plan import plan_turns
+from autoaccel.session.yardstick import Yardstick
+from autoaccel.space.knobs import Place, default_settings
+
+HOLDS = RoundingEvidence("holds", "", 64, 3, 8)
+CAST: Settings = {"precision.autocast": "bfloat16"}
+LARGER: Settings = {"optimizer.batch_factor": 2.0}
+WORKERS: Settings = {"loader.workers": 2}
+START_SECONDS, PAIR_SECONDS = 5.0, 20.0
+MakeJudge = Callable[..., MetricJudge]
+
+
+@pytest.fixture
+def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
+    """Return what gives a judge of a long training whose steps take a second, and its run."""
+
+    def make(
+        budget: float,
+        wish: EvidenceWish = "any",
+        spent: float = 0.0,
+        step_seconds: float = 1.0,
+        start_seconds: float = START_SECONDS,
+        pair_seconds: float = PAIR_SECONDS,
+        epochs: int = 200,
+    ) -> MetricJudge:
+        request = Request(Workload("/m.py", "build", ""), budget, Constraint(0.01, False), evidence=wish)
+        run = Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(budget, spent), ignore)
+        yardstick = SimpleNamespace(
+            settings=default_settings(place),
+            facts=msgspec.structs.replace(facts, epochs=epochs),
+            measurement=SimpleNamespace(warmup_step_seconds=(step_seconds,) * 2),
+            step_seconds=step_seconds,
+            ready_seconds=start_seconds + 2 * step_seconds,
+            pair_seconds=lambda speedup=1.0: pair_seconds,
+            plan=plan_turns(step_seconds),
+        )
+        space = SearchSpace("test", {"precision.autocast": ("off", "bfloat16")}, {}, {})
+        return MetricJudge(run, cast("Yardstick", yardstick), space)
+
+    return make
+
+
+def settings_with(place: Place, change: Settings) -> Settings:
+    return {**default_settings(place), **change}
+
+
+def test_what_only_rounds_is_judged_where_nothing_else_could_be(judge_with: MakeJudge, place: Place) -> None:
+    """Four thousand steps of a second: not even a twentieth fits thrice into four minutes."""
+    judge = judge_with(600.0)
+    rounds, changes = (judge.plan(settings_with(place, change), 2.0) for change in (CAST, LARGER))
+    assert rounds is not None and changes is not None
+    assert rounds.fits and rounds.evidence == "rounding"
+    assert judge.seconds(rounds, 2.0) <= 240.0
+    assert not changes.fits
+    assert judge.plan(settings_with(place, WORKERS), 2.0) is None  # it changes no number
+    together = judge.plan(settings_with(place, {**CAST, **LARGER}), 2.0)
+    assert together is not None and not together.fits
+    insisted = judge_with(600.0, "whole").plan(settings_with(place, CAST), 2.0)
+    assert insisted is not None and (insisted.evidence, insisted.fits) == ("whole", False)
+
+
+def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: MakeJudge) -> None:
+    found = judge_with(600.0).least_share()
+    assert (found.evidence, found.steps, found.fits) == ("share", 200, False)
+
+
+def test_updates_are_compared_in_the_time_that_is_left(
+    judge_with: MakeJudge, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def judge_rounding(run: Run, own: Settings, settings: Settings, seconds: float) -> RoundingEvidence:
+        asked.append(seconds)
+        return HOLDS
+
+    monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
+
+    def compared(spent: float) -> object:
+        proof = judge_with(600.0, spent=spent).begin(settings_with(place, CAST), 1.0, 1)
+        assert proof is not None and proof.plan.evidence == "rounding" and proof.status == "open"
+        found = proof.compare_updates()
+        assert proof.status == ("holds" if found else "open")
+        return found
+
+    assert compared(spent=100.0) == HOLDS
+    # Of half of 240 s two starts, and as many steps under either settings as the rest holds.
+    assert asked == [pytest.approx(START_SECONDS + 55)]
+    # 110 s are left: a pair of processes takes 20, two starts 10.
+    assert compared(spent=490.0) == HOLDS
+    assert asked[1] == pytest.approx(START_SECONDS + 17, abs=1.1)
+    # 48 s are left: the least comparison takes 42, and leaves none for another pair, which may not be needed.
+    assert compared(spent=552.0) == HOLDS
+    assert asked[2] == pytest.approx(START_SECONDS + 16)
+    assert compared(spent=560.0) is None  # fifteen steps tell nothing
+    assert len(asked) == 3
+
+
+def test_whoever_insists_on_planned_runs_is_not_told_by_updates(judge_with: MakeJudge, place: Place) -> None:
+    short = {"budget": 60_000.0, "step_seconds": 0.01}  # so that planned runs fit
+    for wish, change in (("whole", CAST), ("any", LARGER)):
+        proof = judge_with(wish=wish, **short).begin(settings_with(place, change), 2.0, 1)
+        assert proof is not None and proof.plan.evidence == "whole"
+        assert proof.compare_updates() is None
+
+
+def test_runs_of_an_earlier_part_of_the_run_count(judge_with: MakeJudge, place: Place) -> None:
+    chosen = settings_with(place, CAST)
+
+    def begun(*steps: int | None) -> MetricPlan:
+        one = Measurement(1.0, (1.0,), (Turn((1.0,)),))
+        earlier = [ProofPair(chosen, number, one, one, None, made) for number, made in enumerate(steps)]
+        proof = judge_with(600.0).begin(chosen, 2.0, 1, earlier)
+        assert proof is not None
+        proof.plan_the_rest()
+        return proof.plan
+
+    assert begun(None, None, 60) == MetricPlan("share", 60, 3, 6)
+    assert begun(60, 60) == MetricPlan("share", 60, 3, 6, at_once=True)  # in the order in which they were made
+    assert begun(None, None).evidence == "rounding"  # nothing has trained that would count
+
+
+def digits(judge_with: MakeJudge, left: float, budget: float = 60.0, wish: EvidenceWish = "any") -> MetricJudge:
+    """Return the judge of 200 steps of 33 ms, as a tune of a minute has measured them, with so much of it left."""
+    times = {"step_seconds": 0.033, "start_seconds": 0.4, "pair_seconds": 2.65, "epochs": 10}
+    return judge_with(budget, wish, budget - left, **times)
+
+
+@pytest.mark.parametrize("speedup", [1.25, 1.3, 1.5, 2.0])
+def test_pairs_that_train_tell_the_speed_too(judge_with: MakeJudge, place: Place, speedup: float) -> None:
+    """Half of a minute was given up before a single pair: the pairs for the speed alone would have filled it."""
+    plan = digits(judge_with, left=32.0).plan(settings_with(place, CAST), speedup, 32.0)
+    assert plan is not None and plan.fits
+    assert (plan.evidence, plan.at_once) == ("share", True)
+    assert plan.steps >= 40
+
+
+@pytest.mark.parametrize("speedup", [1.2, 1.35, 1.5, 3.0])
+@pytest.mark.parametrize("wish", ["any", "whole"])
+def test_what_is_planned_fits_beside_the_speed_and_more_time_never_leaves_it_out(
+    judge_with: MakeJudge, place: Place, speedup: float, wish: EvidenceWish
+) -> None:
+    fitted = False
+    for left in range(5, 300, 5):
+        judge = digits(judge_with, float(left), 600.0, wish)
+        plan = judge.plan(settings_with(place, CAST), speedup, float(left))
+        assert plan is not None
+        assert plan.fits or not fitted
+        fitted = plan.fits
+        assert not plan.at_once or plan.fits
+        if fitted:
+            seconds = judge.seconds(plan, speedup)
+            yardstick = cast("Yardstick", SimpleNamespace(pair_seconds=lambda speedup: 2.65))
+            needed = proof_seconds(yardstick, speedup, seconds, plan.training_pairs, plan.at_once, confirms=False)
+            assert needed <= left + 1e-6
+    assert fitted
+
+
+def test_where_only_trainings_could_tell_they_come_at_once_if_there_is_no_time_for_both(
+    judge_with: MakeJudge, place: Place
+) -> None:
+    """Runs of 200 steps of 0.3 s, which take far longer than the turns that tell the speed."""
+    times = {"wish": "whole", "step_seconds": 0.3, "start_seconds": 1.0, "pair_seconds": 60.0, "epochs": 10}
+    plans = []
+    for left in (900.0, 480.0, 300.0):
+        judge = judge_with(1200.0, spent=1200.0 - left, **times)
+        plan = judge.plan(settings_with(place, LARGER), 1.5, left)
+        assert plan is not None and plan.evidence == "whole"
+        plans.append((plan.fits, plan.at_once))
+    assert plans == [(True, False), (True, True), (False, False)]
+
+
+def test_the_metric_is_planned_anew_once_the_speed_is_proven(judge_with: MakeJudge, place: Place) -> None:
+    """Pairs for a small speed-up would have filled what is left; they decided sooner."""
+    proof = digits(judge_with, left=10.0).begin(settings_with(place, CAST), 1.2, 1)
+    assert proof is not None and not proof.plan.fits
+    proof.plan_the_rest()
+    assert proof.plan.fits and not proof.plan.at_once
+    nothing = digits(judge_with, left=1.5).begin(settings_with(place, CAST), 1.2, 1)
+    assert nothing is not None
+    nothing.plan_the_rest()
+    assert not nothing.plan.fits
+    assert "would tell, but do not fit in what is left of the budget" in nothing.unclear_words(0.0)
+
+
+def test_what_updates_have_refused_is_left_to_runs(judge_with: MakeJudge, place: Place) -> None:
+    proof = judge_with(600.0).begin(settings_with(place, CAST), 2.0, 1, by_updates=False)
+    assert proof is not None and (proof.plan.evidence, proof.plan.fits) == ("share", False)
+    assert proof.compare_updates() is None
+    proof.plan_the_rest()
+    assert proof.plan.evidence == "share"
+
+
+def test_a_budget_that_would_do_leaves_time_for_the_trainings(judge_with: MakeJudge, place: Place) -> None:
+    judge = judge_with(600.0)
+    share, whole = judge.least_share(), judge.planned_runs()
+    assert (whole.evidence, whole.steps, whole.fits) == ("whole", 4000, False)
+    for plan in (share, whole):
+        budget = judge.budget_seconds(plan, 2.0)
+        enough = judge_with(budget + 1.0).plan(settings_with(place, LARGER), 2.0)
+        assert enough is not None and enough.fits and enough.steps >= plan.steps
