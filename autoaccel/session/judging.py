@@ -21,7 +21,7 @@ from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import LEAST_PAIRS, deciding_pairs, share_of_error
-from autoaccel.units import format_duration, round_duration
+from autoaccel.units import format_duration
 
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 

@@ -240,7 +240,7 @@ def test_a_metric_that_scatters_too_much_leaves_what_only_rounds_if_updates_tell
 
 def test_what_does_more_than_round_is_out_with_all_that_contains_it_until_runs_may_tell(play: Play) -> None:
     truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.1})
-    truth.scatter, truth.updates = 0.05, RoundingEvidence("too large", "its errors", 64, 3, 8)
+    truth.scatter, truth.updates = 0.02, RoundingEvidence("too large", "its errors", 64, 3, 8)
     found, _, contest = play(truth)
     assert found == WORKERS
     assert len(truth.proven_in_vain) == 1 and CAST.items() <= truth.proven_in_vain[0].items()
