@@ -64,17 +64,17 @@ remedies: setup  ## bounds by measured rates, and what each remedy wins alone on
 scatter: setup  ## how much pairs of processes scatter in the recorded tables, and whether intervals hold; a minute
 	$(BIN)/python benchmarks/scatter.py
 
-independence: setup  ## whether pairs are independent where the baseline stays alive from pair to pair; twenty minutes
-	$(BIN)/python benchmarks/independence.py
+independence: setup  ## whether pairs are independent where the baseline stays alive from pair to pair; twenty minutes; ARGS="--minutes 15"
+	$(BIN)/python benchmarks/independence.py $(ARGS)
 
-false-wins: setup  ## the baseline against itself: 2,000 replayed and 100 live comparisons; an hour
+false-wins: setup  ## the baseline against itself: 2,000 replayed and 100 live comparisons; an hour; ARGS="--minutes 20" ends the live ones in time
 	$(BIN)/python benchmarks/false_wins.py replayed
-	$(BIN)/python benchmarks/false_wins.py live
+	$(BIN)/python benchmarks/false_wins.py live $(ARGS)
 
 live: setup  ## autoaccel and its peers in the same time on each workload, picks side by side; an hour and a half
 	$(BIN)/python benchmarks/live.py
 
-unseen: setup  ## trainings never seen before, beside a hand grid and peers; installs their packages; fifteen hours; ARGS="--half first"
+unseen: setup  ## trainings never seen before, beside a hand grid and peers; installs their packages; eleven hours; ARGS="--minutes 40"
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[unseen]'
 	$(BIN)/python benchmarks/unseen/measure.py $(ARGS)
 

@@ -1,13 +1,14 @@
 """How often settings that change nothing are called faster: the baseline against itself under other names.
 
     python benchmarks/false_wins.py replayed [--comparisons 2000]
-    python benchmarks/false_wins.py live [--comparisons 25] [NAME ...]
+    python benchmarks/false_wins.py live [--comparisons 25] [--minutes N] [NAME ...]
 
 Replayed: pairs of processes out of the tables' visits, with the effect of their settings taken away and their noise
 left in, and with disturbances put on top: bursts that slow some neighbouring turns two- to tenfold, the two sides not
 alike; a luck of processes with heavy tails; and a ratio that drifts from pair to pair. Live: fresh pairs of processes
 of each example, both under its own settings. Both go through the proof that decides on every recipe. Results go to
-benchmarks/results/false_wins.jsonl.
+benchmarks/results/false_wins.jsonl, a row for all replayed ones and one for each example; what is there of today's code
+is not measured again. Live comparisons are kept one by one: it may be stopped at any time, and goes on there.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import argparse
 import json
 import math
 import random
+import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,13 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "tables"))
 
+from minutes import MINUTES, at_least, ending_in_time  # noqa: E402
 from replay import Facts, Side, SimulatedClock  # noqa: E402
-from rows import add_row, provenance, to_measure  # noqa: E402
+from rows import add_row, digest, is_stale, latest, provenance, read_rows, runs_folder  # noqa: E402
 from table import TABLES, Visit, read_table  # noqa: E402
 
 from autoaccel.launch.runner import Runner  # noqa: E402
+from autoaccel.records.base import Record, decode, encode  # noqa: E402
 from autoaccel.records.progress import ignore  # noqa: E402
 from autoaccel.records.recipe import Constraint  # noqa: E402
 from autoaccel.records.request import Request  # noqa: E402
@@ -40,7 +44,7 @@ from autoaccel.records.trial import Measurement, Turn  # noqa: E402
 from autoaccel.records.workload import Workload  # noqa: E402
 from autoaccel.session.clock import Clock  # noqa: E402
 from autoaccel.session.pairs import FreshPairs, PairReading  # noqa: E402
-from autoaccel.session.proof import Proof, Prover  # noqa: E402
+from autoaccel.session.proof import Prover  # noqa: E402
 from autoaccel.session.run import Run  # noqa: E402
 from autoaccel.session.run_folder import RunFolder  # noqa: E402
 from autoaccel.session.turn_plan import TURNS, plan_turns  # noqa: E402
@@ -55,6 +59,7 @@ CODE = {
     "replayed": ("autoaccel/session", "autoaccel/statistics", "benchmarks/false_wins.py", "benchmarks/tables"),
 }
 EXAMPLES = ("digits_cnn", "char_gpt", "tabular_mlp", "image_pipeline")
+COMPARISONS = {"replayed": 2000, "live": 25}  # live: of each example
 DRAWN_TURNS = 24
 BURST_SHARE = 0.3  # of the pairs meet a burst
 LUCK, DRIFT = 0.03, 0.01
@@ -152,10 +157,59 @@ def replayed(comparisons: int) -> dict[str, Any]:
     }
 
 
+class Compared(Record, frozen=True):
+    """What came of one live comparison."""
+
+    outcome: str
+    interval: tuple[float, float, float] | None
+    """The speed-up with the ends of its interval; None if nothing could be said."""
+    pairs: int
+    seconds: float
+
+
+class Compared(Record, frozen=True):
+    """What came of one live comparison."""
+
+    outcome: str
+    interval: tuple[float, float, float] | None
+    """The speed-up with the ends of its interval; None if nothing could be said."""
+    pairs: int
+    seconds: float
+
+
 def live(name: str, comparisons: int) -> dict[str, Any]:
-    """Return what came of this many live proofs with an example."""
+    """Return what came of this many live proofs with an example; those that were made before are taken as they are."""
+    path = runs_folder("false_wins") / digest("benchmarks/false_wins.py") / f"{name}.jsonl"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    found = [decode(line, Compared) for line in lines]
+    if len(found) < comparisons:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab", buffering=0) as file:
+            for one in compared(name, len(found), comparisons):
+                file.write(encode(one) + b"\n")
+                found.append(one)
+    found = found[:comparisons]
+    return {
+        "comparisons": comparisons,
+        "outcomes": {
+            outcome: sum(one.outcome == outcome for one in found) for outcome in sorted({one.outcome for one in found})
+        },
+        "false_win_share": sum(one.outcome == "proven" for one in found) / comparisons,
+        "intervals": [one.interval for one in found if one.interval],
+        "mean_pairs": statistics.fmean(one.pairs for one in found),
+        "seconds": sum(one.seconds for one in found),
+    }
+
+
+def compared(name: str, start: int, end: int) -> Iterator[Compared]:
+    """Yield what comes of live proofs with an example, of the baseline against itself.
+
+    Args:
+        name: Of the example.
+        start: Number of the first.
+        end: Of the one after the last.
+    """
     workload = find_workload(str(ROOT / "examples" / f"{name}.py"))
-    found: list[Proof] = []
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, 120.0)
         runner.enter(Place(machine, facts))
@@ -163,43 +217,48 @@ def live(name: str, comparisons: int) -> dict[str, Any]:
         first = runner.start_measuring(own, "first", 120.0)
         step_seconds = first.warm_step_seconds  # type: ignore[union-attr]
         first.close()  # type: ignore[union-attr]
-        for number in range(comparisons):
+        for number in range(start, end):
             run = _run(Path(folder), runner, Clock(3600.0))
             source = FreshPairs(run, own, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds)
-            found.append(Prover(run, facts, source).prove(own, 1, None, 1 + NOISE_THRESHOLD, MOST_LIVE_PAIRS))
-            said = found[-1].comparison
-            interval = f"{said.speedup:.3f} ({said.low:.3f} to {said.high:.3f})" if said else "no interval"
-            print(f"{number + 1}/{comparisons} {found[-1].outcome}: {interval}", flush=True)
-    return {
-        "comparisons": comparisons,
-        "cpu": machine.cpu.model,
-        "outcomes": {
-            outcome: sum(one.outcome == outcome for one in found) for outcome in {one.outcome for one in found}
-        },
-        "false_win_share": sum(one.outcome == "proven" for one in found) / comparisons,
-        "intervals": [
-            [one.comparison.speedup, one.comparison.low, one.comparison.high] for one in found if one.comparison
-        ],
-    }
+            proof = Prover(run, facts, source).prove(own, 1, None, 1 + NOISE_THRESHOLD, MOST_LIVE_PAIRS)
+            said = proof.comparison
+            interval = (said.speedup, said.low, said.high) if said else None
+            told = "{:.3f} ({:.3f} to {:.3f})".format(*interval) if interval else "no interval"
+            print(f"{name} {number + 1}/{end} {proof.outcome}: {told}", flush=True)
+            yield Compared(proof.outcome, interval, len(proof.pairs), run.clock.spent)
+
+
+def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the command line, with `comparisons` and `names` as they are if they are not told."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=list(COMPARISONS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of live comparisons: {', '.join(EXAMPLES)}")
+    parser.add_argument("--comparisons", type=at_least(1), help="2,000 replayed ones, 25 live ones of each example")
+    parser.add_argument("--minutes", **MINUTES)
+    parsed = parser.parse_args(arguments)
+    if unknown := sorted(set(parsed.names) - set(EXAMPLES)):
+        parser.error(f"there is no example {', '.join(unknown)} here; there are {', '.join(EXAMPLES)}")
+    if parsed.kind == "replayed" and (parsed.names or parsed.minutes):
+        parser.error("replayed comparisons are of all tables, and take minutes: type no name and no --minutes")
+    parsed.comparisons = parsed.comparisons or COMPARISONS[parsed.kind]
+    parsed.names = parsed.names or EXAMPLES
+    return parsed
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compare; write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=["replayed", "live"])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="examples, for live comparisons")
-    parser.add_argument("--comparisons", type=int, help="2,000 replayed ones, 25 live ones of each example")
-    parsed = parser.parse_args(arguments)
-    if parsed.kind == "replayed":
-        found = replayed(parsed.comparisons or 2000)
-        print(json.dumps(found, indent=2))
-        add_row("false_wins", "replayed", found, code=CODE["replayed"])
-        return
-    rows = {f"live: {name}": name for name in parsed.names or EXAMPLES}
-    for row in list(rows) if parsed.names else to_measure("false_wins", list(rows)):
-        made = provenance(CODE["live"])
-        found = live(rows[row], parsed.comparisons or 25)
-        add_row("false_wins", row, found, made=made)
+    """Make the comparisons that are not there yet; write the results."""
+    parsed = read_arguments(arguments)
+    rows = {"replayed": ""} if parsed.kind == "replayed" else {f"live: {name}": name for name in parsed.names}
+    with ending_in_time(parsed.minutes):
+        for row, name in rows.items():
+            before = latest(read_rows("false_wins")).get(row)
+            if before and not is_stale(before) and before.found["comparisons"] >= parsed.comparisons:
+                print(f"{row}: measured with today's code", flush=True)
+                continue
+            made = provenance(CODE[parsed.kind])
+            found = live(name, parsed.comparisons) if name else replayed(parsed.comparisons)
+            print(json.dumps({key: value for key, value in found.items() if key != "intervals"}, indent=2), flush=True)
+            add_row("false_wins", row, found, made=made)
 
 
 if __name__ == "__main__":

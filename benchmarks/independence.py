@@ -1,13 +1,14 @@
 """Are pairs of processes independent where the baseline stays alive from pair to pair?
 
     python benchmarks/independence.py [WORKLOAD ...] [--set precision.autocast=bfloat16] [--blocks 8] [--pairs 4]
+        [--minutes N]
 
 In each block one process of the baseline is started and kept. In each of the block's pairs a fresh baseline and a
 fresh candidate start beside it, and all three take turns in random order: so the candidate has a ratio over the fresh
 baseline and one over the kept one, from the same minutes. What a kept baseline's own luck adds is in all pairs of its
 block alike: their scatter does not show it, and no number of pairs averages it out. It shows from block to block, in
 the means of what the two ratios differ by. Results go to benchmarks/results/independence.jsonl, a row for each
-workload; ten minutes for steps of 1.6 s.
+workload; ten minutes for steps of 1.6 s. Blocks are kept one by one: it may be stopped at any time, and goes on there.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rows import add_row, to_measure
+from minutes import MINUTES, at_least, ending_in_time
+from rows import add_row, digest, is_fresh, provenance, runs_folder
 
+from autoaccel.errors import AutoaccelError
 from autoaccel.launch.measuring import Measuring
 from autoaccel.launch.runner import Runner
+from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Failure, Measure
 from autoaccel.session.turn_plan import TurnPlan, plan_turns, turns_worth
@@ -126,11 +130,46 @@ def summed_up(blocks: Sequence[Sequence[Reading]]) -> dict[str, Any]:
     }
 
 
+class Block(Record, frozen=True):
+    """Pairs beside one kept baseline."""
+
+    change: str
+    """What the candidate's settings change."""
+    step_seconds: float
+    """Of the kept baseline."""
+    readings: tuple[Reading, ...]
+
+
 def measure(target: str, wish: str, blocks: int, pairs: int) -> dict[str, Any]:
-    """Return what came of one workload."""
+    """Return what came of one workload; blocks that were measured before are taken as they are."""
+    code = digest("benchmarks/independence.py") + digest(target)
+    path = runs_folder("independence") / code / f"{Path(target).stem}-{wish}-{pairs}.jsonl"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    found = [decode(line, Block) for line in lines]
+    if len(found) < blocks:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab", buffering=0) as file:
+            for block in measured(target, wish, range(len(found), blocks), pairs):
+                file.write(encode(block) + b"\n")
+                found.append(block)
+    found = found[:blocks]
+    return {
+        "candidate": found[0].change,
+        "step_seconds": statistics.median(block.step_seconds for block in found),
+        **summed_up([block.readings for block in found]),
+    }
+
+
+def measured(target: str, wish: str, numbers: range, pairs: int) -> Iterator[Block]:
+    """Yield blocks of pairs.
+
+    Args:
+        target: The workload's file.
+        wish: The candidate, as `--set` takes it.
+        numbers: Of the blocks.
+        pairs: Of each block.
+    """
     workload = find_workload(str(ROOT / target))
-    generator = random.Random(target)
-    found: list[list[Reading]] = []
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
         place = Place(machine, facts)
@@ -140,38 +179,54 @@ def measure(target: str, wish: str, blocks: int, pairs: int) -> dict[str, Any]:
         # How many steps each takes to settle, and what it has to compile, is found out before anything counts.
         for side in runner.start_all_measuring(Measure(), [own, candidate], ["first", "other"], TIMEOUT_SECONDS):
             started(side).close()
-        for number in range(blocks):
+        for number in numbers:
+            generator = random.Random(f"{target} {number}")
             kept = started(runner.start_measuring(own, "kept", TIMEOUT_SECONDS))
             plan = plan_turns(kept.warm_step_seconds, facts.device)
-            block = []
+            readings = []
             for _ in range(pairs):
                 one = read_pair(runner, kept, plan, [own, candidate], facts.steps_per_epoch, generator)
-                block.append(one)
-                print(f"{target} {number + 1}/{blocks}: {one.fresh:+.3f} fresh, {one.kept:+.3f} kept", flush=True)
+                readings.append(one)
+                print(f"{target} block {number + 1}: {one.fresh:+.3f} fresh, {one.kept:+.3f} kept", flush=True)
             kept.close()
-            found.append(block)
-    return {
-        "candidate": describe_change(candidate, own),
-        "step_seconds": plan.step_seconds,
-        **summed_up(found),
-    }
+            yield Block(describe_change(candidate, own), plan.step_seconds, tuple(readings))
 
 
-def main() -> None:
-    """Measure each workload; add its row."""
+def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the command line, `workloads` as seen from the root of the repository."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words = "files, seen from the root of the repository; if none is given, those that have no row of today's code"
-    parser.add_argument("workloads", nargs="*", help=words)
+    parser.add_argument("workloads", nargs="*", help=f"files; if none is given, {' and '.join(WORKLOADS)}")
     parser.add_argument("--set", default="precision.autocast=bfloat16", help="the candidate")
-    parser.add_argument("--blocks", type=int, default=8)
-    parser.add_argument("--pairs", type=int, default=4)
-    parsed = parser.parse_args()
-    missing = to_measure("independence", [Path(target).stem for target in WORKLOADS])
-    for target in parsed.workloads or [target for target in WORKLOADS if Path(target).stem in missing]:
-        found = measure(target, parsed.set, parsed.blocks, parsed.pairs)
-        print(json.dumps({key: value for key, value in found.items() if key != "blocks"}, indent=2))
-        add_row("independence", Path(target).stem, found, code=(*CODE, target))
+    parser.add_argument("--blocks", type=at_least(2), default=8)
+    parser.add_argument("--pairs", type=at_least(2), default=4, help="of each block")
+    parser.add_argument("--minutes", **MINUTES)
+    parsed = parser.parse_args(arguments)
+    parsed.workloads = parsed.workloads or WORKLOADS
+    for target in parsed.workloads:
+        if not (ROOT / target).is_file():
+            parser.error(f"{target}: there is no such file, seen from the root of the repository")
+    return parsed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure each workload that has no row of today's code, and add its row; return the exit code."""
+    parsed = read_arguments(arguments)
+    with ending_in_time(parsed.minutes):
+        for target in parsed.workloads:
+            name = Path(target).stem
+            if is_fresh("independence", name):
+                print(f"{name}: measured with today's code", flush=True)
+                continue
+            made = provenance((*CODE, target))
+            try:
+                found = measure(target, parsed.set, parsed.blocks, parsed.pairs)
+            except AutoaccelError as error:
+                print(f"{name}: {error}", file=sys.stderr, flush=True)
+                return error.exit_code
+            print(json.dumps({key: value for key, value in found.items() if key != "blocks"}, indent=2), flush=True)
+            add_row("independence", name, found, made=made)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,12 +43,24 @@ def most_share(count: int, of: int) -> float:
 
 def false_wins(found: dict[str, Any]) -> list[str]:
     """Return how often the baseline was called faster than itself."""
+    rows = {**found, **_live_together([row for kind, row in found.items() if kind.startswith("live: ")])}
     lines = ["| Comparisons | Called faster | In truth at most (95 %) | Outcomes |", "|---|---|---|---|"]
-    for kind, row in found.items():
+    for kind, row in rows.items():
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in row["outcomes"].items())
         most = most_share(round(row["false_win_share"] * row["comparisons"]), row["comparisons"])
         lines.append(f"| {row['comparisons']:,} {kind} | {row['false_win_share']:.2%} | {most:.2%} | {outcomes} |")
     return lines
+
+
+def _live_together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what rows of several workloads come to together; nothing if there are not several."""
+    if len(rows) < 2:
+        return {}
+    outcomes = Counter[str]()
+    for row in rows:
+        outcomes.update(row["outcomes"])
+    share = outcomes["proven"] / outcomes.total()
+    return {"live, together": {"comparisons": outcomes.total(), "false_win_share": share, "outcomes": dict(outcomes)}}
 
 
 def scatter(found: dict[str, Any]) -> list[str]:

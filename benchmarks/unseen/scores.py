@@ -50,7 +50,7 @@ def scored(
     rows: dict[str, dict[str, Any]] = {}
     run_seconds: dict[str, float] = {}
     for who, pick in picks.items():
-        rows[who] = {"settings": describe_change(pick.settings, own), "search_seconds": pick.search_seconds}
+        rows[who] = {"settings": describe_change(pick.settings, own)}
         if pick.environment:
             rows[who]["environment"] = dict(pick.environment)
         found = [one for one in taken if who in one]

@@ -1,8 +1,8 @@
-"""What each contender would train an unseen workload with, and what it took to find out.
+"""What those who are no tuner would train an unseen workload with, and what it took to find out.
 
-autoaccel is run as a user types it. All others measure with plain.py: one fresh process after the other, a few steps
-each, and a clock. They minimise what they are scored by, the projected time of the whole planned run, on average over
-the 20 of which only the first compiles.
+All of them measure with plain.py: one fresh process after the other, a few steps each, and a clock. They minimise what
+they are scored by, the projected time of the whole planned run, on average over the 20 of which only the first
+compiles.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import datetime
 import json
 import os
 import random
-import shutil
 import signal
 import statistics
 import subprocess
@@ -22,10 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import optuna
 from peers import ProjectedRun, Reading, search_with_optuna
-from side_by_side import Pick, kept, launched_like, pick_of_launcher
-from suite import WAITS, hand_grid
+from side_by_side import Pick, launched_like, pick_of_launcher
+from suite import MOST_SETTINGS, WAITS, hand_grid
 
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.request import DEFAULT_RUNS
@@ -34,11 +34,13 @@ from autoaccel.records.space import SearchSpace
 
 ROOT = Path(__file__).parents[2]
 PLAIN = Path(__file__).with_name("plain.py")
-BUDGET_SECONDS = 600.0  # autoaccel's default, and what Optuna gets
-TIMEOUT_SECONDS = 600.0  # for a process; nobody waits longer for steps to begin
+BUDGET_SECONDS = 600.0  # of Optuna: autoaccel's default
+TIMEOUT_SECONDS = 300.0  # for a process: half of that, a first compilation included
 READING_SECONDS, READING_STEPS = 2.0, 3  # of a plain reading at least: of long steps few
-GRID_ROUNDS = 2  # over all settings,
-FINALISTS, FINAL_ROUNDS = 4, 2  # then over the best
+GRID_ROUNDS = (MOST_SETTINGS, 6, 3, 3)  # so many settings are read in each, the best so far
+GRID_SECONDS = 900.0
+"""When the grid has taken so long, what is left of it after its first round is left out: where every step takes
+seconds, a person would not read their best settings four times either."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,10 @@ class Case:
     space: SearchSpace
     """What Optuna searches, and the hand grid is drawn from."""
     planned_steps: int
-    steps_per_epoch: int
     folder: Path
-    """Of what all of the tuner's code decides on."""
-    peers: Path
-    """Of what only the peers' code and what brings settings to bear decide on."""
+    """Of what is kept until a piece is whole, and of compiled code."""
     budget_seconds: float | None
-    """For each search; None: autoaccel's is not told any."""
+    """Of Optuna; None: as long as autoaccel has unless it is told."""
 
 
 class PlainReading(Record, frozen=True):
@@ -87,39 +86,48 @@ def read_plainly(case: Case, pick: Pick, who: str, number: int = 0) -> PlainRead
     """
     changes = changed(pick.settings, case.own)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    cache = {"TORCHINDUCTOR_CACHE_DIR": str(case.peers / f"compiled-{who}")}
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(case.folder / f"compiled-{who}")}
     command = [sys.executable, str(PLAIN), str(case.path), json.dumps(changes)]
     command += ["--seconds", str(READING_SECONDS), "--steps", str(READING_STEPS)]
     start = time.perf_counter()
     with launched_like(Pick(pick.settings, {**pick.environment, **cache}, pick.affinity)):
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        printed, failure = _run(command)
+    spent = time.perf_counter() - start
+    if failure:
+        found = PlainReading(number, changes, failure=failure, spent_seconds=spent, date=date)
+    else:
+        shown = json.loads(printed)
+        # Loader workers deliver in bursts: most steps wait for nothing, and one for all.
+        middle = statistics.fmean if pick.settings["loader.workers"] else statistics.median
+        found = PlainReading(
+            number,
+            changes,
+            step_seconds=middle(shown["step_seconds"]),
+            first_seconds=shown["first_seconds"],
+            startup_seconds=spent - shown["made_seconds"],
+            wait_share=shown["wait_share"],
+            spent_seconds=spent,
+            date=date,
         )
+    told = failure or f"{found.step_seconds:.3f} s a step"
+    print(f"{case.name} {who}: {describe_change(pick.settings, case.own)}: {told}", flush=True)
+    return found
+
+
+def _run(command: Sequence[str]) -> tuple[str, str]:
+    """Run a program; return the last line that it printed, and why it failed if it did."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         printed, said = process.communicate(timeout=TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         printed, said = "", f"not ready after {TIMEOUT_SECONDS:.0f} s"
-    except BaseException:
-        _kill(process)
-        raise
-    _kill(process)  # what it started and left behind, too
-    spent = time.perf_counter() - start
+    finally:
+        _kill(process)  # and what it started and left behind
     if process.returncode or not printed.strip():
-        reason = (said.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
-        return PlainReading(number, changes, failure=reason, spent_seconds=spent, date=date)
-    found = json.loads(printed.strip().splitlines()[-1])
-    # Loader workers deliver in bursts: most steps wait for nothing, and one for all.
-    middle = statistics.fmean if pick.settings["loader.workers"] else statistics.median
-    return PlainReading(
-        number,
-        changes,
-        step_seconds=middle(found["step_seconds"]),
-        first_seconds=found["first_seconds"],
-        startup_seconds=spent - found["made_seconds"],
-        wait_share=found["wait_share"],
-        spent_seconds=spent,
-        date=date,
-    )
+        return "", (said.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+    return printed.strip().splitlines()[-1], ""
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -130,35 +138,32 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def _tell(case: Case, who: str, settings: Settings, reading: PlainReading) -> None:
-    said = reading.failure or f"{reading.step_seconds:.3f} s a step"
-    print(f"{case.name} {who}: {describe_change(settings, case.own)}: {said}", flush=True)
-
-
 class Grid:
     """The hand grid of a workload: readings, kept one by one, so that whoever goes on repeats none."""
 
     def __init__(self, case: Case) -> None:
-        """Take up what was read before."""
+        """Take up what was read before; read the user's own settings if nothing was."""
         self._case = case
-        self._path = case.peers / "grid.jsonl"
+        self._path = case.folder / "grid.jsonl"
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
         self.readings = [decode(line, PlainReading) for line in lines]
-        self.own = self._read(0, case.own)
+        self.own = self._read(1, case.own)
         """Of the user's own settings, the first."""
+
+    def _kept(self, number: int, settings: Settings) -> PlainReading | None:
+        """Return the reading of these settings in this round, if it was taken before."""
+        changes = changed(settings, self._case.own)
+        return next((one for one in self.readings if (one.round, one.settings) == (number, changes)), None)
 
     def _read(self, number: int, settings: Settings) -> PlainReading:
         """Return a reading of these settings, taken now or before."""
-        changes = changed(settings, self._case.own)
-        for reading in self.readings:
-            if (reading.round, reading.settings) == (number, changes):
-                return reading
+        if kept := self._kept(number, settings):
+            return kept
         reading = read_plainly(self._case, Pick(settings), "grid", number)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab") as file:
             file.write(encode(reading) + b"\n")
         self.readings.append(reading)
-        _tell(self._case, f"by hand, round {number}", settings, reading)
         return reading
 
     @property
@@ -166,92 +171,106 @@ class Grid:
         """Median over all readings; compilation is not in it."""
         return statistics.median(reading.startup_seconds for reading in self.readings if not reading.failure)
 
-    def ranked(self, among: Sequence[Settings]) -> list[Settings]:
-        """Return those of the settings that worked, by the projected time of the planned run, the shortest first."""
+    @property
+    def spent_seconds(self) -> float:
+        """Of all readings."""
+        return sum(reading.spent_seconds for reading in self.readings)
+
+    def ranked(self, among: Sequence[Settings], before: int | None = None) -> list[Settings]:
+        """Return those of the settings that worked, by the projected time of the planned run, the shortest first.
+
+        Args:
+            among: Settings.
+            before: Only readings of earlier rounds than this one count; None: all.
+        """
+        counted = [one for one in self.readings if not one.failure and (before is None or one.round < before)]
         run = ProjectedRun(self._case.planned_steps, self.startup_seconds, DEFAULT_RUNS)
         seconds: dict[str, list[float]] = {}
-        for reading in self.readings:
-            if not reading.failure:
-                settings = {**self._case.own, **reading.settings}
-                projected = run.seconds(settings, (reading.step_seconds, reading.first_seconds))
-                seconds.setdefault(settings_key(settings), []).append(projected)
+        for reading in counted:
+            settings = {**self._case.own, **reading.settings}
+            projected = run.seconds(settings, (reading.step_seconds, reading.first_seconds))
+            seconds.setdefault(settings_key(settings), []).append(projected)
         worked = [settings for settings in among if settings_key(settings) in seconds]
         return sorted(worked, key=lambda settings: statistics.median(seconds[settings_key(settings)]))
 
-    def search(self, rounds: int = GRID_ROUNDS, final_rounds: int = FINAL_ROUNDS) -> Pick:
-        """Return the best of the grid: read so often over all settings, and then over the best of them."""
+    def search(self, rounds: Sequence[int] = GRID_ROUNDS) -> Pick:
+        """Return the best of the grid.
+
+        Args:
+            rounds: How many settings are read in each round, the best by those before it. The first round is taken
+                whole; after it nothing is read that is likely to end beyond `GRID_SECONDS`.
+        """
         waits = self.own.wait_share >= WAITS
         settings = hand_grid(self._case.own, self._case.space.open, waits)
-        for number in range(1, rounds + final_rounds + 1):
-            if number == rounds + 1:
-                settings = self.ranked(settings)[:FINALISTS]
+        for number, count in enumerate(rounds, start=1):
+            if number > 1:
+                settings = self.ranked(settings, number)[:count]
             for one in random.Random(f"{self._case.name} {number}").sample(settings, len(settings)):
+                if self._kept(number, one) is None and not self._fits(number, one):
+                    continue
                 self._read(number, one)
-        spent = sum(reading.spent_seconds for reading in self.readings)
-        return Pick(self.ranked(settings)[0], search_seconds=spent)
+        return Pick(self.ranked(settings)[0])
+
+    def _fits(self, number: int, settings: Settings) -> bool:
+        """Whether there is time for one more reading, by what the last of these settings took."""
+        changes = changed(settings, self._case.own)
+        last = [one.spent_seconds for one in self.readings if one.settings == changes][-1:]
+        return number == 1 or self.spent_seconds + sum(last) <= GRID_SECONDS
 
 
-def pick_of_optuna(case: Case, startup_seconds: float) -> Pick:
-    """Search with Optuna's default sampler, the user's own settings first, for as long as autoaccel may."""
-    start = time.perf_counter()
-
-    def read(settings: Settings) -> Reading | None:
-        found = read_plainly(case, Pick(settings), "optuna")
-        _tell(case, "by Optuna", settings, found)
-        return None if found.failure else (found.step_seconds, found.first_seconds)
-
-    run = ProjectedRun(case.planned_steps, startup_seconds, DEFAULT_RUNS)
-    budget_seconds = case.budget_seconds or BUDGET_SECONDS
-    sampler = optuna.samplers.TPESampler(seed=0)
-    best = search_with_optuna(case.space, case.own, read, run, budget_seconds, time.perf_counter, sampler)
-    return Pick(best, search_seconds=time.perf_counter() - start)
+def choice_of(pick: Pick, own: Settings) -> dict[str, Any]:
+    """Return what a row holds of a pick."""
+    changes = changed(pick.settings, own)
+    return {"settings": changes, "environment": dict(pick.environment), "affinity": list(pick.affinity)}
 
 
-def peers_picks(case: Case, grid: Grid) -> dict[str, Pick]:
-    """Return what a person and a peer would train with who have to search, and what a launcher chooses."""
-
-    def read(pick: Pick) -> float | None:
-        found = read_plainly(case, pick, "run_cpu")
-        return None if found.failure else found.step_seconds
-
-    tried = case.budget_seconds is not None
+def search_grid(case: Case, grid: Grid) -> dict[str, Any]:
+    """Return what a person finds who tries the settings of the grid by hand."""
+    best = grid.search(GRID_ROUNDS if case.budget_seconds is None else GRID_ROUNDS[:1])
     return {
-        "grid's best": grid.search(1, 0) if tried else grid.search(),
-        "optuna": kept(case.peers / "optuna.json", lambda: pick_of_optuna(case, grid.startup_seconds)),
-        "run_cpu": kept(case.peers / "run_cpu.json", lambda: pick_of_launcher(case.own, read)),
+        "choice": choice_of(best, case.own),
+        "search_seconds": grid.spent_seconds,
+        "planned_steps": case.planned_steps,
+        "own_step_seconds": grid.own.step_seconds,
+        "startup_seconds": grid.startup_seconds,
+        "wait_share": grid.own.wait_share,
+        "readings": msgspec.to_builtins(grid.readings),
     }
 
 
-def tune(case: Case) -> dict[str, Any]:
-    """Tune as a user does; return what came of it. A tune that has ended is not repeated."""
-    kept_at, output = case.folder / "tune.json", case.folder / "autoaccel"
-    if kept_at.exists():
-        found: dict[str, Any] = json.loads(kept_at.read_text())
-        return found
-    shutil.rmtree(output, ignore_errors=True)  # of one that was interrupted
-    command = [sys.executable, "-m", "autoaccel", "tune", str(case.path.relative_to(ROOT)), "--output", str(output)]
-    if case.budget_seconds is not None:
-        command += ["--budget", f"{case.budget_seconds:.0f}s"]
-    print("$ autoaccel", *command[3:], flush=True)
-    start, said = time.perf_counter(), ""
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None  # it is a pipe
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            words = line.strip()
-            # An error says what it is first, and then where it was.
-            said = said if said.startswith("autoaccel:") else words or said
-    found = {"exit_code": process.returncode, "wall_seconds": time.perf_counter() - start, "said": said}
-    if (output / "recipe.json").exists():
-        recipe = json.loads((output / "recipe.json").read_text())
-        recipe["search"].pop("values", None)  # long, and told by the trials
-        found |= {name: recipe[name] for name in ("summary", "settings", "comparison", "accuracy", "search")}
-    kept_at.parent.mkdir(parents=True, exist_ok=True)
-    kept_at.write_text(json.dumps(found))
-    return found
+def search_by_optuna(case: Case, grid: Grid) -> dict[str, Any]:
+    """Return what Optuna's default sampler finds, the user's own settings first, for as long as autoaccel may."""
+    readings: list[PlainReading] = []
+
+    def read(settings: Settings) -> Reading | None:
+        found = read_plainly(case, Pick(settings), "optuna")
+        readings.append(found)
+        return None if found.failure else (found.step_seconds, found.first_seconds)
+
+    start = time.perf_counter()
+    run = ProjectedRun(case.planned_steps, grid.startup_seconds, DEFAULT_RUNS)
+    budget_seconds = case.budget_seconds or BUDGET_SECONDS
+    sampler = optuna.samplers.TPESampler(seed=0)
+    best = search_with_optuna(case.space, case.own, read, run, budget_seconds, time.perf_counter, sampler)
+    return {
+        "choice": choice_of(Pick(best), case.own),
+        "search_seconds": time.perf_counter() - start,
+        "readings": msgspec.to_builtins(readings),
+    }
 
 
-def pick_of_autoaccel(case: Case, tuned: dict[str, Any]) -> Pick:
-    """Return what a user trains with after a tune: the recipe, or what they had."""
-    seconds = tuned.get("search", {}).get("spent_seconds", tuned["wall_seconds"])
-    return Pick({**case.own, **tuned.get("settings", {})}, search_seconds=seconds)
+def launch_by_run_cpu(case: Case) -> dict[str, Any]:
+    """Return what torch.backends.xeon.run_cpu launches with, in the best of its modes."""
+    readings: list[PlainReading] = []
+
+    def read(pick: Pick) -> float | None:
+        found = read_plainly(case, pick, "run_cpu")
+        readings.append(found)
+        return None if found.failure else found.step_seconds
+
+    pick = pick_of_launcher(case.own, read)
+    return {
+        "choice": choice_of(pick, case.own),
+        "search_seconds": pick.search_seconds,
+        "readings": msgspec.to_builtins(readings),
+    }
