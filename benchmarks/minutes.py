@@ -42,7 +42,7 @@ def at_least(least: int) -> Callable[[str], int]:
     """Return what reads an argument that must be a whole number, this or a larger one."""
 
     def read(text: str) -> int:
-        number = int(text) if text.strip().isdigit() else least - 1
+        number = int(text) if text.strip().isdecimal() else least - 1
         if number < least:
             raise argparse.ArgumentTypeError(f"must be a whole number, at least {least}, got {text!r}")
         return number

@@ -56,7 +56,7 @@ def _live_together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what rows of several workloads come to together; nothing if there are not several."""
     if len(rows) < 2:
         return {}
-    outcomes = Counter[str]()
+    outcomes: Counter[str] = Counter()
     for row in rows:
         outcomes.update(row["outcomes"])
     share = outcomes["proven"] / outcomes.total()

@@ -9,17 +9,27 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pieces
 import pytest
+import rows
+import searches
 import stages
+from minutes import TimeIsUp
 from report_unseen import unseen
 from scores import scored
+from searches import Case, Grid
 from side_by_side import Pick, Taken, representatives
 from suite import HALVES, MOST_SETTINGS, half_of, hand_grid, workloads
+from tunes import told_by
 
-from autoaccel.records.settings import Settings, Value, settings_key
+from autoaccel.errors import AutoaccelError
+from autoaccel.records.recipe import Recipe, SearchSummary
+from autoaccel.records.settings import Settings, Value, describe_change, settings_key
+from autoaccel.records.space import SearchSpace
 
 ROOT = Path(__file__).parents[2]
 PLAIN = ROOT / "benchmarks" / "unseen" / "plain.py"
@@ -47,9 +57,9 @@ def test_each_half_has_enough_to_be_compared_with_the_other(half: str) -> None:
     assert sum(half_of(path) == half for path in workloads().values()) >= 6
 
 
-def test_the_suite_has_a_stage_and_a_line_in_the_readme_for_each_of_its_trainings() -> None:
+def test_the_suite_has_a_stage_of_all_pieces_and_a_line_in_the_readme_for_each_of_its_trainings() -> None:
     of_suite = [stage for stage in stages.STAGES if "unseen" in stage.results]
-    assert [stage.results["unseen"] for stage in of_suite] == [len(workloads())]
+    assert [stage.results["unseen"] for stage in of_suite] == [len(workloads()) * len(pieces.PIECES)]
     lines = (ROOT / "benchmarks" / "README.md").read_text().splitlines()
     listed = [line.split("|")[1:3] for line in lines if line.startswith(("| first | `", "| second | `"))]
     assert sorted(listed) == sorted([f" {half_of(path)} ", f" `{name}` "] for name, path in workloads().items())
@@ -141,7 +151,7 @@ def test_a_hand_grid_is_small_and_holds_what_a_person_tries_first(waits: bool, w
 
 PICKS = {
     "own": Pick(OWN),
-    "autoaccel": Pick({**OWN, "precision.autocast": "bfloat16"}, search_seconds=500.0),
+    "autoaccel": Pick({**OWN, "precision.autocast": "bfloat16"}),
     "grid's best": Pick({**OWN, "precision.autocast": "bfloat16"}),
     "optuna": Pick({**OWN, "compile.mode": "default"}),
     "run_cpu": Pick(OWN, {"OMP_NUM_THREADS": "1"}),
@@ -180,23 +190,244 @@ def test_a_pick_is_worth_what_it_saves_of_the_planned_run() -> None:
     assert "run" not in rows["everything on"]  # it never worked
 
 
-def row(half: str, exit_code: int) -> dict[str, Any]:
-    """Return what a row of results holds, as far as the page shows it."""
-    tuned: dict[str, Any] = {"exit_code": exit_code, "wall_seconds": 421.0, "said": "last", "summary": "Own stay."}
-    tuned["comparison"] = {"speedup": 1.98, "low": 1.7, "high": 2.3}
-    tuned["accuracy"] = {"evidence": "share", "share": 0.2}
-    tuned["search"] = {"proven_after_seconds": 245.0}
-    picks = scored(PICKS, rounds(), 100, 10.0)
-    return {"half": half, "planned_steps": 100, "own_step_seconds": 1.0, "tune": tuned, "picks": picks}
+def tuned(half: str, exit_code: int, spent: float = 50.0) -> dict[str, Any]:
+    """Return what the row of a tune holds, as far as the page shows it."""
+    planned = {"hardware": 3.0, "baseline": 30.0, "search": 200.0, "confirm": 60.0, "metric": 40.0}
+    planned |= {"contributions": 80.0, "report": 1.0}
+    stages = [{"stage": name, "planned_seconds": one, "spent_seconds": one} for name, one in planned.items()]
+    stages[3]["spent_seconds"] = spent  # confirm
+    return {
+        "half": half,
+        "exit_code": exit_code,
+        "wall_seconds": 421.0,
+        "said": "last",
+        "summary": "Own stay.",
+        "choice": {"settings": {"precision.autocast": "bfloat16"} if exit_code == 0 else {}},
+        "comparison": {"speedup": 1.98, "low": 1.7, "high": 2.3},
+        "accuracy": {"evidence": "share", "share": 0.2},
+        "own_step_seconds": 1.0,
+        "planned_steps": 100,
+        "search": {"proven_after_seconds": 245.0, "spent_seconds": 415.0, "stages": stages},
+    }
+
+
+def beside(half: str, exit_code: int, without: str = "") -> dict[str, Any]:
+    """Return what the row of a comparison holds, as far as the page shows it."""
+    picks = scored({who: pick for who, pick in PICKS.items() if who != without}, rounds(), 100, 10.0)
+    choices = {"autoaccel": tuned(half, exit_code)["choice"]}
+    return {"half": half, "choices": choices, "picks": picks, "rounds": rounds(), "own_step_seconds": 1.0}
 
 
 def test_the_page_shows_halves_apart_and_what_disappoints() -> None:
-    lines = unseen({"b": row("second", 0), "a": row("first", 1), "c": row("first", 0)})
+    pieces = {"b": ("second", 0), "a": ("first", 1), "c": ("first", 0)}
+    lines = unseen(
+        {f"{name}: autoaccel": tuned(*how) for name, how in pieces.items()}
+        | {f"{name}: side_by_side": beside(*how) for name, how in pieces.items()}
+    )
     tunes = [line for line in lines if "7 min 01 s" in line]
     assert [line.split("|")[2].strip() for line in tunes] == ["a", "c", "b"]
     assert "Own stay." in tunes[0] and "4 min" not in tunes[0]
     assert "1.98x (1.70 to 2.30): precision.autocast=bfloat16 | share, 20% of the run | 4 min 05 s" in tunes[1]
+    assert "| 5 min 34 s | 7 min 01 s |" in tunes[1]  # the recipe was there before contributions and report
     assert any("does not train" in line for line in lines)
     halves = [line for line in lines if line.startswith(("| first | 2 |", "| second | 1 |", "| both | 3 |"))]
-    counts = [[int(part) for part in line.split("|")[3:6]] for line in halves]  # proven, close, slower than own
-    assert counts == [[1, 2, 0], [1, 1, 0], [2, 3, 0]]
+    counts = [[int(line.split("|")[index]) for index in (3, 6, 7, 8)] for line in halves]
+    assert counts == [[1, 2, 2, 0], [1, 1, 1, 0], [2, 3, 3, 0]]  # proven, compared, close, slower than own
+
+
+def test_the_page_shows_what_stages_took_beside_what_they_were_planned_to() -> None:
+    lines = unseen({"a: autoaccel": tuned("first", 0, spent=46.0), "b: autoaccel": tuned("first", 0, spent=44.0)})
+    shown = [line for line in lines if "of 200" in line]
+    assert shown[0].startswith("| first | a | 3 of 3 | 30 of 30 |  | 200 of 200 | 46 of 60 | 40 of 40 | 80 of 80 |")
+    assert "| | as planned | 2 of 2 | 2 of 2 |  | 2 of 2 | 1 of 2 | 2 of 2 | 2 of 2 | 2 of 2 |" in lines
+    assert any("13 of 14" in line for line in lines)
+
+
+def test_the_page_compares_what_was_chosen_by_the_tune_that_it_shows() -> None:
+    """A tune that was repeated came to another recipe: what was measured beside the others was the first one's."""
+    rows = {"a: autoaccel": tuned("first", 0), "a: side_by_side": beside("first", 0, without="optuna")}
+    assert any("autoaccel over the grid's best" in line for line in unseen(rows))
+    rows["a: autoaccel"]["choice"] = {"settings": {"optimizer.fused": True}}
+    lines = unseen(rows)
+    assert not any("autoaccel over the grid's best" in line for line in lines)
+    assert any("optimizer.fused=True" in line for line in lines)
+
+
+def test_a_peer_that_was_not_measured_yet_is_no_peer_that_fails() -> None:
+    lines = unseen({"a: autoaccel": tuned("first", 0), "a: side_by_side": beside("first", 0, without="optuna")})
+    line = next(line for line in lines if line.startswith("| first | a | ") and "does not train" in line)
+    cells = [cell.strip() for cell in line.split("|")]
+    assert cells[5] == "" and cells[6] == "does not train"  # optuna, everything on
+
+
+READING = {"made_seconds": 9.0, "first_seconds": 1.0, "wait_share": 0.0}
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    """A workload with a grid of eight settings."""
+    values = {name: some for name, some in VALUES.items() if name != "layout.channels_last"}
+    space = SearchSpace(name="test", open=values, fixed={}, closed={})
+    return Case("test", tmp_path / "model.py", OWN, space, 100, tmp_path, None)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Settings of processes that were started, one after the other: bfloat16 is twice as fast, all else slower."""
+    found: list[str] = []
+
+    def run(command: Sequence[str]) -> tuple[str, str]:
+        changes = json.loads(command[3])
+        found.append(describe_change({**OWN, **changes}, OWN))
+        seconds = (0.5 if changes.pop("precision.autocast", "off") == "bfloat16" else 1.0) * 1.5 ** len(changes)
+        return json.dumps({"step_seconds": [seconds] * 3, **READING}), ""
+
+    monkeypatch.setattr(searches, "_run", run)
+    return found
+
+
+def test_a_grid_reads_what_is_best_most_often_and_repeats_nothing(case: Case, read: list[str]) -> None:
+    assert Grid(case).search().settings == {**OWN, "precision.autocast": "bfloat16"}
+    assert len(set(read)) == 8 and len(read) == 8 + 6 + 3 + 3
+    assert read.count("precision.autocast=bfloat16") == 4 and read.count("your own settings") == 2
+    again = Grid(case)
+    assert again.search().settings["precision.autocast"] == "bfloat16" and len(read) == 20
+
+
+def test_a_grid_goes_on_where_it_was_interrupted(
+    case: Case, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read before is told by the file alone, and rankings by earlier rounds only."""
+    run = searches._run
+
+    def interrupted(command: Sequence[str]) -> tuple[str, str]:
+        if len(read) in (3, 10):
+            read.append("interrupted")
+            raise TimeIsUp
+        return run(command)
+
+    monkeypatch.setattr(searches, "_run", interrupted)
+    for _ in range(2):
+        with pytest.raises(TimeIsUp):
+            Grid(case).search()
+    assert Grid(case).search().settings == {**OWN, "precision.autocast": "bfloat16"}
+    assert len(read) == 20 + 2
+
+
+def test_a_grid_of_long_readings_ends_after_its_first_round(
+    case: Case, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "GRID_SECONDS", 0.0)
+    assert Grid(case).search().settings == {**OWN, "precision.autocast": "bfloat16"}
+    assert len(read) == len(set(read)) == 8
+
+
+def add(name: str, piece: str, found: dict[str, Any] | None = None) -> None:
+    """Add a row of today's code."""
+    choice = {"choice": {"settings": {}, "environment": {}, "affinity": []}}
+    rows.add_row("unseen", f"{name}: {piece}", choice if found is None else found)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of its own, with code that rows speak of."""
+    (tmp_path / "autoaccel").mkdir()
+    (tmp_path / "autoaccel" / "code.py").write_text("1\n")
+    monkeypatch.setattr(rows, "ROOT", tmp_path)
+    monkeypatch.setattr(rows, "RESULTS", tmp_path / "results")
+    return tmp_path
+
+
+def left_to_measure(*names: str) -> list[tuple[str, str]]:
+    """Return what is to be measured, by the rows that are there."""
+    return list(pieces.to_measure(rows.latest(rows.read_rows("unseen")), names, pieces.PIECES))
+
+
+def test_what_is_worth_most_is_measured_first_and_nothing_twice(repository: Path) -> None:
+    assert left_to_measure("a", "b")[:3] == [("a", "autoaccel"), ("b", "autoaccel"), ("a", "grid")]
+    add("a", "autoaccel")
+    add("a", "grid")
+    assert left_to_measure("a") == [("a", "optuna"), ("a", "run_cpu"), ("a", "side_by_side")]
+    (repository / "autoaccel" / "code.py").write_text("2\n")
+    assert left_to_measure("a")[0] == ("a", "autoaccel")
+
+
+def test_a_comparison_is_made_again_when_somebody_chooses_otherwise(repository: Path) -> None:
+    for piece in pieces.PIECES[:-1]:
+        add("a", piece)
+    choices = pieces.choices_in(rows.latest(rows.read_rows("unseen")), "a")
+    assert choices.keys() == {"autoaccel", "grid's best", "optuna", "run_cpu"}
+    add("a", "side_by_side", {"choices": choices})
+    assert left_to_measure("a") == []
+    add("a", "grid", {"choice": {"settings": {"compile.mode": "default"}, "environment": {}, "affinity": []}})
+    assert left_to_measure("a") == [("a", "side_by_side")]
+
+
+def test_a_piece_that_would_not_end_in_time_is_left_for_another_time(repository: Path) -> None:
+    assert "11 minutes" in pieces.why_later({}, "a", "autoaccel", 600.0)
+    assert not pieces.why_later({}, "a", "grid", 600.0)  # each of its readings is kept
+    assert "autoaccel and grid" in pieces.why_later({}, "a", "side_by_side", 600.0)
+    add("a", "autoaccel")
+    add("a", "grid")
+    there = rows.latest(rows.read_rows("unseen"))
+    assert "come first" in pieces.why_later(there, "a", "side_by_side", 600.0, {"a"})
+    assert not pieces.why_later(there, "a", "side_by_side", 600.0, {"b"})
+
+
+def test_what_is_kept_of_a_recipe_is_its_claim_its_evidence_and_what_its_stages_took() -> None:
+    recipe: dict[str, Any] = dict.fromkeys(("summary", "comparison", "accuracy", "open_proof"), "kept")
+    recipe["settings"] = {"threads.intra_op": 4, "precision.autocast": "bfloat16"}
+    recipe["projection"] = {"planned_steps": 9}
+    recipe["baseline"] = {"settings": {"threads.intra_op": 4, "precision.autocast": "off"}, "step_seconds": 1.5}
+    recipe["search"] = {"stages": ["kept"], "proven_after_seconds": 240.0, "values": ["long"]}
+    assert recipe.keys() <= set(Recipe.__struct_fields__)
+    assert recipe["search"].keys() <= set(SearchSummary.__struct_fields__)
+    kept = told_by(recipe)
+    assert kept["choice"] == {"settings": {"precision.autocast": "bfloat16"}}
+    assert kept["search"] == {"stages": ["kept"], "proven_after_seconds": 240.0}
+    assert (kept["comparison"], kept["accuracy"], kept["open_proof"]) == ("kept",) * 3
+    assert (kept["own_step_seconds"], kept["planned_steps"]) == (1.5, 9)
+
+
+def test_each_piece_is_a_row_as_soon_as_it_ends_and_one_that_fails_stops_no_other(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("unseen_measure", PLAIN.with_name("measure.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    begun: list[str] = []
+
+    def measure(piece: str, path: Path, *_: object) -> dict[str, Any]:
+        begun.append(f"{path.stem}: {piece}")
+        if begun[-1] == "instrument: grid":
+            raise AutoaccelError("it does not train")
+        if piece == "optuna":
+            raise TimeIsUp
+        return {"choice": {"settings": {}}, "search_seconds": 1.0}
+
+    monkeypatch.setattr(module, "measure", measure)
+    names = ["instrument", "policy_gradient"]
+    assert module.main([*names, "--minutes", "60"]) == 1
+    assert begun == [*(f"{name}: {piece}" for piece in ("autoaccel", "grid") for name in names), "instrument: optuna"]
+    there = {row.name: row.outcome for row in rows.read_rows("unseen")}
+    assert there == dict.fromkeys(begun[:-1], "measured") | {"instrument: grid": "failed"}
+    begun.clear()
+    assert module.main([*names, "--piece", "autoaccel"]) == 0 and not begun
+    assert module.main(["instrument", "--piece", "autoaccel", "--seconds", "5"]) == 0 and len(begun) == 1
+    assert len(rows.read_rows("unseen")) == len(there)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nobody"], "there is no workload nobody here; there are "),
+        (["vit_counting", "--half", "first"], "there is no workload vit_counting here"),
+        (["--piece", "everything"], "invalid choice"),
+        (["--minutes", "0"], "must be a number above zero, got '0'"),
+    ],
+)
+def test_what_is_no_workload_piece_or_time_is_refused(arguments: list[str], said: str) -> None:
+    command = [sys.executable, str(PLAIN.with_name("measure.py")), *arguments]
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
