@@ -167,16 +167,6 @@ class Compared(Record, frozen=True):
     seconds: float
 
 
-class Compared(Record, frozen=True):
-    """What came of one live comparison."""
-
-    outcome: str
-    interval: tuple[float, float, float] | None
-    """The speed-up with the ends of its interval; None if nothing could be said."""
-    pairs: int
-    seconds: float
-
-
 def live(name: str, comparisons: int) -> dict[str, Any]:
     """Return what came of this many live proofs with an example; those that were made before are taken as they are."""
     path = runs_folder("false_wins") / digest("benchmarks/false_wins.py") / f"{name}.jsonl"

@@ -1,8 +1,8 @@
 """`--minutes N`: a benchmark that ends in time; what is finished is kept, and the same command goes on.
 
-    parser.add_argument("--minutes", **MINUTES)
-    with ending_in_time(parsed.minutes) as seconds_left:
-        ...
+parser.add_argument("--minutes", **MINUTES)
+with ending_in_time(parsed.minutes) as seconds_left:
+    ...
 """
 
 from __future__ import annotations

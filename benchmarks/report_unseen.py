@@ -62,11 +62,8 @@ def recipe_after_seconds(tuned: Mapping[str, Any]) -> float:
 
 def _tunes(rows: Mapping[str, Pieces]) -> list[str]:
     """Return what `autoaccel tune` said."""
-    lines = [
-        "| Half | Workload | Step | Planned run | `autoaccel tune` | Evidence | Speed proven after | Recipe after "
-        "| Ended after |",
-        f"|{'---|' * 9}",
-    ]
+    heads = "| Half | Workload | Step | Planned run | `autoaccel tune` | Evidence "
+    lines = [f"{heads}| Speed proven after | Recipe after | Ended after |", f"|{'---|' * 9}"]
     for name, pieces in rows.items():
         tuned = pieces["autoaccel"]
         step, run = _lengths(pieces)

@@ -121,9 +121,7 @@ def side_by_side(
     }
     picks = {"own": Pick(case.own), **chosen, "everything on": Pick(everything_on(case.own, case.space.open))}
     step_seconds, startup_seconds = by_hand["own_step_seconds"], by_hand["startup_seconds"]
-    found = compare(
-        runner, case.name, picks, step_seconds, startup_seconds, steps_per_epoch, case.folder, rounds
-    )
+    found = compare(runner, case.name, picks, step_seconds, startup_seconds, steps_per_epoch, case.folder, rounds)
     taken = [one.taken for one in found]
     return {
         "choices": choices,

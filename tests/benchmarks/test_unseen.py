@@ -294,9 +294,7 @@ def test_a_grid_reads_what_is_best_most_often_and_repeats_nothing(case: Case, re
     assert again.search().settings["precision.autocast"] == "bfloat16" and len(read) == 20
 
 
-def test_a_grid_goes_on_where_it_was_interrupted(
-    case: Case, read: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grid_goes_on_where_it_was_interrupted(case: Case, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read before is told by the file alone, and rankings by earlier rounds only."""
     run = searches._run
 
