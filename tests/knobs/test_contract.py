@@ -180,6 +180,7 @@ def test_what_did_nothing_is_told(settings: Settings, said: str) -> None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+@pytest.mark.filterwarnings("ignore:Skipping serialization:UserWarning")  # torch 2.6, where nothing is cached yet
 def test_cuda_graphs_that_were_skipped_are_told() -> None:
     """As they are on a CPU, where nobody offers that mode."""
     from torch import nn
