@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup results break-even examples tables simulate held remedies scatter independence false-wins live unseen claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
+.PHONY: demo test lint tests setup results break-even examples tables simulate simulate-machines held remedies scatter independence false-wins live unseen claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -53,6 +53,9 @@ tables: setup  ## measure every setting of six spaces; three hours in which noth
 simulate: setup  ## replay 200 searches on each table, autoaccel's and its peers'; minutes
 	$(BIN)/python benchmarks/tables/simulate.py
 	$(BIN)/python benchmarks/tables/bounds.py
+
+simulate-machines: setup  ## 200 searches on a model of each machine of tests/machine/recorded; minutes
+	$(BIN)/python benchmarks/machines.py
 
 held: setup  ## bounds beside what remedies won, on everything that was recorded; seconds
 	$(BIN)/python benchmarks/tables/held.py

@@ -17,6 +17,7 @@ from autoaccel.records.request import (
     DEFAULT_MAX_DROP,
     DEFAULT_METRIC_REPEATS,
     DEFAULT_RUNS,
+    DEFAULT_SPACE,
     LEAST_BUDGET_SECONDS,
     EvidenceWish,
     Request,
@@ -36,10 +37,10 @@ def autotune(
     build: Callable[[], Training] | str | Path,
     *,
     budget: str | float = DEFAULT_BUDGET_SECONDS,
-    max_drop: str | float = DEFAULT_MAX_DROP,
+    max_drop: str | float | None = None,
     trials: int | None = None,
     metric_repeats: int = DEFAULT_METRIC_REPEATS,
-    space: str | Path = "cpu",
+    space: str | Path = DEFAULT_SPACE,
     fixed: Sequence[str] = (),
     excluded: Sequence[str] = (),
     output: str | Path | None = None,
@@ -56,7 +57,8 @@ def autotune(
             "model.py" or "model.py:entry".
         budget: The most time that the run may take: seconds, or text such as "10m"; "+5m" of a run that goes on is
             that much more than it has spent.
-        max_drop: The most that the metric may get worse: "0.5%" of the baseline's, or an amount such as 0.005.
+        max_drop: The most that the metric may get worse: "0.5%" of the baseline's, or an amount such as 0.005. If None
+            it is 1 %, and the model itself is not altered.
         trials: The most trials; as many as the budget allows if None.
         metric_repeats: Paired training runs that judge the metric of settings which may change it, at least 2.
         space: The name of a search space, or a .toml file.
@@ -84,6 +86,8 @@ def autotune(
             "autotune() was called by the very code that is being tuned. Put the call under "
             "`if __name__ == '__main__':`."
         )
+
+    check_values_here(fixed)
 
     def request_for(workload: Workload) -> Request:
         return make_request(
@@ -116,7 +120,7 @@ def autotune(
 def make_request(
     workload: Workload,
     budget: str | float,
-    max_drop: str | float,
+    max_drop: str | float | None,
     trials: int | None,
     metric_repeats: int,
     space: str | Path,
@@ -135,7 +139,7 @@ def make_request(
     # The knobs of other packages are looked for where this is imported.
     from autoaccel.space.search_space import check_wishes
 
-    amount, relative = parse_max_drop(str(max_drop))
+    amount, relative = parse_max_drop(DEFAULT_MAX_DROP if max_drop is None else str(max_drop))
     if trials is not None and trials < 1:
         raise BadRequestError(f"--trials must be at least 1, got {trials}.")
     if evidence not in ("any", "whole"):
@@ -168,6 +172,7 @@ def make_request(
         seed=seed,
         runs=runs,
         evidence=evidence,
+        max_drop_said=max_drop is not None,
     )
 
 
@@ -194,6 +199,19 @@ def continued(request: Request, budget: str | float, folder: RunFolder) -> Reque
         )
     total_seconds = more + request.budget_seconds
     return msgspec.structs.replace(state.request, workload=request.workload, budget_seconds=total_seconds)
+
+
+def check_values_here(fixed: Sequence[str]) -> None:
+    """Refuse at once what no training could have on this machine, rather than when torch was asked what it can do.
+
+    Raises:
+        BadRequestError: Naming the wish, what must hold and what was found.
+    """
+    from autoaccel.machine.detect import detect_machine
+    from autoaccel.space.wishes import check_values
+
+    if fixed:
+        check_values(fixed, detect_machine())
 
 
 def open_folder(stem: str, output: str | Path | None, resume: bool) -> RunFolder:

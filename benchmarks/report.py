@@ -228,6 +228,9 @@ SECTIONS = {
     "examples": Section("What the examples came to", "make examples", examples),
     "tables": Section("Tables: every setting of a space", "make tables", tables),
     "simulation": Section("Searches replayed on the tables", "make simulate", searches.simulation),
+    "simulated_machines": Section(
+        "Searches on models of larger machines", "make simulate-machines", searches.simulated_machines
+    ),
     "live": Section("Live, in the same time: projected speed-up of the planned run", "make live", searches.live),
     "live_rescored": Section(
         "The same picks, with a first compilation and with a warm one",

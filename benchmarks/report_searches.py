@@ -158,3 +158,17 @@ def picked_alike(found: Mapping[str, Any]) -> bool:
 def changes_in(described: str) -> frozenset[str]:
     """Return the changes that a row names, whatever their order."""
     return frozenset(described.split(", "))
+
+
+def simulated_machines(found: dict[str, Any]) -> list[str]:
+    """Return searches on models of machines that are only recorded."""
+    lines = [
+        "| Machine | Searches | Settings | Best, median | Within 5 % of it | Nine of ten reach | Trials, median |",
+        f"|{'---|' * 7}",
+    ]
+    for name, row in found.items():
+        lines.append(
+            f"| {name} | {row['searches']} | {row['size']:,} | {row['median_best_speedup']:.2f}x | {row['close']:.1%} "
+            f"| {row['tenth_share']:.1%} of its speed | {row['median_trials']:.0f} |"
+        )
+    return lines

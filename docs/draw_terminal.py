@@ -23,6 +23,7 @@ from autoaccel.records.progress import (
 )
 from autoaccel.report.live import LiveView
 from autoaccel.report.terminal import print_recipe
+from autoaccel.report.wording import closed_words
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.statistics.steps import step_seconds_of_turns
 
@@ -43,8 +44,8 @@ def events_of(folder: RunFolder) -> Iterator[Event]:
     for stage in ("hardware", "baseline", "profile"):
         yield StageStarted(stage, "")
     yield BaselineMeasured(state.baseline_settings, step_seconds, total_seconds)
-    for name, reason in state.space.closed.items():
-        yield Note(f"{name} is not searched: {reason}")
+    for words in closed_words(state.space):
+        yield Note(words)
     trials = folder.load_trials()[:SHOWN_TRIALS]
     for count, trial in enumerate(trials, start=1):
         yield StageStarted("search", f"{state.space.size} combinations of {len(state.space.open)} knobs")

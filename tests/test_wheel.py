@@ -26,7 +26,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_all_data_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for data in (
-        "autoaccel/search_spaces/cpu.toml",
+        "autoaccel/search_spaces/default.toml",
         "autoaccel/search_spaces/quick.toml",
         "autoaccel/records/recipe.schema.json",
         "autoaccel/report/report.html.j2",

@@ -7,47 +7,151 @@ from collections.abc import Sequence
 from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
+from autoaccel.space.knobs import Place
+from autoaccel.space.knobs.cpus import count_cores, fast_cpus_of, nodes_of
+from autoaccel.space.knobs.data import workers_ahead, workers_needed
 
 _WAITS_FOR_DATA = 0.1  # share of the step from which on workers are the first thing to try
+_FEW_LEFT = 4  # times the workers, from which number of cores on these take too few of them to give up threads for
+_LAUNCHES = {"small-operators", "idle-gpu"}  # findings for which CUDA graphs are the remedy
+_MANY_CORES = 16
+"""From which on ranks are guessed to share them, on one memory node too: what one thread does of an operator while the
+others wait takes as long as its parts. On the benchmark's two cores two ranks won up to 1.56-fold; more is a guess."""
 
 
-def first_candidates(space: SearchSpace, baseline: Settings, findings: Sequence[Finding]) -> list[Settings]:
+def first_candidates(
+    space: SearchSpace, place: Place, baseline: Settings, findings: Sequence[Finding]
+) -> list[Settings]:
     """Return settings worth trying first, each allowed by the space and none twice, the baseline not among them.
 
-    Which and in which order is from the benchmark's own workloads on CPUs: the best of five of its six tables is one of
-    these, that of the sixth one setting from one. On a GPU compilation pays far more often, and would come first; wrong
-    guesses cost a few trials, since the search goes on by what it measures. Cheap ones come before those that must
-    compile. Where the step waits for data, each is tried with workers, also with fewer threads: workers need cores,
-    and only the joint choice shows it.
+    What a step computes in is guessed from the processor: short types only where it has units for them, on GPUs TF32
+    and compilation as well. Where it computes is guessed from the machine's parts: as many threads as a container's
+    quota, one memory node or a rank for each, the faster kind of core. Where the step waits for data, each guess is
+    tried with workers, also with the threads that these leave: workers need cores, and only the joint choice shows it.
+    Wrong guesses cost a few trials, since the search goes on by what it measures. On CPUs cheap ones come before those
+    that must compile. docs/guesses.md holds them beside what others recommend.
     """
-    share = {finding.code: finding.share for finding in findings}
-    loads: list[Settings] = [{}]
-    if share.get("data-wait", 0.0) >= _WAITS_FOR_DATA:
-        most_workers: Settings = {"loader.workers": max(int(value) for value in space.open.get("loader.workers", (0,)))}
-        fewer = sorted(int(value) for value in space.open.get("threads.intra_op", ()))[:-1]
-        loads = [most_workers, *({**most_workers, "threads.intra_op": threads} for threads in reversed(fewer))]
-    computes: list[Settings] = [
-        {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True},
-        {"precision.autocast": "bfloat16", "layout.channels_last": True},
-        {"precision.autocast": "bfloat16"},
-        {"model.sparsity": 0.5},
-        {"optimizer.fused": True},
-        *({"parallel.world_size": ranks} for ranks in space.open.get("parallel.world_size", ())[-1:]),
-        {},
-        {
-            "precision.autocast": "bfloat16",
-            "layout.channels_last": True,
-            "optimizer.fused": True,
-            "compile.mode": "default",
-        },
-        {"compile.mode": "default"},
-    ]
+    computes = _on_gpu(space, place, findings) if place.device == "cuda" else _on_cpu(space, place)
+    fitting = _fitting_threads(place, baseline)
     candidates: list[Settings] = []
-    for compute in computes:
-        for load in loads:
-            wished = {**compute, **load}
+    for number, compute in enumerate(computes):
+        loads = _loads(space, place, findings, compute)
+        for load in loads if number == 0 else loads[:1]:
+            wished = {**fitting, **compute, **load}
             open_wishes = {name: value for name, value in wished.items() if value in space.open.get(name, ())}
             candidate = space.settle({**baseline, **space.fixed, **open_wishes})
             if candidate != baseline and candidate not in candidates and space.allows(candidate):
                 candidates.append(candidate)
     return candidates
+
+
+def _on_cpu(space: SearchSpace, place: Place) -> list[Settings]:
+    """Return guesses for a CPU, those for memory nodes and kinds of core right behind the first.
+
+    The others and their order are from the benchmark's own workloads: the best of five of its six tables (two cores) is
+    one of these, that of the sixth one setting from one.
+    """
+    # Other accelerators train in whatever torch says.
+    has_units = place.device != "cpu" or place.machine.cpu.has_bfloat16
+    short: Settings = {"precision.autocast": "bfloat16"} if has_units else {}
+    layout: Settings = {"layout.channels_last": True}
+    fused: Settings = {"optimizer.fused": True}
+    best = {**short, **layout, **fused}
+    compiled: Settings = {"compile.mode": "default"}
+    placed = _placements(space, place)
+    return [
+        best,
+        *({**best, **part} for part in placed),
+        {**short, **layout},
+        short,
+        {"model.sparsity": 0.5},
+        fused,
+        *(placed or [{"parallel.world_size": 2}]),
+        {},
+        {**best, **compiled},
+        compiled,
+    ]
+
+
+def _placements(space: SearchSpace, place: Place) -> list[Settings]:
+    """Return ways to share out many cores, and to keep threads near their memory and on cores of one kind.
+
+    On several memory nodes a rank for each, as PyTorch's and Hugging Face's guides recommend for training, or all of it
+    on one. With cores of two kinds the faster ones: an operator's threads have equal parts, and wait for the slowest.
+    """
+    machine, nodes = place.machine, nodes_of(place.machine)
+    cores = machine.usable_physical_cores
+    placed: list[Settings] = []
+    if len(nodes) > 1:
+        of_one = min(cores, max(count_cores(machine, node) for node in nodes))
+        placed = [{"parallel.world_size": len(nodes)}, {"threads.affinity": "node", "threads.intra_op": of_one}]
+    elif cores >= _MANY_CORES:
+        placed = [{"parallel.world_size": max(space.open.get("parallel.world_size", (1,)))}]
+    fast = count_cores(machine, fast_cpus_of(machine))
+    if fast < machine.limits.physical_cores:
+        placed.append({"threads.affinity": "fast", "threads.intra_op": min(fast, cores)})
+    return placed
+
+
+def _on_gpu(space: SearchSpace, place: Place, findings: Sequence[Finding]) -> list[Settings]:
+    """Return guesses for NVIDIA GPUs: what PyTorch's guide advises, all together, on all GPUs, compiled, then alone."""
+    tf32: Settings = {"precision.float32_matmul": "high", "precision.cudnn_benchmark": True}
+    short: Settings = {"precision.autocast": _short_type(place)}
+    best = {**tf32, **short, "layout.channels_last": True, "optimizer.fused": True}
+    compiled: Settings = {"compile.mode": "default"}
+    graphs: Settings = {"compile.mode": "reduce-overhead"}
+    launches = any(finding.code in _LAUNCHES for finding in findings)
+    together: Settings = {"parallel.world_size": max(space.open.get("parallel.world_size", (1,)))}
+    return [
+        best,
+        {**best, **together},
+        {**best, **compiled},
+        {**best, **compiled, **together},
+        *([{**best, **graphs}] if launches else []),
+        short,
+        tf32,
+        {"optimizer.fused": True},
+        compiled,
+        {},
+    ]
+
+
+def _short_type(place: Place) -> str:
+    """Return bfloat16 where the GPU computes in it, else float16, which needs a scaler.
+
+    torch emulates bfloat16 where it is missing, so that it trains everywhere; but its attention kernels do not.
+    """
+    torch = place.machine.torch
+    if torch is None or "bfloat16" not in torch.autocast:
+        return "float16"
+    kernels = {name: dtypes for name, dtypes in torch.attention.items() if name != "math"}
+    return "bfloat16" if not kernels or any("bfloat16" in dtypes for dtypes in kernels.values()) else "float16"
+
+
+def _fitting_threads(place: Place, baseline: Settings) -> Settings:
+    """Return as many threads as there are cores, if the user's own are more: they wait for one another."""
+    cores = place.machine.usable_physical_cores
+    too_many = place.device == "cpu" and int(baseline.get("threads.intra_op", cores)) > cores
+    return {"threads.intra_op": cores} if too_many else {}
+
+
+def _loads(space: SearchSpace, place: Place, findings: Sequence[Finding], compute: Settings) -> list[Settings]:
+    """Return how batches may be loaded beside some guess: as they are, or by workers if the step waits for them."""
+    on_gpu = place.device == "cuda"
+    copies: Settings = {"loader.pin_memory": True, "loader.non_blocking": True} if on_gpu else {}
+    share = {finding.code: finding.share for finding in findings}
+    if share.get("data-wait", 0.0) < _WAITS_FOR_DATA:
+        return [copies]
+    offered = sorted(int(value) for value in space.open.get("loader.workers", (0,)))
+    cores = place.machine.usable_physical_cores
+    # GPUs together take batches as many times as fast; ranks on one processor share what it does.
+    wanted = workers_ahead(place, int(compute.get("parallel.world_size", 1)) if on_gpu else 1) or offered[-1]
+    if not on_gpu:  # where workers and training share the cores
+        wanted = min(wanted, max((workers_needed(place) or 0) + 1, cores // 2))
+    count = next((value for value in offered if value >= wanted), offered[-1])
+    workers: Settings = {**copies, "loader.workers": count}
+    left = max(1, cores // 2, cores - count)
+    fewer = sorted(int(value) for value in space.open.get("threads.intra_op", ()))[:-1]
+    few_left = not on_gpu and _FEW_LEFT * count >= cores
+    threads = [value for value in fewer if value <= left][-1:] if few_left else []
+    return [workers, *({**workers, "threads.intra_op": value} for value in threads)]

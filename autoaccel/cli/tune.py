@@ -26,16 +26,17 @@ def add_tune(commands: Commands) -> None:
         "much more than was spent (default: 10m)"
     )  # fmt: skip
     tune.add_argument("--trials", type=int, metavar="N", help="the most trials (default: as many as the budget allows)")
-    tune.add_argument("--max-drop", default="1%", metavar="DROP", help="the most that the metric may get worse: "
-                      "0.5%% of the baseline's, or an amount such as 0.005 (default: 1%%)")  # fmt: skip
+    tune.add_argument("--max-drop", metavar="DROP", help="the most that the metric may get worse: 0.5%% of "
+                      "the baseline's, or an amount such as 0.005; if given, the model may be altered (default: 1%%, "
+                      "and it is not)")  # fmt: skip
     tune.add_argument("--metric-repeats", type=int, default=3, metavar="K", help="paired training runs that judge the "
                       "metric of settings which may change it (default: 3)")  # fmt: skip
     tune.add_argument("--evidence", choices=("any", "whole"), default="any", help="what must show that the metric "
                       "is kept: what fits, the strongest first, or whole planned runs (default: any)")  # fmt: skip
     tune.add_argument(
         "--space",
-        default="cpu",
-        help="search space: cpu, gpu, quick, exact-only, everything, or a .toml file (default: cpu)",
+        default="default",
+        help="search space: default, quick, exact-only, everything, or a .toml file (default: default)",
     )
     tune.add_argument("--set", action="append", default=[], dest="fixed", metavar="KNOB=VALUE",
                       help="every trial has this value; may be given several times")  # fmt: skip
@@ -64,7 +65,7 @@ def _add_sharing(tune: argparse.ArgumentParser) -> None:
 
 
 def _tune(parsed: argparse.Namespace) -> int:
-    from autoaccel.api import continued, make_request, open_folder, run_request
+    from autoaccel.api import check_values_here, continued, make_request, open_folder, run_request
     from autoaccel.report.terminal import print_recipe, watch
     from autoaccel.session.sharing import find_study
 
@@ -86,6 +87,7 @@ def _tune(parsed: argparse.Namespace) -> int:
     _check_sharing(parsed)
     if parsed.launcher == "slurm":
         return _submit(parsed, request.budget_seconds)
+    check_values_here(parsed.fixed)
     address = find_study(parsed.storage, parsed.study) if parsed.storage else None
     folder = open_folder(Path(workload.path).stem, parsed.output, parsed.resume)
     request = continued(request, parsed.budget, folder)

@@ -17,7 +17,7 @@ from autoaccel.records.ranks import Rank
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, Value
 from autoaccel.space.knobs import Place
-from autoaccel.space.knobs.threads import cpus_of, format_cpus
+from autoaccel.space.knobs.cpus import cpus_of, format_cpus
 
 Cores = tuple[tuple[int, ...], ...]
 

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autoaccel.machine.kernel_files import read_fields, read_text
-from autoaccel.machine.topology import LogicalCpu, read_caches, read_numa_nodes
+from autoaccel.machine.topology import (
+    LogicalCpu,
+    read_caches,
+    read_efficient_cpus,
+    read_numa_nodes,
+    sockets_of,
+)
 from autoaccel.records.machine import Cpu
 
 # Linux's own names of x86 features are also ours.
@@ -52,6 +58,8 @@ def read_cpu(root: Path, cpus: Sequence[LogicalCpu]) -> Cpu:
         features=_features(blocks[0]),
         revision=_revision(blocks[0]),
         is_virtual="hypervisor" in blocks[0].get("flags", "").split(),
+        socket_cpus=sockets_of(cpus),
+        efficient_cpus=read_efficient_cpus(root, cpus),
     )
 
 

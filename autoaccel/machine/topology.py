@@ -90,6 +90,31 @@ def read_numa_nodes(root: Path, cpus: Sequence[LogicalCpu]) -> tuple[NumaNode, .
     return tuple(nodes) or (NumaNode(0, tuple(cpu.number for cpu in cpus)),)
 
 
+def sockets_of(cpus: Sequence[LogicalCpu]) -> tuple[tuple[int, ...], ...]:
+    """Return the logical CPUs of each socket, sockets and CPUs ascending."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for cpu in cpus:
+        found[cpu.socket].append(cpu.number)
+    return tuple(tuple(found[socket]) for socket in sorted(found))
+
+
+def read_efficient_cpus(root: Path, cpus: Sequence[LogicalCpu]) -> tuple[int, ...]:
+    """Return the logical CPUs of the slower kind of core, ascending; none where all are of one kind, or none is told.
+
+    Linux lists them for Intel's hybrid processors (tools/perf/Documentation/intel-hybrid.txt), and gives a capacity to
+    each CPU of an ARM computer (Documentation/arch/arm64/cpu-capacity), the fastest kind the largest.
+    """
+    numbers = [cpu.number for cpu in cpus]
+    listed = set(read_cpu_list(root / "sys/devices/cpu_atom/cpus"))
+    if not listed:
+        folder = root / "sys/devices/system/cpu"
+        capacities = {number: read_integer(folder / f"cpu{number}" / "cpu_capacity") for number in numbers}
+        most = max((capacity for capacity in capacities.values() if capacity), default=0)
+        listed = {number for number, capacity in capacities.items() if capacity and capacity < most}
+    slower = tuple(number for number in numbers if number in listed)
+    return slower if len(slower) < len(numbers) else ()
+
+
 def read_caches(root: Path, cpus: Sequence[LogicalCpu]) -> tuple[Cache, ...]:
     """Return the kinds of cache, by level, kind and size; none where the system does not tell.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoaccel.records.base import Record
 from autoaccel.records.circumstances import Circumstances, Surroundings
 from autoaccel.records.machine import Machine
-from autoaccel.records.profile import Finding, Profile
+from autoaccel.records.profile import Demand, Finding, Profile
 from autoaccel.records.rates import RateLimits
 
 
@@ -15,6 +15,7 @@ class Diagnosis(Record, frozen=True):
     findings: tuple[Finding, ...]  # the most valuable first
     profile: Profile
     limits: RateLimits | None = None  # None where nobody measured
+    demand: Demand | None = None  # the same
 
 
 class Advice(Record, frozen=True):

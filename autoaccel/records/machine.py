@@ -37,6 +37,13 @@ class Cpu(Record, frozen=True):
     ]  # of: avx2 avx512f avx512_bf16 avx512_fp16 avx512_vnni amx_bf16 amx_int8 amx_fp16 neon sve bf16
     revision: str = ""  # family.model.stepping as Linux numbers them: some clouds call all generations one name
     is_virtual: bool = False  # a hypervisor hands them out, most often to other machines as well
+    socket_cpus: tuple[tuple[int, ...], ...] = ()  # logical CPUs of each socket, ascending; empty: not known
+    efficient_cpus: tuple[int, ...] = ()  # logical CPUs of the slower kind of core; empty: one kind, or not known
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Whether it has instructions that multiply in bfloat16; without them that is emulated, and slower."""
+        return bool({"amx_bf16", "avx512_bf16", "bf16"} & set(self.features))
 
     @property
     def cache_bytes(self) -> int:
@@ -141,6 +148,16 @@ class Machine(Record, frozen=True):
         if self.limits.cpu_quota is not None:
             allowed = min(allowed, math.ceil(self.limits.cpu_quota))
         return max(1, allowed)
+
+    @property
+    def usable_physical_cores(self) -> int:
+        """The same, counted in whole cores: threads that share one hardly compute more than one does, at least 1."""
+        return max(1, min(self.usable_cores, self.limits.physical_cores))
+
+    @property
+    def usable_memory_bytes(self) -> int:
+        """Memory that this process may use: the computer's, or what its container is limited to."""
+        return min(self.memory_bytes, self.limits.memory_bytes or self.memory_bytes)
 
     @property
     def fingerprint(self) -> dict[str, str]:

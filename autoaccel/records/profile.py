@@ -114,3 +114,12 @@ class Finding(Record, frozen=True):
     evidence: dict[str, float] = {}  # the numbers it rests on
     expected_speedup: float = 1.0  # what its remedies usually win; findings come in this order
     claims_half: bool = False  # that removing the cause wins at least half of what the bound says
+
+
+class Demand(Record, frozen=True):
+    """What one process of a training needs, under the user's own settings: of time, of memory, of its loader."""
+
+    step_seconds: float  # of a step whose batch is there
+    peak_bytes: int  # see Profile
+    loading_seconds: float | None = None  # that one process takes to make a batch ready; None: not known
+    busy_seconds: float | None = None  # of these not asleep

@@ -46,7 +46,8 @@ def tune_command(request: Request) -> str:
         return ""
     target, *arguments = _target(workload)
     options = ["--budget", f"{request.budget_seconds:g}s", "--space", request.space]
-    options += ["--max-drop", f"{drop.max_drop * 100:g}%" if drop.relative else f"{drop.max_drop:g}"]
+    if request.max_drop_said:
+        options += ["--max-drop", f"{drop.max_drop * 100:g}%" if drop.relative else f"{drop.max_drop:g}"]
     options += ["--runs", str(request.runs)] if request.runs != DEFAULT_RUNS else []
     options += ["--seed", str(request.seed)] if request.seed else []
     options += ["--trials", str(request.most_trials)] if request.most_trials is not None else []

@@ -20,6 +20,7 @@ from autoaccel.records.recipe import (
     StageTimes,
 )
 from autoaccel.records.settings import Value, changed, format_value
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Trial
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.units import format_bytes, format_duration, format_flops
@@ -256,6 +257,14 @@ def tracing_words(profile: Profile) -> str:
     slower = profile.tracing_overhead
     what = f"made a step {slower:.0%} slower" if slower >= 0.005 else "did not make a step slower"
     return f"Recording operators {what}; phases are timed without"
+
+
+def closed_words(space: SearchSpace) -> list[str]:
+    """Return what is not searched and why, a line for each reason."""
+    names: dict[str, list[str]] = {}
+    for name, reason in space.closed.items():
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(of)} {'is' if len(of) == 1 else 'are'} not searched: {why}" for why, of in names.items()]
 
 
 def left_out_words(profile: Profile) -> str:

@@ -339,7 +339,7 @@ class Strategy:
         if self.space.size <= _MOST_WEIGHED:
             everything = list(self._all_settings())
         else:
-            near = [ranked.settings for ranked in self.ranked()[:3]] or [self._own]
+            near = [ranked.settings for ranked in self.ranked()[:3]] or [{**self._own, **self.space.fixed}]
             values_of = self.space.open
             one_off = [{**one, name: value} for one in near for name in values_of for value in values_of[name]]
             everything = [*one_off, *self._proposed()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,9 +15,6 @@ from autoaccel.records.space import SearchSpace
 _JOINT = 0.5
 """How large the effect of two knobs together, beyond the sum of both, is expected relative to the smaller of them. A
 guess, which only decides where a search begins: what it measures corrects it."""
-
-_NEXT_VALUE = 0.7
-"""Correlation of the effects of neighbouring counts, such as three and four workers."""
 
 Vector = NDArray[np.float64]
 
@@ -93,16 +91,22 @@ class Surrogate:
         return np.array(coded, dtype=np.intp).reshape(len(coded), len(self._names))
 
     def _similarity(self, name: str, deviation: float) -> Vector:
-        """Return the covariance of the effects of each two values; the baseline's own value has none."""
-        values = self._values[name]
-        counts = all(type(value) is int for value in values)
-        order = {value: rank for rank, value in enumerate(sorted(values))} if counts else {}
+        """Return the covariance of the effects of each two values; the baseline's own value has none.
+
+        Effects of counts are a random walk over their logarithms that begins at the baseline's: a count next to it
+        hardly matters, those beyond a count begin with its effect. The farthest has the whole deviation.
+        """
+        values, own = self._values[name], self._own[name]
         similar = np.zeros((len(values), len(values)))
-        for i, j in itertools.product(range(len(values)), repeat=2):
-            if self._own[name] in (values[i], values[j]) and type(self._own[name]) is type(values[i]):
-                continue
-            distance = abs(order[values[i]] - order[values[j]]) if counts else 0 if i == j else None
-            similar[i, j] = 0.0 if distance is None else _NEXT_VALUE**distance
+        if all(type(value) is int for value in (own, *values)):
+            steps = [math.log2(1 + int(value)) - math.log2(1 + int(own)) for value in values]
+            farthest = max(map(abs, steps))
+            for i, j in itertools.product(range(len(values)), repeat=2):
+                if steps[i] * steps[j] > 0:
+                    similar[i, j] = min(abs(steps[i]), abs(steps[j])) / farthest
+            return similar * deviation**2
+        for i, value in enumerate(values):
+            similar[i, i] = 0.0 if value == own and type(value) is type(own) else 1.0
         return similar * deviation**2
 
     def _covariance(self, some: NDArray[np.intp], others: NDArray[np.intp]) -> Vector:

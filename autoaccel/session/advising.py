@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
 from autoaccel.advise.roofline import roofline
 from autoaccel.launch.profiling import ask_profile
@@ -88,4 +89,5 @@ def diagnose(profiled: Profiled, machine: Machine, facts: TrainingFacts, surroun
         findings=tuple(advise(profile, machine, circumstances, rates, facts, surroundings)),
         profile=profile,
         limits=RateLimits(rates, roofline(profile, machine, rates, circumstances)) if rates else None,
+        demand=demand_of(profile, circumstances, facts),
     )

@@ -18,7 +18,7 @@ from autoaccel.machine.surroundings import Watch, begin_watching, read_surroundi
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
-from autoaccel.records.profile import Finding
+from autoaccel.records.profile import Demand, Finding
 from autoaccel.records.progress import BaselineMeasured, Listener, Note, RunStarted, StageStarted
 from autoaccel.records.recipe import NOTHING_TO_WIN, Recipe
 from autoaccel.records.request import Request
@@ -27,7 +27,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.html import render_report
-from autoaccel.report.wording import left_out_words
+from autoaccel.report.wording import closed_words, left_out_words
 from autoaccel.search.economy import Economy
 from autoaccel.search.starts import start_of
 from autoaccel.search.strategy import Strategy
@@ -87,7 +87,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         place = Place(machine, facts)
         runner.enter(place)
         own = baseline_settings(place)
-        space = load_space(request.space, place, own, request.fixed, request.excluded)
+        space = _load(request, place, own)
         study, basis = None, study_basis(request.workload, machine, own, space)
         if address:
             study = stack.enter_context(join_study(address, Path(request.workload.path).stem, basis))
@@ -107,13 +107,14 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         if study:
             diagnosis = agree_on_diagnosis(study, basis, diagnosis)
         findings = diagnosis.findings if diagnosis else ()
-        space = _narrow(run, space, own, findings)
+        place = Place(machine, facts, _demand(diagnosis, yardstick, shared=study is not None))
+        space = _narrow(run, _load(request, place, own), own, findings)
         judge = MetricJudge(run, yardstick, space)
         if study is None:  # whose workers search one space, though their budgets or their steps may differ
             space = _close_unprovable(run, space, own, judge.unprovable(space))
         folder.save_state(RunState(RUN_SCHEMA, request, machine, facts, own, yardstick.measurement, diagnosis, space))
 
-        search = _start_search(run, yardstick, space, findings, study)
+        search = _start_search(run, yardstick, place, space, findings, study)
         if study:
             folder.save_trials(())  # the study has them all
         else:
@@ -156,11 +157,22 @@ def _look_around(run: Run, earlier: RunState | None, load: Load) -> tuple[Machin
     return machine, facts
 
 
+def _load(request: Request, place: Place, own: Settings) -> SearchSpace:
+    return load_space(request.space, place, own, request.fixed, request.excluded, request.max_drop_said)
+
+
+def _demand(diagnosis: Diagnosis | None, yardstick: Yardstick, shared: bool) -> Demand | None:
+    """Return what a step needs: from the profile, else from the first steps; None if workers could differ in it."""
+    if diagnosis:
+        return diagnosis.demand
+    return None if shared else Demand(yardstick.step_seconds, yardstick.measurement.peak_bytes)
+
+
 def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Finding]) -> SearchSpace:
     """Close, and tell, each knob that even beside all other remedies could win nothing that would be noticed."""
     space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    for name, reason in space.closed.items():
-        run.tell(Note(f"{name} is not searched: {reason}"))
+    for words in closed_words(space):
+        run.tell(Note(words))
     for reason in dict.fromkeys(space.inexact.values()):
         names = [name for name in space.open if space.inexact.get(name) == reason]
         if names:
@@ -177,7 +189,12 @@ def _close_unprovable(run: Run, space: SearchSpace, own: Settings, reasons: Mapp
 
 
 def _start_search(
-    run: Run, yardstick: Yardstick, space: SearchSpace, findings: Sequence[Finding], study: SharedStudy | None
+    run: Run,
+    yardstick: Yardstick,
+    place: Place,
+    space: SearchSpace,
+    findings: Sequence[Finding],
+    study: SharedStudy | None,
 ) -> Search:
     knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
     run.tell(StageStarted("search", f"{space.title}: {knobs}"))
@@ -192,7 +209,7 @@ def _start_search(
         compile_seconds=start_of(own, yardstick.measurement).average(request.runs),
         trial_seconds=yardstick.trial_seconds,
     )
-    candidates = first_candidates(space, own, findings)
+    candidates = first_candidates(space, place, own, findings)
     deviations = effect_deviations([*space.fixed, *space.open], findings)
     strategy = Strategy(space, own, candidates, deviations, economy, request.seed)
     keep, most_trials = run.folder.add_trial, request.most_trials

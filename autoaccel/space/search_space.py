@@ -3,8 +3,11 @@
 title = "one line"
 
 [knobs]
-"precision.autocast" = "all"            # every value that works here
+"precision.autocast" = "all"            # every value that is worth trying here
 "threads.intra_op" = [1, 2, 4]          # those of them that work here
+
+[altering]                              # the same, only if a person has said how much worse the metric may get
+"model.sparsity" = [0.3, 0.5]
 
 [[forbidden]]
 settings = { "precision.autocast" = "float16", "compile.mode" = "default" }
@@ -38,8 +41,13 @@ class _SpaceFile(msgspec.Struct, forbid_unknown_fields=True):
 
     title: str
     knobs: dict[str, Any]
+    altering: dict[str, Any] = {}  # knobs that alter the model itself
     forbidden: list[Forbidden] = []
     exact: bool = False  # whether only what is exact on the training may be searched
+
+
+ALTERS = "it alters the model itself: say with --max-drop how much worse the metric may get"
+"""Why a knob is closed that only a person who has said so may want."""
 
 
 def space_names() -> list[str]:
@@ -77,12 +85,12 @@ def check_wishes(name: str, fixed: Sequence[str] = (), excluded: Sequence[str] =
     for rule in file.forbidden:
         for knob_name in rule.settings:
             find_knob(knob_name, f"{name}: forbidden")
-    for knob_name, wish in file.knobs.items():
+    for knob_name, wish in {**file.knobs, **file.altering}.items():
         find_knob(knob_name, name)
         _check_listed(knob_name, wish, name)
     for knob_name in excluded:
         find_knob(knob_name, "--exclude")
-    wished = {_split_wish(text)[0].name for text in fixed}
+    wished = {split_wish(text)[0].name for text in fixed}
     if both := sorted(wished.intersection(excluded)):
         raise BadRequestError(f"{both[0]} is both set and excluded; choose one of --set and --exclude.")
 
@@ -93,22 +101,24 @@ def load_space(
     baseline: Settings,
     fixed: Sequence[str] = (),
     excluded: Sequence[str] = (),
+    may_alter: bool = False,
 ) -> SearchSpace:
     """Return the search space of this name, with only values that work at this place.
 
     Args:
         name: A space that comes with autoaccel, or the path of a .toml file.
-        place: The machine and the training.
+        place: The machine and the training; what the training needs, once that was measured.
         baseline: The user's own settings; a knob that is not searched keeps its value.
         fixed: Wishes such as `precision.autocast=bfloat16`: every trial has this value.
         excluded: Names of knobs that keep the baseline's value.
+        may_alter: Whether a person has said how much worse the metric may get: a model is altered for no less.
 
     Raises:
         BadRequestError: If the file or a wish names something that does not exist or cannot be had here.
     """
     check_wishes(name, fixed, excluded)
     file = _read(name)
-    listed = {find_knob(knob_name, name).name: wish for knob_name, wish in file.knobs.items()}
+    listed = {**file.knobs, **file.altering}
     wishes = dict(_parse_wish(text, place) for text in fixed)
     excluded_names = set(excluded)
 
@@ -124,6 +134,8 @@ def load_space(
             continue  # what nobody has named needs no reason
         elif reason := knob.why_unavailable(place):
             closed[knob.name] = reason
+        elif knob.name in file.altering and not may_alter:
+            closed[knob.name] = ALTERS
         elif file.exact and knob.risk_at(place) != "exact":
             closed[knob.name] = f"it is not exact here: {inexact.get(knob.name, 'it may change the numbers')}"
         else:
@@ -131,7 +143,8 @@ def load_space(
             if len(values) > 1:
                 opened[knob.name] = values
             else:
-                closed[knob.name] = "no listed value but your own works here"
+                why = knob.why_untried(place) if listed[knob.name] == "all" else ""
+                closed[knob.name] = why or "no listed value but your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
     forbidden = (*file.forbidden, *_clashes(place, opened, held, baseline))
     space = SearchSpace(
@@ -147,8 +160,26 @@ def load_space(
     return close_idle(space, baseline)
 
 
+def _without_impossible(space: SearchSpace, baseline: Settings) -> SearchSpace:
+    """Return the space without values that what is not searched rules out, nor knobs that have no other left."""
+    opened, fixed, closed = dict(space.open), dict(space.fixed), dict(space.closed)
+    for rule in space.forbidden:
+        free = [name for name in rule.settings if name in opened]
+        if len(free) != 1 or any(fixed.get(name) != value for name, value in rule.settings.items() if name not in free):
+            continue
+        (name,) = free
+        left = tuple(value for value in opened[name] if value != rule.settings[name])
+        if len(left) > 1:
+            opened[name] = left
+        else:
+            del opened[name]
+            closed[name], fixed[name] = rule.reason, left[0] if left else baseline[name]
+    return msgspec.structs.replace(space, open=opened, fixed=fixed, closed=closed)
+
+
 def close_idle(space: SearchSpace, baseline: Settings) -> SearchSpace:
-    """Return the space without the knobs that can do nothing in it, and with the conditions of the others."""
+    """Return the space without what fits into no combination or does nothing in any, with the others' conditions."""
+    space = _without_impossible(space, baseline)
     opened, fixed, closed = dict(space.open), dict(space.fixed), dict(space.closed)
     conditions: dict[str, tuple[Condition, ...]] = {}
     # In the order of needs: what closes one knob may close those that need it.
@@ -199,7 +230,12 @@ def _clashes(
     return found
 
 
-def _split_wish(text: str) -> tuple[Knob, str]:
+def split_wish(text: str) -> tuple[Knob, str]:
+    """Return the knob of a wish, and its value as typed.
+
+    Raises:
+        BadRequestError: If it is no wish, or names a knob that does not exist.
+    """
     name, equals, value = text.partition("=")
     if not equals:
         raise BadRequestError(f"--set {text}: must be knob=value, such as precision.autocast=bfloat16.")
@@ -207,7 +243,7 @@ def _split_wish(text: str) -> tuple[Knob, str]:
 
 
 def _parse_wish(text: str, place: Place) -> tuple[str, Value]:
-    knob, value = _split_wish(text)
+    knob, value = split_wish(text)
     return knob.name, parse_value(knob, value, place, "--set")
 
 

@@ -46,7 +46,7 @@ def test_nothing_is_said_of_a_gpu_that_is_not_there(place: Place) -> None:
 
 def candidates(place: Place, profile: Profile) -> list[Settings]:
     own = baseline_settings(place)
-    return first_candidates(load_space("cpu", place, own), own, advise(profile, place.machine))
+    return first_candidates(load_space("default", place, own), place, own, advise(profile, place.machine))
 
 
 def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_optimizer(place: Place) -> None:
@@ -72,8 +72,8 @@ def test_workers_are_tried_with_fewer_threads_where_data_is_late(place: Place) -
 def test_candidates_are_new_allowed_and_compile_last(place: Place, vary: Callable[..., Place]) -> None:
     for where in (place, vary(place, has_image_convolutions=False), vary(place, compiler=None)):
         own = baseline_settings(where)
-        space = load_space("cpu", where, own)
-        found = first_candidates(space, own, advise(profile_with(data_wait=0.3), where.machine))
+        space = load_space("default", where, own)
+        found = first_candidates(space, where, own, advise(profile_with(data_wait=0.3), where.machine))
         assert own not in found
         assert all(found.count(settings) == 1 for settings in found)
         assert all(settings[name] in values for settings in found for name, values in space.open.items())

@@ -5,7 +5,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autoaccel.machine.topology import LogicalCpu, read_caches, read_logical_cpus, read_numa_nodes
+from autoaccel.machine.topology import (
+    LogicalCpu,
+    read_caches,
+    read_efficient_cpus,
+    read_logical_cpus,
+    read_numa_nodes,
+    sockets_of,
+)
 from autoaccel.records.machine import Cache, NumaNode
 
 KIB, MIB = 1024, 1024**2
@@ -126,3 +133,29 @@ def test_this_computer_has_as_many_cpus_as_psutil_counts():
     # psutil does not know it in every container.
     if physical := psutil.cpu_count(logical=False):
         assert len({cpu.core for cpu in cpus}) == physical
+
+
+def capacities(*each):
+    return {f"/sys/devices/system/cpu/cpu{cpu}/cpu_capacity": str(capacity) for cpu, capacity in enumerate(each)}
+
+
+def test_sockets_have_their_cpus(computer):
+    computer.xeon()
+    assert sockets_of(read_logical_cpus(computer.root)) == ((0, 1, 4, 5), (2, 3, 6, 7))
+
+
+@pytest.mark.parametrize(
+    ("files", "efficient"),
+    [
+        ({}, ()),
+        ({"/sys/devices/cpu_core/cpus": "0-1", "/sys/devices/cpu_atom/cpus": "2-3"}, (2, 3)),  # Intel
+        (capacities(462, 462, 462, 1024), (0, 1, 2)),  # ARM
+        (capacities(1024, 1024, 1024, 1024), ()),  # all alike
+        ({"/sys/devices/cpu_atom/cpus": "0-3"}, ()),  # a processor of efficient cores alone
+    ],
+)
+def test_cores_of_the_slower_kind_are_told_apart(computer, files, efficient):
+    computer.topology(sockets=1, cores=4, threads=1)
+    for path, text in files.items():
+        computer.write(path, text)
+    assert read_efficient_cpus(computer.root, read_logical_cpus(computer.root)) == efficient

@@ -332,6 +332,7 @@ REQUEST = Request(
     constraint=RECIPE.constraint,
     fixed=("optimizer.fused=off",),
     excluded=("compile.mode",),
+    max_drop_said=True,
     seed=3,
 )
 

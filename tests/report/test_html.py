@@ -170,7 +170,7 @@ def test_says_which_knobs_decided_and_why_each_value_lost(page):
 
 def test_the_command_that_tunes_again_asks_for_the_same(page):
     command = (
-        "autoaccel tune /home/ada/digits.py --budget 600s --space cpu --max-drop 0.005 --seed 3 "
+        "autoaccel tune /home/ada/digits.py --budget 600s --space default --max-drop 0.005 --seed 3 "
         "--set optimizer.fused=off --exclude compile.mode -- --data '/data/my digits'"
     )
     assert command in page.words

@@ -93,3 +93,25 @@ def test_what_a_person_has_set_can_be_left_out() -> None:
     model.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.05)
     mean, _ = model.contrast([{**OWN, "cast": "bfloat16"}, OWN], [1, -1])
     assert 0.35 < mean < 0.4
+
+
+def test_counts_are_a_walk_away_from_ones_own() -> None:
+    """Eight threads instead of sixty-four were better; sixty-two were tried next, and one."""
+    space = SearchSpace("test", {"threads": (64, 62, 8, 4, 1)}, {}, {})
+    model = Surrogate(space, {"threads": 64}, {"threads": 0.3})
+    deviations = [expected_of(model, threads)[1] for threads in (64, 62, 8, 4, 1)]
+    assert deviations == sorted(deviations)
+    assert deviations[1] < 0.05 and deviations[4] == pytest.approx(0.3)
+    model.learn({"threads": 8}, 0.5, 0.05)
+    model.learn({"threads": 4}, 0.2, 0.05)
+    assert expected_of(model, 1)[0] == pytest.approx(expected_of(model, 4)[0], abs=0.02)
+    assert expected_of(model, 1)[0] < expected_of(model, 8)[0]
+    # More than one's own say nothing of fewer.
+    both = Surrogate(SearchSpace("test", {"workers": (2, 0, 4)}, {}, {}), {"workers": 2}, {"workers": 0.3})
+    both.learn({"workers": 4}, 0.5, 0.05)
+    assert float(both.predict([{"workers": 0}])[0][0]) == 0.0
+
+
+def expected_of(model: Surrogate, threads: int) -> tuple[float, float]:
+    mean, deviation = model.predict([{"threads": threads}])
+    return float(mean[0]), float(deviation[0])

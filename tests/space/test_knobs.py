@@ -169,13 +169,16 @@ def test_affinity_follows_the_machine(place: Place, vary: Vary, value: str, cpus
     cpu = msgspec.structs.replace(place.machine.cpu, numa_nodes=nodes)
     hyper = vary(place, cpu=cpu, limits=Limits(tuple(range(8)), 4, CORES))
     assert environment_of({"threads.affinity": value}, hyper) == {"AUTOACCEL_CPUS": cpus}
-    assert KNOBS["threads.affinity"].values(hyper) == ("none", "cores", "compact", "spread", "node")
+    assert KNOBS["threads.affinity"].values(hyper) == ("none", "cores", "node")
     assert environment_of({"threads.loader_cores": 1}, hyper) == {"AUTOACCEL_LOADER_CPUS": "3,7"}
 
 
 def test_each_choice_of_cpus_is_offered_once(place: Place) -> None:
     """Four cores of one thread each, one memory node: all cores and the whole node are what there is."""
-    assert KNOBS["threads.affinity"].values(place) == ("none", "compact")
+    knob = KNOBS["threads.affinity"]
+    assert knob.values(place) == ("none",)
+    assert "of one kind, on one memory node" in knob.why_untried(place)
+    assert check_value(knob, "compact", place, "--set") == "compact"  # but may be asked for
 
 
 def test_a_text_of_another_shape_is_parsed_by_the_default(place: Place) -> None:

@@ -69,7 +69,7 @@ def test_compiling_for_a_gpu_needs_what_triton_needs(
 
 
 def forbidden_kernels(place: Place, *wishes: str) -> set[tuple[str, str]]:
-    space = load_space("gpu", place, baseline_settings(place), wishes)
+    space = load_space("default", place, baseline_settings(place), wishes)
     assert "model.attention" in space.open or wishes
     return {
         (str(rule.settings["model.attention"]), str(rule.settings["precision.autocast"]))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
-from autoaccel.records.profile import Finding
+from autoaccel.records.machine import Limits, Machine
+from autoaccel.records.profile import Demand, Finding
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.knobs import KNOBS, Place, baseline_settings
 from autoaccel.space.narrow import narrow
-from autoaccel.space.search_space import load_space, space_names
+from autoaccel.space.search_space import ALTERS, load_space, space_names
+from autoaccel.space.wishes import check_values
 
 
-def load(place: Place, name: str = "cpu", **wishes: list[str]) -> SearchSpace:
+def load(place: Place, name: str = "default", **wishes: Any) -> SearchSpace:
     return load_space(name, place, baseline_settings(place), **wishes)
 
 
@@ -112,7 +117,7 @@ def test_a_wrong_file_is_one_clear_error(place: Place, tmp_path: Path, text: str
 
 
 def test_a_missing_file_names_the_spaces_there_are(place: Place) -> None:
-    with pytest.raises(BadRequestError, match=r"one of cpu, everything, exact-only, gpu, quick or a \.toml file"):
+    with pytest.raises(BadRequestError, match=r"one of default, everything, exact-only, quick or a \.toml file"):
         load(place, "gpus.toml")
 
 
@@ -131,7 +136,7 @@ def test_where_batches_change_their_shapes_what_is_compiled_is_compiled_for_any(
     padded = vary(place, shapes_change=True)
     own = baseline_settings(padded)
     assert own["compile.dynamic"] == "on"
-    compiled = [one for one in first_candidates(load(padded), own, []) if one["compile.mode"] != "off"]
+    compiled = [one for one in first_candidates(load(padded), padded, own, []) if one["compile.mode"] != "off"]
     assert compiled and all(one["compile.dynamic"] == "on" for one in compiled)
     everything = load(padded, "everything")
     each_anew = {**own, "compile.mode": "default", "compile.dynamic": "off"}
@@ -209,3 +214,90 @@ def test_a_knob_that_cannot_win_is_closed_and_says_why(place: Place) -> None:
 def test_the_best_of_several_findings_decides(place: Place) -> None:
     findings = [finding("loader.workers", 1.0), finding("loader.workers", 1.5)]
     assert "loader.workers" in narrow(load(place), baseline_settings(place), findings, 1.02).open
+
+
+PROMISED = {
+    "compile.mode", "compile.backend", "precision.autocast", "threads.intra_op", "threads.affinity", "loader.workers",
+    "loader.pin_memory", "layout.channels_last", "optimizer.fused", "memory.allocator", "threads.openmp",
+    "model.sparsity", "parallel.world_size", "precision.float32_matmul", "precision.cudnn_benchmark", "model.attention",
+}  # fmt: skip
+
+
+def test_the_default_accounts_for_every_axis_that_users_were_promised(place: Place) -> None:
+    space = load(place)
+    assert space.open.keys() | space.closed.keys() >= PROMISED
+
+
+def test_a_model_is_altered_only_where_a_person_has_said_how_much_worse_it_may_get(
+    place: Place, vary: Callable[..., Place], tmp_path: Path
+) -> None:
+    prunes = vary(place, packages={"torch-pruning": "1.6.1"})
+    assert load(prunes).closed["model.sparsity"] == ALTERS
+    assert "--max-drop" in ALTERS
+    assert load(prunes, may_alter=True).open["model.sparsity"] == (0.0, 0.3, 0.5, 0.7)
+    assert load(prunes, fixed=["model.sparsity=0.5"]).fixed["model.sparsity"] == 0.5
+    assert "pip install" in load(place, may_alter=True).closed["model.sparsity"]
+    own = write(tmp_path, 'title = "mine"\n[knobs]\n"optimizer.fused" = "all"\n[altering]\n"model.biases" = "all"')
+    assert load(prunes, own).closed["model.biases"] == ALTERS
+    assert load(prunes, own, may_alter=True).open.keys() == {"optimizer.fused", "model.biases"}
+
+
+def test_values_that_a_wish_rules_out_are_not_offered(place: Place) -> None:
+    """They were in the space, and no trial could have them."""
+    space = load(place, fixed=["threads.affinity=0-1"])
+    assert space.open["threads.intra_op"] == (2, 1)  # the user's own four threads do not fit on two cores
+    space = load(place, fixed=["threads.affinity=0"])
+    assert space.fixed["threads.intra_op"] == 1
+    assert "threads that share a core" in space.closed["threads.intra_op"]
+
+
+def test_the_profile_says_which_counts_are_worth_trying(place: Place) -> None:
+    """Loading takes one and a half steps: two workers keep up, a third is one more, and there are four cores."""
+    measured = Place(place.machine, place.training, Demand(0.1, 1 << 30, 0.15, 0.15))
+    assert load(place).open["loader.workers"] == (0, 1, 2, 4)
+    assert load(measured).open["loader.workers"] == (0, 2, 3, 4)
+    assert load(measured).open["threads.intra_op"] == (4, 2, 1)  # two of four cores are left
+
+
+def test_a_list_of_ones_own_is_searched_whatever_the_profile_says(place: Place, tmp_path: Path) -> None:
+    own = write(tmp_path, 'title = "mine"\n[knobs]\n"loader.workers" = [0, 1, 4]')
+    measured = Place(place.machine, place.training, Demand(0.1, 1 << 30, 0.15, 0.15))
+    assert load(measured, own).open["loader.workers"] == (0, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ("precision.autocast=bf16", "must be one of off, bfloat16"),
+        ("loader.workers=two", "whole number from 0 to 16, got two"),
+        ("threads.intra_op=64", "whole number from 1 to 4, got 64"),
+        ("threads.affinity=0,9", "a list of CPUs among 0-3"),
+        ("memory.allocator=jemalloc", "no other allocator is on this machine"),
+        ("layout.channels_last=yes", "must be one of off, on"),
+    ],
+)
+def test_a_value_that_no_training_could_have_here_is_refused_before_torch_is_asked(
+    machine: Machine, wish: str, message: str
+) -> None:
+    unknown = msgspec.structs.replace(machine, torch=None, c_compiler="/usr/bin/gcc")
+    with pytest.raises(BadRequestError, match=re.escape(message)):
+        check_values([wish], unknown)
+
+
+def test_what_torch_or_the_training_may_yet_allow_is_not_refused(machine: Machine) -> None:
+    unknown = msgspec.structs.replace(machine, torch=None, c_compiler="/usr/bin/gcc")
+    check_values(
+        [
+            "precision.autocast=float16",
+            "precision.cudnn_benchmark=on",
+            "model.attention=cudnn",
+            "compile.backend=ipex",
+            "compile.mode=reduce-overhead",
+            "layout.channels_last=on",
+            "optimizer.batch_factor=2",
+            "threads.affinity=compact",
+        ],
+        unknown,
+    )
+    quota = msgspec.structs.replace(unknown, limits=Limits((0, 1, 2, 3), 4, cpu_quota=1.0))
+    check_values(["threads.intra_op=3"], quota)  # torch takes four of its own accord

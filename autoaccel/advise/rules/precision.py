@@ -8,7 +8,6 @@ from autoaccel.records.profile import Finding
 
 _MOST = 0.5  # of the parameters
 _NOTICEABLE = 0.02
-_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
 _USUAL_RATIO = 2.0  # float32 over float64: a register holds twice as many, and memory moves half the bytes
 _FEW_DENORMALS = 1e-3  # of the numbers; one such operand costs about 150 cycles (Intel's optimization manual)
 
@@ -62,7 +61,7 @@ def reduced_precision(evidence: Evidence) -> Finding | None:
         return None
     if circumstances.model.dtypes.get("float32", 0.0) < _MOST or "bfloat16" not in torch.autocast:
         return None
-    if not evidence.on_gpu and not any(unit in evidence.machine.cpu.features for unit in _UNITS):
+    if not evidence.on_gpu and not evidence.machine.cpu.has_bfloat16:
         return None
     ratio = max((of for name, of in sixteen_bits(evidence).items() if evidence.dense_share(name)), default=1.0)
     if ratio <= 1.2 or evidence.dense < _NOTICEABLE:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
-from autoaccel.space.knobs.threads import CPUS_VARIABLE, LOADER_CPUS_VARIABLE, VARIABLES, format_cpus, parse_cpus
+from autoaccel.space.knobs.cpus import format_cpus, parse_cpus
+from autoaccel.space.knobs.threads import CPUS_VARIABLE, LOADER_CPUS_VARIABLE, VARIABLES
 
 _STARTED_OTHERWISE = "it must be there when the process starts: start it with `autoaccel run`"
 

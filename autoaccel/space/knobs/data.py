@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     Clash,
@@ -10,19 +12,74 @@ from autoaccel.space.knobs.knob import (
     Place,
     always,
     choices,
+    gpus_of,
     is_on,
-    powers_of_two,
+    own_threads,
     switch,
     why_no_gpu,
 )
 
 _WORKERS = Need("loader.workers", lambda value: int(value) > 0, "above 0")
 _CACHED_SHARE = 0.25  # of the memory that this process may use: the rest is the training's
+_FASTER, _FASTER_ON_GPU = 3.0, 6.0
+"""By how much other settings may shorten the step for which workers load. On CPUs: OTHERS_SPEEDUP in advise/bounds.py.
+On GPUs tensor cores alone are up to 16 times as fast as float32; a guess, between that and what whole steps win."""
+_NEGLIGIBLE = 0.05  # share of the step that loading takes: what is less cannot be told from noise between two processes
+_USUAL_WORKERS = (0, 1, 2, 4)
+_LIMIT = 4  # workers for each CPU that may be asked for by hand
+_WORKERS_OF_A_GPU = 4  # where nobody knows better: Hugging Face, "Efficient training on a single GPU"
 
 
 def _worker_values(place: Place) -> tuple[Value, ...]:
-    """0, 1, 2, then doubling up to the usable cores: more than that only take turns."""
-    return tuple(sorted({0, 1, *powers_of_two(place.machine.usable_cores)} | {_worker_default(place)}))
+    """The user's own count, none, and as many as keep up with the step: see `workers_needed`.
+
+    That many, and one more, because batches take unequal times; as many as steps need that other settings make faster,
+    or that several GPUs make together; and half of the most where loading takes that many, as it then takes the cores
+    from the training. Until somebody has measured what loading takes, a few.
+    """
+    own, most, needed = _worker_default(place), _most_workers(place), workers_needed(place)
+    if needed is None:
+        counts = {*_USUAL_WORKERS, _WORKERS_OF_A_GPU * gpus_of(place)}
+    else:
+        counts = {0, needed, needed + 1, *(workers_ahead(place, ranks) or 0 for ranks in (1, gpus_of(place)))}
+        if 2 * needed > most:
+            counts.add(most // 2)
+    return tuple(sorted({own, *(min(count, most) for count in counts)}))
+
+
+def workers_needed(place: Place, times: float = 1.0) -> int | None:
+    """Return how many workers load a batch in the time of a step; None where that is not known.
+
+    Args:
+        place: What a step and loading take there.
+        times: How many times as fast as it is the step should be.
+    """
+    demand = place.demand
+    if demand is None or demand.loading_seconds is None or demand.step_seconds <= 0:
+        return None
+    share = times * demand.loading_seconds / demand.step_seconds
+    return math.ceil(share) if share >= _NEGLIGIBLE else 0
+
+
+def workers_ahead(place: Place, ranks: int = 1) -> int | None:
+    """Return how many workers keep up once other settings have made the step faster; None where that is not known.
+
+    Args:
+        place: What a step and loading take there.
+        ranks: GPUs that share the batch.
+    """
+    # Threads that a container's quota stops again and again make a step long that others would make short.
+    crowded = max(1.0, own_threads(place) / place.machine.usable_physical_cores)
+    return workers_needed(place, ranks * (_FASTER * crowded if place.device == "cpu" else _FASTER_ON_GPU))
+
+
+def _most_workers(place: Place) -> int:
+    """Return how many workers find a core when they need one: those that sleep most of the time need it seldom."""
+    machine, demand = place.machine, place.demand
+    most = machine.usable_physical_cores
+    if demand is None or not demand.loading_seconds or not demand.busy_seconds:
+        return most
+    return min(_LIMIT * machine.usable_cores, max(most, int(most * demand.loading_seconds / demand.busy_seconds)))
 
 
 def _worker_default(place: Place) -> int:
@@ -82,7 +139,7 @@ def _why_no_cache(place: Place) -> str:
 def _is_too_much(place: Place, copies: int) -> bool:
     """Whether so many copies of all samples leave too little memory for the training."""
     held = copies * ((place.training and place.training.dataset_bytes) or 0)
-    return held > _CACHED_SHARE * (place.machine.limits.memory_bytes or place.machine.memory_bytes)
+    return held > _CACHED_SHARE * place.machine.usable_memory_bytes
 
 
 def _is_too_much_in_each(place: Place, cached: Value, processes: Value) -> bool:
@@ -106,7 +163,7 @@ KNOBS = (
         values=_worker_values,
         usual=_worker_default,
         why_unavailable=why_no_loader,
-        limits=lambda place: (0, 4 * place.machine.usable_cores),
+        limits=lambda place: (0, _LIMIT * place.machine.usable_cores),
     ),
     Knob(
         name="loader.prefetch",

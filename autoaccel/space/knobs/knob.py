@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from autoaccel.records.knob import Group, Risk, Stage
 from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Demand
 from autoaccel.records.settings import Value
 from autoaccel.records.workload import TrainingFacts
 
@@ -16,10 +17,11 @@ NO_EFFECT_OF_ITS_OWN = "autoaccel.runtime.knobs.effect:Effect"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a knob is asked about: a machine, and the training on it once that is known."""
+    """Where a knob is asked about: a machine, the training on it once that is known, what it needs once measured."""
 
     machine: Machine
     training: TrainingFacts | None = None
+    demand: Demand | None = None
 
     @property
     def device(self) -> str:
@@ -78,10 +80,11 @@ class Knob:
         help: What it does, in one sentence.
         helps_when: The condition under which it is known to help.
         effect: `module:Class` of what it does, in the runtime.
-        values: Every value worth trying at a place, the default included, cheapest first.
+        values: Every value worth trying at a place, the default included.
         usual: What happens at a place if nobody changes anything; `default` is what holds for the user's training.
         why_unavailable: Why no other value than the default works at a place, and what would change that; empty if
             one does.
+        why_untried: Why none of the other values that work at a place is worth a trial; empty if one is.
         environment: Variables that carry a value into a process. Of a knob of the stages "launch" and "environment"
             they must be there when it starts; of others its libraries can still be told.
         modules: What torch imports on the first use of any value but the default.
@@ -111,6 +114,7 @@ class Knob:
     values: Callable[[Place], tuple[Value, ...]]
     usual: Callable[[Place], Value]
     why_unavailable: Callable[[Place], str] = _available
+    why_untried: Callable[[Place], str] = _available
     environment: Callable[[Value, Place], Mapping[str, str]] = _nothing
     modules: tuple[str, ...] = ()
     limits: Callable[[Place], tuple[float, float]] | None = None
@@ -167,6 +171,24 @@ def equals(*wanted: Value) -> Callable[[Value], bool]:
 def why_no_gpu(place: Place) -> str:
     """Return why something that only CUDA has is unavailable; empty if the training runs on a GPU."""
     return "" if place.device == "cuda" else "the training does not run on a CUDA GPU"
+
+
+def gpus_of(place: Place) -> int:
+    """Return how many GPUs this process may use; 0 where the training does not run on one."""
+    if place.device != "cuda":
+        return 0
+    shown = place.machine.torch.gpus if place.machine.torch else ()
+    return len(shown or place.machine.gpus)
+
+
+def usual_threads(place: Place) -> int:
+    """Return how many threads torch takes for an operator if nobody says."""
+    return place.machine.torch.intra_op_threads if place.machine.torch else place.machine.usable_cores
+
+
+def own_threads(place: Place) -> int:
+    """Return how many the user's code leaves, whatever a Training declares beside it."""
+    return int(place.found.get("threads.intra_op", usual_threads(place)))
 
 
 def powers_of_two(most: int) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoaccel.records.settings import Value
+from autoaccel.space.knobs.cpus import nodes_of, sockets_of
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
     Clash,
@@ -14,7 +15,9 @@ from autoaccel.space.knobs.knob import (
     always,
     choices,
     equals,
+    gpus_of,
     is_on,
+    own_threads,
     powers_of_two,
     switch,
     why_no_gpu,
@@ -29,16 +32,65 @@ def ranks_of(settings: Mapping[str, Value]) -> int:
     return int(settings.get("parallel.world_size", 1))
 
 
+LEAST_SAMPLES = 4
+"""Of a batch for each rank. With fewer, most of a step is what does not depend on the samples (launching operators, the
+update of all parameters, agreeing on gradients), and batch normalisation suffers: its error grows fast below about
+eight samples (Wu and He, Group Normalization, 2018). A guess: where one sample fills a processor, fewer would do."""
+
+_MANY_RANKS = 8
+"""Tried where operators are so small that one thread is best for them, if the cores are so many. A guess: ranks beyond
+those of memory nodes agree on gradients over one memory, and each holds the whole model."""
+
+
 def _most_ranks(place: Place) -> int:
     if place.device == "cpu":
         return place.machine.usable_cores
-    shown = place.machine.torch.gpus if place.machine.torch else ()
-    return len(shown or place.machine.gpus) if place.device == "cuda" else 1  # of others nobody has tried several
+    return gpus_of(place)  # 0 on other accelerators: of these nobody has tried several
 
 
 def _world_sizes(place: Place) -> tuple[Value, ...]:
-    most = max(1, _most_ranks(place))
-    return tuple(sorted(powers_of_two(most) | {most}))
+    """One; on GPUs powers of two, and all; on CPUs two, one for each memory node and each socket, and several.
+
+    Several are as many as share the cores equally, for the slowest is waited for.
+    """
+    if place.device == "cpu":
+        machine = place.machine
+        cores = machine.usable_physical_cores
+        several = max(count for count in range(1, _MANY_RANKS + 1) if cores % count == 0)
+        counts = {2, len(nodes_of(machine)), len(sockets_of(machine)), several}
+        counts = {count for count in counts if count <= cores}
+    else:
+        counts = {*powers_of_two(_most_ranks(place)), _most_ranks(place)}
+    return tuple(sorted({1, *(count for count in counts if count > 1 and not _why_too_many(place, count))}))
+
+
+def _why_too_many(place: Place, ranks: int) -> str:
+    """Return why so many ranks are not worth a trial; empty if they are."""
+    batch = place.training.batch_size if place.training is not None else None
+    if batch is not None and batch < LEAST_SAMPLES * ranks:
+        return f"a batch of {batch} samples leaves each of {ranks} ranks fewer than {LEAST_SAMPLES}"
+    if place.device != "cpu" or place.demand is None:
+        return ""
+    # The user's own training stays alive beside those of a trial.
+    needed, there = (ranks + 1) * place.demand.peak_bytes, place.machine.usable_memory_bytes
+    if needed > there:
+        return f"{ranks} ranks beside your own training take up to {_gib(needed)}, and there are {_gib(there)}"
+    return ""
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.3g} GiB"
+
+
+def _why_no_more_ranks(place: Place) -> str:
+    return "" if len(_world_sizes(place)) > 1 else _why_too_many(place, 2) or "ranks would share one core"
+
+
+def _have_no_thread(place: Place, ranks: Value, threads: Value) -> bool:
+    """Whether there are fewer threads than ranks: each has one all the same, so that it is another count's double."""
+    declared = place.training.settings if place.training is not None else {}
+    own = declared.get("threads.intra_op", own_threads(place))
+    return place.device == "cpu" and threads != own and int(threads) < int(ranks)
 
 
 def _why_one_rank(place: Place) -> str:
@@ -116,13 +168,22 @@ KNOBS = (
         divides_batches=True,
         help="processes that train side by side, each on a share of the batch and of the cores or on a GPU of its own; "
         "threads and loader workers are those of all together",
-        helps_when="operators too small for many threads, or several GPUs",
+        helps_when="operators too small for many threads, several memory nodes, or several GPUs",
         effect=_EFFECT + "WorldSize",
         values=_world_sizes,
         usual=always(1),
         why_unavailable=_why_one_rank,
+        why_untried=_why_no_more_ranks,
         limits=lambda place: (1, max(1, _most_ranks(place))),
         clashes=(
+            Clash(_RANKS.suits, "threads.affinity", equals("node", "socket"), _BOUND),
+            Clash(
+                _RANKS.suits,
+                "threads.intra_op",
+                lambda threads: True,
+                "each rank has a thread of its own",
+                where=_have_no_thread,
+            ),
             Clash(_RANKS.suits, "threads.loader_cores", is_on, _BOUND),
             Clash(_RANKS.suits, "threads.gomp_affinity", is_on, _BOUND),
             Clash(_RANKS.suits, "threads.omp_proc_bind", is_on, _BOUND),

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Value
-from autoaccel.space.knobs.data import why_no_loader
+from autoaccel.space.knobs.cpus import (
+    cores_of,
+    count_cores,
+    cpus_of,
+    fast_cpus_of,
+    format_cpus,
+    nodes_of,
+    sockets_of,
+)
+from autoaccel.space.knobs.data import why_no_loader, workers_needed
 from autoaccel.space.knobs.knob import (
     Clash,
     Knob,
@@ -16,7 +24,8 @@ from autoaccel.space.knobs.knob import (
     choices,
     equals,
     is_on,
-    powers_of_two,
+    own_threads,
+    usual_threads,
 )
 
 CPUS_VARIABLE = "AUTOACCEL_CPUS"
@@ -40,23 +49,38 @@ _INTEL = Need("threads.openmp", equals("intel"), "intel")
 _GNU = Need("threads.openmp", equals("gnu"), "gnu")
 
 
+_FEW = 4  # threads: where fewer are best on a machine of many cores, one is nearly as good
+
+
 def _thread_values(place: Place) -> tuple[Value, ...]:
-    """Powers of two, the physical cores and all usable cores, most first; the user's own choice among them."""
-    most = place.machine.usable_cores
-    physical = min(most, place.machine.limits.physical_cores)
-    return tuple(sorted(powers_of_two(most) | {most, physical, _own_threads(place)}, reverse=True))
+    """The user's own count and those that the computer's parts suggest, most first.
 
-
-def _usual_threads(place: Place) -> int:
-    return place.machine.torch.intra_op_threads if place.machine.torch else place.machine.usable_cores
-
-
-def _own_threads(place: Place) -> int:
-    return int(place.found.get("threads.intra_op", _usual_threads(place)))
+    These are its cores (of a container no more than its quota), those of one memory node, of one socket and of the
+    faster kind, and what loader workers leave; and fewer for small operators: half of the cores, quarters of that down
+    to four, and one. Threads that share a core do not compute more, and are not worth a trial. Where an accelerator
+    computes, one.
+    """
+    machine, own = place.machine, own_threads(place)
+    if place.device != "cpu":
+        return tuple(sorted({own, 1}, reverse=True))
+    cores = machine.usable_physical_cores
+    parts = [max(count_cores(machine, cpus) for cpus in group) for group in (nodes_of(machine), sockets_of(machine))]
+    counts = {cores, count_cores(machine, fast_cpus_of(machine)), *parts, cores // 2, 1}
+    fewer = cores // 8
+    while fewer >= _FEW:
+        counts.add(fewer)
+        fewer //= 4
+    if workers := workers_needed(place):
+        counts.add(cores - workers)
+    return tuple(sorted({own, *(count for count in counts if 1 <= count <= cores)}, reverse=True))
 
 
 def _why_one_core(place: Place) -> str:
-    return "" if len(_thread_values(place)) > 1 else "this process may use one core only"
+    return "" if max(place.machine.usable_cores, own_threads(place)) > 1 else "this process may use one core only"
+
+
+def _why_one_thread(place: Place) -> str:
+    return "" if len(_thread_values(place)) > 1 else "threads that share the one core compute no more than one does"
 
 
 def _usual_inter_op(place: Place) -> int:
@@ -68,77 +92,46 @@ def _own_inter_op(place: Place) -> int:
 
 
 def _why_no_affinity(place: Place) -> str:
-    if place.machine.system != "Linux":
-        return f"{place.machine.system} does not bind processes to cores"
-    if len(_affinity_values(place)) == 1:
-        return "every core that this process may use is one of its kind: there is nothing to choose"
-    return ""
+    return "" if place.machine.system == "Linux" else f"{place.machine.system} does not bind processes to cores"
+
+
+def _why_any_core(place: Place) -> str:
+    if len(_affinity_values(place)) > 1:
+        return ""
+    if place.device != "cpu":
+        return "the accelerator computes, and there is one memory node"
+    return "the cores that this process may use are of one kind, on one memory node, and none runs two threads"
 
 
 def _affinity_values(place: Place) -> tuple[Value, ...]:
     """None, and each of the others that keeps to fewer CPUs than all, no two the same."""
-    everything = place.machine.limits.affinity
-    found: dict[tuple[int, ...], str] = {everything: "none"}
-    for name in ("cores", "compact", "spread", "node"):
-        found.setdefault(cpus_of(name, place.machine), name)
+    found = {place.machine.limits.affinity: "none"}
+    for name in ("cores", "fast", "node", "socket") if place.device == "cpu" else ("node",):
+        found.setdefault(cpus_of(name, place.machine, _gpu_of(place)), name)
     return tuple(found.values())
 
 
-def cpus_of(affinity: str, machine: Machine) -> tuple[int, ...]:
-    """Return the logical CPUs of a value of `threads.affinity`, ascending; of a list, those in it.
-
-    cores: one logical CPU of every core. compact: the first half of the cores, next to each other. spread: half of
-    the cores, evenly over all memory nodes. node: all CPUs of the memory node that has most of them.
-    """
-    allowed = machine.limits.affinity
-    cores = machine.limits.cores or tuple((cpu,) for cpu in allowed)
-    nodes: list[list[int]] = [[cpu for cpu in node.cpus if cpu in allowed] for node in machine.cpu.numa_nodes]
-    nodes = nodes or [list(allowed)]
-    half = max(1, len(cores) // 2)
-    if affinity == "none":
-        return allowed
-    if affinity == "cores":
-        return tuple(sorted(core[0] for core in cores))
-    if affinity == "compact":
-        return tuple(sorted(core[0] for core in cores[:half]))
-    if affinity == "spread":
-        by_node = [[core[0] for core in cores if core[0] in node] for node in nodes]
-        turns = [cpu for rank in range(len(cores)) for node in by_node for cpu in node[rank : rank + 1]]
-        return tuple(sorted(turns[:half]))
-    if affinity == "node":
-        largest = max(nodes, key=len)
-        return tuple(sorted(largest))
-    return parse_cpus(affinity)
+def _gpu_of(place: Place) -> str:
+    """Return the UUID of the GPU that a training in one process uses; empty if that is none, or not told."""
+    if place.device != "cuda" or place.machine.torch is None:
+        return ""
+    number = place.training.device.partition(":")[2] if place.training is not None else ""
+    index, shown = int(number) if number.isdecimal() else 0, place.machine.torch.gpus
+    return shown[index] if index < len(shown) else ""
 
 
-def parse_cpus(text: str) -> tuple[int, ...]:
-    """Return the CPUs in a list such as `0-3,8`, ascending; none if it is no such list."""
-    found: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not (first.isdecimal() and (last.isdecimal() if dash else True)):
-            return ()
-        found.update(range(int(first), int(last if dash else first) + 1))
-    return tuple(sorted(found))
-
-
-def format_cpus(cpus: tuple[int, ...]) -> str:
-    """Return a list of CPUs as Linux writes it: `0-3,8`."""
-    parts: list[list[int]] = []
-    for cpu in cpus:
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1].append(cpu)
-        else:
-            parts.append([cpu])
-    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+def _are_more_than_cores(place: Place, threads: Value, affinity: Value) -> bool:
+    cpus = cpus_of(str(affinity), place.machine, _gpu_of(place))
+    return place.device == "cpu" and int(threads) > count_cores(place.machine, cpus)
 
 
 def _affinity_environment(value: Value, place: Place) -> Mapping[str, str]:
-    return {} if value == "none" else {CPUS_VARIABLE: format_cpus(cpus_of(str(value), place.machine))}
+    cpus = cpus_of(str(value), place.machine, _gpu_of(place))
+    return {} if value == "none" else {CPUS_VARIABLE: format_cpus(cpus)}
 
 
 def _why_wrong_cpus(value: Value, place: Place) -> str:
-    cpus = parse_cpus(str(value))
+    cpus = cpus_of(str(value), place.machine)  # also of a word that is not worth a trial here
     allowed = place.machine.limits.affinity
     return "" if cpus and set(cpus) <= set(allowed) else f"a list of CPUs among {format_cpus(allowed)}, such as 0-1"
 
@@ -160,7 +153,7 @@ def _openmp_environment(value: Value, place: Place) -> Mapping[str, str]:
 
 
 def _loader_cores_values(place: Place) -> tuple[Value, ...]:
-    cores = max(len(place.machine.limits.cores), 1)
+    cores = len(cores_of(place.machine))
     return (0, *(count for count in (1, 2, 4) if count < cores))
 
 
@@ -173,7 +166,7 @@ def _why_no_loader_cores(place: Place) -> str:
 
 
 def _loader_cores_environment(value: Value, place: Place) -> Mapping[str, str]:
-    cores = place.machine.limits.cores
+    cores = cores_of(place.machine)
     kept = tuple(sorted(cpu for core in cores[len(cores) - int(value) :] for cpu in core)) if value else ()
     return {LOADER_CPUS_VARIABLE: format_cpus(kept)} if kept else {}
 
@@ -212,10 +205,20 @@ KNOBS = (
         helps_when="fewer than all cores: small operators, loader workers or neighbours that need cores",
         effect="autoaccel.runtime.knobs.threads:IntraOpThreads",
         values=_thread_values,
-        usual=_usual_threads,
+        usual=usual_threads,
         why_unavailable=_why_one_core,
+        why_untried=_why_one_thread,
         environment=lambda value, place: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
-        limits=lambda place: (1, max(place.machine.usable_cores, _own_threads(place))),
+        limits=lambda place: (1, max(place.machine.usable_cores, own_threads(place))),
+        clashes=(
+            Clash(
+                lambda threads: True,
+                "threads.affinity",
+                is_on,
+                "threads that share a core wait for each other: no more of them than the cores to keep to",
+                where=_are_more_than_cores,
+            ),
+        ),
         # One thread instead of two, on the benchmark's six tables: root mean square 0.42, from 0.58 to 1.15-fold.
         # Less was set, because most cores are many and one more or less of them matters less.
         usual_effect=0.3,
@@ -238,13 +241,16 @@ KNOBS = (
         group="threads",
         stage="process",
         risk="rounding",
-        help="which of the usable CPUs the process keeps to: one of each core, half of the cores close together or "
-        "far apart, one memory node, or an explicit list such as 0-3",
-        helps_when="hyper-threads or several memory nodes: threads that share a core, or reach across, wait",
+        help="which of the usable CPUs the process keeps to: one of each core (cores), those of faster cores (fast), "
+        "one memory node (node; with a GPU the one next to it), one socket (socket), half of the cores close together "
+        "(compact) or far apart (spread), or an explicit list such as 0-3",
+        helps_when="hyper-threads, several memory nodes, cores of two kinds: threads that share a core, reach across, "
+        "or are slower, keep the others waiting",
         effect="autoaccel.runtime.knobs.threads:Affinity",
         values=_affinity_values,
         usual=always("none"),
         why_unavailable=_why_no_affinity,
+        why_untried=_why_any_core,
         environment=_affinity_environment,
         why_wrong=_why_wrong_cpus,
     ),
