@@ -48,7 +48,6 @@ from autoaccel.session.searching import Search  # noqa: E402
 from autoaccel.session.sharing import proof_elsewhere, showing_life  # noqa: E402
 from autoaccel.session.turns import Enough  # noqa: E402
 from autoaccel.session.yardstick import Reading  # noqa: E402
-from autoaccel.space.knobs import Place  # noqa: E402
 from autoaccel.space.narrow import narrow  # noqa: E402
 from autoaccel.statistics.comparison import NOISE_THRESHOLD  # noqa: E402
 
@@ -113,7 +112,7 @@ def search(facts: Facts, seed: int, study: SharedStudy | None, doomed: bool = Fa
         trial_seconds=facts.trial_seconds,
     )
     space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    candidates = first_candidates(space, Place(head.machine, head.facts), head.own, head.findings)
+    candidates = first_candidates(space, facts.place, head.own, head.findings)
     deviations = effect_deviations([*space.fixed, *space.open], head.findings)
     strategy = Strategy(space, head.own, candidates, deviations, economy, seed=0)
     gauge = (DoomedGauge if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]

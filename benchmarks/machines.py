@@ -79,6 +79,7 @@ FACTS = TrainingFacts(
     optimizer="AdamW",
     optimizer_has_fused=True,
     has_image_convolutions=True,
+    has_convolutions=True,
     loader_adjustable=True,
     loader_workers=0,
     loader_pins_memory=False,

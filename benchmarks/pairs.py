@@ -32,12 +32,18 @@ WORKLOAD = WORKLOADS / "every_knob.py"
 CODE = ("autoaccel/runtime", "autoaccel/space", "benchmarks/pairs.py", "benchmarks/workloads")
 TIMEOUT_SECONDS = 240.0
 
+BY_HAND: Settings = {"threads.affinity": "compact", "model.attention": "flash"}
+"""What to try of knobs that have a value here, though perhaps none that a search would try."""
+
 
 def wish(knob: Knob, place: Place) -> Settings | None:
     """Return a value of the knob that is not the default, with what it needs; None if that cannot be had here."""
     if knob.why_unavailable(place):
         return None
-    found: Settings = {knob.name: next(value for value in knob.values(place) if value != knob.default(place))}
+    first = next((value for value in knob.values(place) if value != knob.default(place)), BY_HAND.get(knob.name))
+    if first is None:
+        return None
+    found: Settings = {knob.name: first}
     for need in knob.needs:
         other = KNOBS[need.knob]
         if need.suits(other.default(place)):
@@ -109,7 +115,7 @@ def try_pairs(path: Path, wanted: Callable[[str, str], bool], row: str) -> None:
         runner.enter(place)
         wishes = {name: found for name, knob in KNOBS.items() if (found := wish(knob, place)) is not None}
         unavailable = {
-            name: knob.why_unavailable(place) or "what it needs is not to be had here"
+            name: knob.why_unavailable(place) or knob.why_untried(place) or "what it needs is not to be had here"
             for name, knob in KNOBS.items()
             if name not in wishes
         }

@@ -33,13 +33,15 @@ def first_candidates(
     """
     computes = _on_gpu(space, place, findings) if place.device == "cuda" else _on_cpu(space, place)
     fitting = _fitting_threads(place, baseline)
+    # Where a wish rules the baseline's value out, the first of those that are left.
+    left = {name: values[0] for name, values in space.open.items() if baseline[name] not in values}
     candidates: list[Settings] = []
     for number, compute in enumerate(computes):
         loads = _loads(space, place, findings, compute)
         for load in loads if number == 0 else loads[:1]:
             wished = {**fitting, **compute, **load}
             open_wishes = {name: value for name, value in wished.items() if value in space.open.get(name, ())}
-            candidate = space.settle({**baseline, **space.fixed, **open_wishes})
+            candidate = space.settle({**baseline, **space.fixed, **left, **open_wishes})
             if candidate != baseline and candidate not in candidates and space.allows(candidate):
                 candidates.append(candidate)
     return candidates
@@ -136,22 +138,41 @@ def _fitting_threads(place: Place, baseline: Settings) -> Settings:
 
 
 def _loads(space: SearchSpace, place: Place, findings: Sequence[Finding], compute: Settings) -> list[Settings]:
-    """Return how batches may be loaded beside some guess: as they are, or by workers if the step waits for them."""
+    """Return how batches may be loaded beside some guess: as they are, or by workers first if the step waits for them.
+
+    Where workers take a good part of the cores, also with the threads that they leave, and without any: what they cost
+    may be more than what they spare. A few ranks then load for themselves, each its share.
+    """
     on_gpu = place.device == "cuda"
     copies: Settings = {"loader.pin_memory": True, "loader.non_blocking": True} if on_gpu else {}
     share = {finding.code: finding.share for finding in findings}
     if share.get("data-wait", 0.0) < _WAITS_FOR_DATA:
         return [copies]
-    offered = sorted(int(value) for value in space.open.get("loader.workers", (0,)))
-    cores = place.machine.usable_physical_cores
-    # GPUs together take batches as many times as fast; ranks on one processor share what it does.
-    wanted = workers_ahead(place, int(compute.get("parallel.world_size", 1)) if on_gpu else 1) or offered[-1]
-    if not on_gpu:  # where workers and training share the cores
-        wanted = min(wanted, max((workers_needed(place) or 0) + 1, cores // 2))
-    count = next((value for value in offered if value >= wanted), offered[-1])
+    ranks, cores = int(compute.get("parallel.world_size", 1)), place.machine.usable_physical_cores
+    count = _workers_for(space, place, ranks)
     workers: Settings = {**copies, "loader.workers": count}
+    if on_gpu or _FEW_LEFT * count < cores:
+        return [workers]
+    if 1 < ranks >= count:
+        return [copies]
     left = max(1, cores // 2, cores - count)
     fewer = sorted(int(value) for value in space.open.get("threads.intra_op", ()))[:-1]
-    few_left = not on_gpu and _FEW_LEFT * count >= cores
-    threads = [value for value in fewer if value <= left][-1:] if few_left else []
-    return [workers, *({**workers, "threads.intra_op": value} for value in threads)]
+    threads = [value for value in fewer if value <= left][-1:]
+    return [workers, *({**workers, "threads.intra_op": value} for value in threads), copies]
+
+
+def _workers_for(space: SearchSpace, place: Place, ranks: int) -> int:
+    """Return how many of the workers that are offered load for a step that other settings have made faster.
+
+    On a CPU, which they share with the training, no more than half of the cores, or those that the step needs as it is
+    and one more. Where nobody knows what loading takes, at least two.
+    """
+    offered = sorted(int(value) for value in space.open.get("loader.workers", (0,)))
+    if place.device == "cuda":  # GPUs together take batches as many times as fast
+        wanted = workers_ahead(place, ranks)
+        most = offered[-1]
+    else:
+        wanted, needed = workers_ahead(place), workers_needed(place)
+        most = max(2 if needed is None else needed + 1, place.machine.usable_physical_cores // 2)
+    wanted = most if wanted is None else min(wanted, most)
+    return next((value for value in offered if value >= wanted), offered[-1])

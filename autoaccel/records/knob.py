@@ -28,7 +28,7 @@ class KnobRow(Record, frozen=True):
     stage: Stage
     risk: Risk
     available: bool
-    reason: str  # why it is unavailable; empty if available
+    reason: str  # why it has no other value here, or none that is worth a trial; empty if available
     help: str
     helps_when: str
     needs: tuple[str, ...] = ()  # without which it does nothing, such as "loader.workers above 0"

@@ -35,7 +35,9 @@ class Surrogate:
             deviations: For each of them the standard deviation of its effect's logarithm, above zero.
         """
         forced = {name: (own[name], value) for name, value in space.fixed.items() if value != own[name]}
-        self._values = {name: list(values) for name, values in {**forced, **space.open}.items()}
+        values_of = {**forced, **space.open}
+        # A wish may have ruled the baseline's own value out: it is not tried, but what is tried is compared with it.
+        self._values = {name: list(dict.fromkeys((own[name], *values))) for name, values in values_of.items()}
         self._names = list(self._values)
         self._own = own
         self._similar = {name: self._similarity(name, deviations[name]) for name in self._names}

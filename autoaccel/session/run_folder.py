@@ -16,6 +16,7 @@ from autoaccel.records.advice import Diagnosis
 from autoaccel.records.base import Record, RecordType, decode, encode, read_json, write_json, write_text
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Demand
 from autoaccel.records.recipe import Recipe, read_recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
@@ -45,6 +46,7 @@ class RunState(Record, frozen=True):
     baseline: Measurement
     diagnosis: Diagnosis | None  # None where no profile was taken
     space: SearchSpace
+    demand: Demand | None = None  # from the profile, or from the baseline where there is none
 
 
 class RunFolder:

@@ -107,12 +107,13 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         if study:
             diagnosis = agree_on_diagnosis(study, basis, diagnosis)
         findings = diagnosis.findings if diagnosis else ()
-        place = Place(machine, facts, _demand(diagnosis, yardstick, shared=study is not None))
+        place = Place(machine, facts, _demand(diagnosis, yardstick, earlier, shared=study is not None))
         space = _narrow(run, _load(request, place, own), own, findings)
         judge = MetricJudge(run, yardstick, space)
         if study is None:  # whose workers search one space, though their budgets or their steps may differ
             space = _close_unprovable(run, space, own, judge.unprovable(space))
-        folder.save_state(RunState(RUN_SCHEMA, request, machine, facts, own, yardstick.measurement, diagnosis, space))
+        measured = yardstick.measurement
+        folder.save_state(RunState(RUN_SCHEMA, request, machine, facts, own, measured, diagnosis, space, place.demand))
 
         search = _start_search(run, yardstick, place, space, findings, study)
         if study:
@@ -161,11 +162,14 @@ def _load(request: Request, place: Place, own: Settings) -> SearchSpace:
     return load_space(request.space, place, own, request.fixed, request.excluded, request.max_drop_said)
 
 
-def _demand(diagnosis: Diagnosis | None, yardstick: Yardstick, shared: bool) -> Demand | None:
-    """Return what a step needs: from the profile, else from the first steps; None if workers could differ in it."""
-    if diagnosis:
-        return diagnosis.demand
-    return None if shared else Demand(yardstick.step_seconds, yardstick.measurement.peak_bytes)
+def _demand(diagnosis: Diagnosis | None, yardstick: Yardstick, earlier: RunState | None, shared: bool) -> Demand | None:
+    """Return what a process needs: from the profile, else from the baseline; None if workers of a study could differ.
+
+    A run that goes on keeps to what it found first: its trials are of the values that were worked out from that.
+    """
+    if diagnosis or shared:
+        return diagnosis.demand if diagnosis else None
+    return earlier.demand if earlier else Demand(yardstick.step_seconds, yardstick.measurement.peak_bytes)
 
 
 def _narrow(run: Run, space: SearchSpace, own: Settings, findings: Sequence[Finding]) -> SearchSpace:

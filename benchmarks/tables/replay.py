@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 from table import Table, Visit
 
+from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
 from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings, settings_key
@@ -19,7 +20,7 @@ from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
 from autoaccel.session.turn_plan import plan_turns, trial_seconds, turns_worth
 from autoaccel.session.turns import Enough, TurnFailed, take_turns
 from autoaccel.session.yardstick import Reading
-from autoaccel.space.knobs import compiled_part, slow_starters
+from autoaccel.space.knobs import Place, compiled_part, slow_starters
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.runs import CompileSeconds
@@ -92,6 +93,7 @@ class Facts:
         head = table.head
         self.findings = advise(head.profile, head.machine, training=head.facts)
         """Of today's rules about the recorded profile, as a search would have them today."""
+        self.place = Place(head.machine, head.facts, demand_of(head.profile, None, head.facts))
         table = Table(table.head, by_baseline(table.visits))
         self.table = table
         steps_per_epoch = table.head.facts.steps_per_epoch

@@ -46,7 +46,6 @@ from autoaccel.records.trial import Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.strategy import Strategy
 from autoaccel.session.searching import Search
-from autoaccel.space.knobs import Place
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
@@ -106,7 +105,7 @@ def search_space(
         compile_seconds=baseline.compile_seconds,
         trial_seconds=facts.trial_seconds,
     )
-    candidates = first_candidates(space, Place(head.machine, head.facts), head.own, findings)
+    candidates = first_candidates(space, facts.place, head.own, findings)
     deviations = effect_deviations([*space.fixed, *space.open], findings)
     strategy = Strategy(space, head.own, candidates, deviations, economy, seed)
 

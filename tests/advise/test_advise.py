@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
 from autoaccel.advise.bounds import bound_of_run, bound_of_share
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.findings import advise
-from autoaccel.records.profile import PHASES, Profile
-from autoaccel.records.settings import Settings
+from autoaccel.records.machine import Limits
+from autoaccel.records.profile import PHASES, Finding, Profile
+from autoaccel.records.settings import Settings, changed
 from autoaccel.space.knobs import Place, baseline_settings
 from autoaccel.space.search_space import load_space
 
@@ -59,14 +61,41 @@ def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_o
     }
 
 
-def test_workers_are_tried_with_fewer_threads_where_data_is_late(place: Place) -> None:
-    joint = [
-        settings
-        for settings in candidates(place, profile_with(data_wait=0.6))
-        if settings["loader.workers"] and settings["threads.intra_op"] == 1
-    ]
-    assert joint
+def test_workers_are_tried_with_the_threads_that_they_leave_and_not_at_all_where_data_is_late(place: Place) -> None:
+    """Two of four cores for workers: what they cost may be more than what they spare."""
+    first, second, third = candidates(place, profile_with(data_wait=0.6))[:3]
+    loads = [(one["loader.workers"], one["threads.intra_op"]) for one in (first, second, third)]
+    assert loads == [(2, 4), (2, 2), (0, 4)]
+    others = {"loader.workers": 2, "threads.intra_op": 4}
+    assert {**second, **others} == {**third, **others} == first
     assert not any(settings["loader.workers"] for settings in candidates(place, profile_with()))
+
+
+@pytest.mark.parametrize("findings", [(), (Finding("data-wait", "it waits", 0.5, 2.0, ("loader.workers",)),)])
+def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing_odd(
+    place: Place, vary: Callable[..., Place], findings: Sequence[Finding]
+) -> None:
+    """Two ranks were guessed with loader workers: four processes on two cores."""
+    torch = msgspec.structs.replace(place.machine.torch, intra_op_threads=2)
+    two = vary(place, limits=Limits((0, 1), 2), torch=torch)
+    own = baseline_settings(two)
+    found = [changed(one, own) for one in first_candidates(load_space("default", two, own), two, own, findings)]
+    workers: Settings = {"loader.workers": 2} if findings else {}
+    best: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
+    loads = [{**workers, "threads.intra_op": 1}, {}] if findings else []
+    assert found[: 1 + len(loads)] == [{**best, **workers}, *({**best, **load} for load in loads)]
+    assert [one for one in found if "parallel.world_size" in one] == [{"parallel.world_size": 2}]
+    for one in found[1 + len(loads) :]:
+        parts = one.keys() - workers.keys()
+        assert len(parts) <= 1 or parts <= best.keys() | {"compile.mode"}
+
+
+def test_guesses_keep_to_what_a_person_has_set(place: Place) -> None:
+    """With half of the cores, the user's own four threads are not offered, and no guess was left."""
+    own = baseline_settings(place)
+    space = load_space("default", place, own, fixed=["threads.affinity=0-1"])
+    found = first_candidates(space, place, own, ())
+    assert found and all(settings["threads.intra_op"] == 2 for settings in found)
 
 
 def test_candidates_are_new_allowed_and_compile_last(place: Place, vary: Callable[..., Place]) -> None:

@@ -115,3 +115,10 @@ def test_counts_are_a_walk_away_from_ones_own() -> None:
 def expected_of(model: Surrogate, threads: int) -> tuple[float, float]:
     mean, deviation = model.predict([{"threads": threads}])
     return float(mean[0]), float(deviation[0])
+
+
+def test_what_is_tried_is_compared_with_a_baseline_that_may_not_be() -> None:
+    """A person who keeps the process to two cores rules out the four threads of their own code."""
+    model = Surrogate(SearchSpace("test", {"threads": (2, 1)}, {}, {}), {"threads": 4}, {"threads": 0.3})
+    model.learn({"threads": 2}, 0.4, 0.05)
+    assert model.contrast([{"threads": 2}, {"threads": 4}], [1, -1])[0] == pytest.approx(expected_of(model, 2)[0])

@@ -181,6 +181,17 @@ def test_each_choice_of_cpus_is_offered_once(place: Place) -> None:
     assert check_value(knob, "compact", place, "--set") == "compact"  # but may be asked for
 
 
+def test_a_knob_none_of_whose_values_is_worth_a_trial_says_why(place: Place) -> None:
+    """Attention by the flash kernel, which PyTorch takes anyway, was a trial on every CPU."""
+    rows = {row.name: row for row in knob_rows(place)}
+    for name, reason in (("threads.affinity", "of one kind"), ("model.attention", "takes the flash kernel")):
+        assert rows[name].values == (rows[name].default,)
+        assert not rows[name].available and reason in rows[name].reason
+    assert check_value(KNOBS["model.attention"], "math", place, "--set") == "math"
+    with pytest.raises(BadRequestError, match="must be auto, or flash or math, got fast"):
+        check_value(KNOBS["model.attention"], "fast", place, "--set")
+
+
 def test_a_text_of_another_shape_is_parsed_by_the_default(place: Place) -> None:
     assert parse_value(KNOBS["optimizer.batch_factor"], "1.5", place, "--set") == 1.5
     assert parse_value(KNOBS["compile.dynamic"], "on", place, "--set") == "on"

@@ -176,19 +176,21 @@ def idle_because(knob: Knob, settings: Mapping[str, Value]) -> str:
 
 def knob_rows(place: Place) -> list[KnobRow]:
     """Return what can be said of every knob at this place, in their order of declaration."""
-    return [
-        KnobRow(
-            name=knob.name,
-            group=knob.group,
-            values=knob.values(place),
-            default=knob.default(place),
-            stage=knob.stage,
-            risk=knob.risk_at(place),
-            available=not knob.why_unavailable(place),
-            reason=knob.why_unavailable(place),
-            help=knob.help,
-            helps_when=knob.helps_when,
-            needs=tuple(f"{need.knob} {need.words}" for need in knob.needs),
-        )
-        for knob in KNOBS.values()
-    ]
+    return [_row(knob, place) for knob in KNOBS.values()]
+
+
+def _row(knob: Knob, place: Place) -> KnobRow:
+    reason = knob.why_unavailable(place) or knob.why_untried(place)
+    return KnobRow(
+        name=knob.name,
+        group=knob.group,
+        values=knob.values(place),
+        default=knob.default(place),
+        stage=knob.stage,
+        risk=knob.risk_at(place),
+        available=not reason,
+        reason=reason,
+        help=knob.help,
+        helps_when=knob.helps_when,
+        needs=tuple(f"{need.knob} {need.words}" for need in knob.needs),
+    )

@@ -34,15 +34,15 @@ def _worker_values(place: Place) -> tuple[Value, ...]:
     """The user's own count, none, and as many as keep up with the step: see `workers_needed`.
 
     That many, and one more, because batches take unequal times; as many as steps need that other settings make faster,
-    or that several GPUs make together; and half of the most where loading takes that many, as it then takes the cores
-    from the training. Until somebody has measured what loading takes, a few.
+    or that several GPUs make together; and half of the most where that would be more than the most, as loading then
+    takes the cores from the training. Until somebody has measured what loading takes, a few.
     """
     own, most, needed = _worker_default(place), _most_workers(place), workers_needed(place)
     if needed is None:
         counts = {*_USUAL_WORKERS, _WORKERS_OF_A_GPU * gpus_of(place)}
     else:
         counts = {0, needed, needed + 1, *(workers_ahead(place, ranks) or 0 for ranks in (1, gpus_of(place)))}
-        if 2 * needed > most:
+        if max(counts) > most:
             counts.add(most // 2)
     return tuple(sorted({own, *(min(count, most) for count in counts)}))
 

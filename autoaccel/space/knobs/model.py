@@ -41,15 +41,32 @@ def _why_no_biases(place: Place) -> str:
     return ""
 
 
-def _attention_kernels(place: Place) -> tuple[Value, ...]:
-    """On an accelerator those that trained there in some dtype."""
+def _kernels(place: Place) -> tuple[str, ...]:
+    """Return the kernels of attention that may be asked for: on an accelerator those that trained in some dtype."""
     if place.device == "cpu":
-        return ("auto", "flash", "math")
-    return ("auto", *(place.machine.torch.attention if place.machine.torch else ()))
+        return ("flash", "math")
+    return tuple(place.machine.torch.attention) if place.machine.torch else ()
+
+
+def _attention_kernels(place: Place) -> tuple[Value, ...]:
+    """PyTorch's own choice, and on an accelerator each kernel; math, which writes all scores to memory, is its last."""
+    kernels = () if place.device == "cpu" else _kernels(place)
+    return ("auto", *(name for name in kernels if name != "math"))
 
 
 def _why_one_attention_kernel(place: Place) -> str:
-    return "" if len(_attention_kernels(place)) > 1 else f"no kernel can be chosen on this {place.device}"
+    return "" if _kernels(place) else f"no kernel can be chosen on this {place.device}"
+
+
+def _why_auto_attention(place: Place) -> str:
+    if place.device == "cpu":
+        return "PyTorch takes the flash kernel wherever a CPU can use it"
+    return "" if len(_attention_kernels(place)) > 1 else "no other kernel than single operators trains here"
+
+
+def _why_wrong_kernel(value: Value, place: Place) -> str:
+    others = [name for name in _kernels(place) if name not in _attention_kernels(place)]
+    return "" if value in others else " or ".join(others) or "another that trains here"
 
 
 def _lacks_its_dtype(place: Place, kernel: Value, autocast: Value) -> bool:
@@ -117,6 +134,8 @@ KNOBS = (
         values=_attention_kernels,
         usual=always("auto"),
         why_unavailable=_why_one_attention_kernel,
+        why_untried=_why_auto_attention,
+        why_wrong=_why_wrong_kernel,
         clashes=(
             Clash(
                 lambda value: value != "auto",

@@ -40,7 +40,7 @@ def _matmul_values(place: Place) -> tuple[Value, ...]:
 
 def _why_wrong_matmul(value: Value, place: Place) -> str:
     if place.device != "cuda":
-        return "nothing else"
+        return "high on a GPU"
     return "" if value == "medium" else "medium"
 
 
@@ -50,6 +50,13 @@ def _why_no_short_matmul(place: Place) -> str:
     if place.device == "cpu" and not _BFLOAT16_UNITS & set(place.machine.cpu.features):
         return "this processor does not multiply in bfloat16"
     return ""
+
+
+def _why_no_algorithms(place: Place) -> str:
+    if reason := why_no_gpu(place):
+        return reason
+    without = place.training is not None and not place.training.has_convolutions
+    return "the model has no convolution" if without else ""
 
 
 def _reduction(dtype: str, mode: str) -> Knob:
@@ -126,7 +133,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.precision:CudnnBenchmark",
         values=switch,
         usual=always(False),
-        why_unavailable=why_no_gpu,
+        why_unavailable=_why_no_algorithms,
     ),
     Knob(
         name="precision.flush_denormals",
