@@ -36,7 +36,8 @@ def test_without_evidence_only_the_baseline_is_certain() -> None:
     assert expected(model) == (0.0, 0.0)
     assert expected(model, cast="bfloat16") == (0.0, pytest.approx(0.3))
     assert expected(model, fused=True) == (0.0, pytest.approx(0.02))
-    mean, deviation = expected(model, cast="bfloat16", threads=2)
+    assert expected(model, threads=1) == (0.0, pytest.approx(0.3))
+    mean, deviation = expected(model, cast="bfloat16", threads=1)
     assert mean == 0.0
     assert deviation > math.hypot(0.3, 0.3)  # both effects and what they do together
 

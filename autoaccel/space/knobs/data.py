@@ -21,9 +21,10 @@ from autoaccel.space.knobs.knob import (
 
 _WORKERS = Need("loader.workers", lambda value: int(value) > 0, "above 0")
 _CACHED_SHARE = 0.25  # of the memory that this process may use: the rest is the training's
-_FASTER, _FASTER_ON_GPU = 3.0, 6.0
+_FASTER, _FASTER_WITH_TILES, _FASTER_ON_GPU = 3.0, 8.0, 6.0
 """By how much other settings may shorten the step for which workers load. On CPUs: OTHERS_SPEEDUP in advise/bounds.py.
-On GPUs tensor cores alone are up to 16 times as fast as float32; a guess, between that and what whole steps win."""
+AMX multiplies bfloat16 up to 16 times as fast as AVX-512 does float32, tensor cores likewise: guesses, between that and
+what whole steps win."""
 _NEGLIGIBLE = 0.05  # share of the step that loading takes: what is less cannot be told from noise between two processes
 _USUAL_WORKERS = (0, 1, 2, 4)
 _LIMIT = 4  # workers for each CPU that may be asked for by hand
@@ -70,7 +71,10 @@ def workers_ahead(place: Place, ranks: int = 1) -> int | None:
     """
     # Threads that a container's quota stops again and again make a step long that others would make short.
     crowded = max(1.0, own_threads(place) / place.machine.usable_physical_cores)
-    return workers_needed(place, ranks * (_FASTER * crowded if place.device == "cpu" else _FASTER_ON_GPU))
+    if place.device != "cpu":
+        return workers_needed(place, ranks * _FASTER_ON_GPU)
+    faster = _FASTER_WITH_TILES if "amx_bf16" in place.machine.cpu.features else _FASTER
+    return workers_needed(place, crowded * faster)
 
 
 def _most_workers(place: Place) -> int:
