@@ -36,7 +36,7 @@ from table import TABLES, read_table  # noqa: E402
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP  # noqa: E402
 from autoaccel.advise.candidates import first_candidates  # noqa: E402
-from autoaccel.advise.effects import effect_deviations  # noqa: E402
+from autoaccel.advise.effects import effect_deviations, halving_means  # noqa: E402
 from autoaccel.records.progress import ignore  # noqa: E402
 from autoaccel.records.settings import Settings, settings_key  # noqa: E402
 from autoaccel.records.trial import Failure, Trial  # noqa: E402
@@ -114,7 +114,8 @@ def search(facts: Facts, seed: int, study: SharedStudy | None, doomed: bool = Fa
     space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     candidates = first_candidates(space, facts.place, head.own, head.findings)
     deviations = effect_deviations([*space.fixed, *space.open], head.findings)
-    strategy = Strategy(space, head.own, candidates, deviations, economy, seed=0)
+    halvings = halving_means(facts.place, head.own, head.findings)
+    strategy = Strategy(space, head.own, candidates, deviations, economy, 0, halvings)
     gauge = (DoomedGauge if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]
     held: list[tuple[float, Settings]] = [(0.0, head.own)]
 

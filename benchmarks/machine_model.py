@@ -41,7 +41,7 @@ _RANK_SECONDS, _START_SECONDS = 0.5, 3.0  # a process's start: for each rank, an
 _MEETING_SECONDS = 5e-5  # for each rank, to agree on gradients
 _HANDOVER_SECONDS = 5e-4  # of a batch from a worker to the step
 
-_TENSOR_CORES = {"high": 4.0, "medium": 4.0}  # TF32 over float32: half of an A100's 156 over 19.5 TFLOP/s
+_TF32 = 4.0  # over float32: half of an A100's 156 over 19.5 TFLOP/s
 _SHORT_ON_GPU = 6.0
 _GPU_BYTES, _LINK_BYTES = 1e12, 1e11  # per second: its memory; NVLink, all-reduce
 _PAGEABLE_BYTES, _PINNED_BYTES = 6e9, 20e9
@@ -183,7 +183,7 @@ class Model:
         work, ranks, mode = self.work, ranks_of(settings), str(settings["compile.mode"])
         compiled, graphed = mode != "off", mode in ("reduce-overhead", "max-autotune")
         short = self._short(settings)
-        gain = _SHORT_ON_GPU if short else _TENSOR_CORES.get(str(settings["precision.float32_matmul"]), 1.0)
+        gain = _SHORT_ON_GPU if short else _TF32 if settings["precision.float32_matmul"] == "high" else 1.0
         if work.facts.has_image_convolutions:
             gain *= _SEARCHED if settings["precision.cudnn_benchmark"] else 1.0
             gain *= (_SHORT_LAYOUT if short else 1 / _LAYOUT) if settings["layout.channels_last"] else 1.0
@@ -245,8 +245,6 @@ class Model:
             gain = max((_SHORT[unit] for unit in self.machine.cpu.features if unit in _SHORT), default=_EMULATED)
         elif self._short(settings):
             gain = _EMULATED
-        elif settings["precision.float32_matmul"] == "medium":
-            gain = 1.5  # bfloat16 inside products, which are converted each time
         if self.work.facts.has_image_convolutions and settings["layout.channels_last"]:
             gain *= _SHORT_LAYOUT if self._short(settings) else _LAYOUT
         return gain

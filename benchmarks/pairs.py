@@ -32,7 +32,11 @@ WORKLOAD = WORKLOADS / "every_knob.py"
 CODE = ("autoaccel/runtime", "autoaccel/space", "benchmarks/pairs.py", "benchmarks/workloads")
 TIMEOUT_SECONDS = 240.0
 
-BY_HAND: Settings = {"threads.affinity": "compact", "model.attention": "flash"}
+BY_HAND: Settings = {
+    "threads.affinity": "compact",
+    "model.attention": "flash",
+    "precision.float32_matmul": "medium",
+}
 """What to try of knobs that have a value here, though perhaps none that a search would try."""
 
 

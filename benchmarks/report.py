@@ -229,7 +229,7 @@ SECTIONS = {
     "tables": Section("Tables: every setting of a space", "make tables", tables),
     "simulation": Section("Searches replayed on the tables", "make simulate", searches.simulation),
     "simulated_machines": Section(
-        "Searches on models of larger machines", "make simulate-machines", searches.simulated_machines
+        "Searches on models of recorded machines", "make simulate-machines", searches.simulated_machines
     ),
     "live": Section("Live, in the same time: projected speed-up of the planned run", "make live", searches.live),
     "live_rescored": Section(

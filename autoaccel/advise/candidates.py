@@ -9,9 +9,10 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.knobs import Place
 from autoaccel.space.knobs.cpus import count_cores, fast_cpus_of, nodes_of
-from autoaccel.space.knobs.data import workers_ahead, workers_needed
+from autoaccel.space.knobs.data import steps_of_loading, times_faster, workers_ahead, workers_needed
 
-_WAITS_FOR_DATA = 0.1  # share of the step from which on workers are the first thing to try
+_WAITS_FOR_DATA = 0.1  # share of the step from which on workers are the first thing to try,
+_WILL_WAIT = 0.3  # and the same of the faster step
 _FEW_LEFT = 4  # times the workers, from which number of cores on these take too few of them to give up threads for
 _LAUNCHES = {"small-operators", "idle-gpu"}  # findings for which CUDA graphs are the remedy
 _MANY_CORES = 16
@@ -58,12 +59,17 @@ def _on_cpu(space: SearchSpace, place: Place) -> list[Settings]:
     short: Settings = {"precision.autocast": "bfloat16"} if has_units else {}
     layout: Settings = {"layout.channels_last": True}
     fused: Settings = {"optimizer.fused": True}
-    best = {**short, **layout, **fused}
+    # On servers the second threads of cores are left alone, as Intel's guide advises.
+    apart: Settings = {"threads.affinity": "cores"} if place.machine.limits.physical_cores >= _MANY_CORES else {}
+    best = {**short, **layout, **fused, **apart}
     compiled: Settings = {"compile.mode": "default"}
     placed = _placements(space, place)
+    ranks = next((part for part in placed if "parallel.world_size" in part), {})
     return [
         best,
         *({**best, **part} for part in placed),
+        *([{**best, **ranks, **compiled}] if ranks else []),
+        {**best, **ranks, **_libraries(space)},
         {**short, **layout},
         short,
         {"model.sparsity": 0.5},
@@ -73,6 +79,12 @@ def _on_cpu(space: SearchSpace, place: Place) -> list[Settings]:
         {**best, **compiled},
         compiled,
     ]
+
+
+def _libraries(space: SearchSpace) -> Settings:
+    """Return the OpenMP runtime and the allocator that guides recommend, of those that are here."""
+    allocators = [value for value in space.open.get("memory.allocator", ()) if value in ("jemalloc", "tcmalloc")]
+    return {"threads.openmp": "intel", **({"memory.allocator": allocators[-1]} if allocators else {})}
 
 
 def _placements(space: SearchSpace, place: Place) -> list[Settings]:
@@ -145,8 +157,7 @@ def _loads(space: SearchSpace, place: Place, findings: Sequence[Finding], comput
     """
     on_gpu = place.device == "cuda"
     copies: Settings = {"loader.pin_memory": True, "loader.non_blocking": True} if on_gpu else {}
-    share = {finding.code: finding.share for finding in findings}
-    if share.get("data-wait", 0.0) < _WAITS_FOR_DATA:
+    if not _will_wait(place, findings):
         return [copies]
     ranks, cores = int(compute.get("parallel.world_size", 1)), place.machine.usable_physical_cores
     count = _workers_for(space, place, ranks)
@@ -159,6 +170,15 @@ def _loads(space: SearchSpace, place: Place, findings: Sequence[Finding], comput
     fewer = sorted(int(value) for value in space.open.get("threads.intra_op", ()))[:-1]
     threads = [value for value in fewer if value <= left][-1:]
     return [workers, *({**workers, "threads.intra_op": value} for value in threads), copies]
+
+
+def _will_wait(place: Place, findings: Sequence[Finding]) -> bool:
+    """Whether the step waits for its data, or will once others have made it faster, unless more workers load."""
+    if any(finding.code == "data-wait" and finding.share >= _WAITS_FOR_DATA for finding in findings):
+        return True
+    own = place.training.loader_workers if place.training is not None else 0
+    steps = steps_of_loading(place, times_faster(place)) or 0.0
+    return steps >= _WILL_WAIT and (workers_ahead(place) or 0) > own
 
 
 def _workers_for(space: SearchSpace, place: Place, ranks: int) -> int:

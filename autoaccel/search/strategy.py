@@ -84,6 +84,7 @@ class Strategy:
         deviations: Mapping[str, float],
         economy: Economy,
         seed: int,
+        halvings: Mapping[str, float] | None = None,
     ) -> None:
         """Begin with nothing tried but the baseline.
 
@@ -94,13 +95,14 @@ class Strategy:
             deviations: For each open knob how much it may matter; see `Surrogate`.
             economy: What time is worth.
             seed: Of Optuna's sampler.
+            halvings: What half as many of a count are expected to do; see `Surrogate`.
         """
         self.space = space
         self._own = own
         self._candidates = list(candidates)
         self._economy = economy
         self._own_compiled = compiled_part(own)
-        self._surrogate = Surrogate(space, own, deviations)
+        self._surrogate = Surrogate(space, own, deviations, halvings)
         self._measured: dict[str, Settings] = {}
         self._readings = Counter[str]()  # of what was measured
         self._failed: set[str] = set()

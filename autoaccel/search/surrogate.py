@@ -22,17 +22,25 @@ Vector = NDArray[np.float64]
 class Surrogate:
     """Expects each changed knob to multiply the speed by some factor, and each pair of knobs by some more.
 
-    The factors' logarithms are normal around nothing: without evidence a knob is as likely to harm as to help. What
-    deviation they have says how much a knob could matter. The baseline's own speed-up is 1 and certain.
+    The factors' logarithms are normal around nothing: without evidence a knob is as likely to harm as to help, but for
+    counts of which fewer are known to harm as a rule. What deviation they have says how much a knob could matter. The
+    baseline's own speed-up is 1 and certain.
     """
 
-    def __init__(self, space: SearchSpace, own: Settings, deviations: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        space: SearchSpace,
+        own: Settings,
+        deviations: Mapping[str, float],
+        halvings: Mapping[str, float] | None = None,
+    ) -> None:
         """Begin without evidence.
 
         Args:
             space: Its knobs differ between settings, or from the baseline.
             own: The baseline's settings.
             deviations: For each of them the standard deviation of its effect's logarithm, above zero.
+            halvings: For counts of which fewer usually harm, what half as many are expected to do to the logarithm.
         """
         forced = {name: (own[name], value) for name, value in space.fixed.items() if value != own[name]}
         values_of = {**forced, **space.open}
@@ -45,6 +53,7 @@ class Surrogate:
             pair: _JOINT * min(deviations[name] for name in pair) for pair in itertools.combinations(self._names, 2)
         }
         self._deviations = deviations
+        self._means = [self._mean(name, (halvings or {}).get(name, 0.0)) for name in self._names]
         self._known: list[list[int]] = []
         self._logs: list[float] = []
         self._noise: list[float] = []
@@ -60,12 +69,13 @@ class Surrogate:
         asked = self._table([self._coded(one) for one in settings])
         prior = self._prior_variance(asked)
         if not self._known:
-            return np.zeros(len(asked)), np.sqrt(prior)
+            return self._expected(asked), np.sqrt(prior)
         known = self._table(self._known)
         covariance = self._covariance(known, known) + np.diag(self._noise)
         factor = np.linalg.cholesky(covariance)
         cross = np.linalg.solve(factor, self._covariance(known, asked))  # (known, asked)
-        mean = cross.T @ np.linalg.solve(factor, np.array(self._logs))
+        unexpected = np.array(self._logs) - self._expected(known)
+        mean = self._expected(asked) + cross.T @ np.linalg.solve(factor, unexpected)
         variance = prior - (cross**2).sum(axis=0)
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
@@ -91,6 +101,17 @@ class Surrogate:
 
     def _table(self, coded: list[list[int]]) -> NDArray[np.intp]:
         return np.array(coded, dtype=np.intp).reshape(len(coded), len(self._names))
+
+    def _mean(self, name: str, halving: float) -> Vector:
+        """Return the mean of the effect of each value: so much for each time that the baseline's count is halved."""
+        if not halving:
+            return np.zeros(len(self._values[name]))
+        own = int(self._own[name])
+        return np.array([halving * max(0.0, math.log2(own / int(value))) for value in self._values[name]])
+
+    def _expected(self, asked: NDArray[np.intp]) -> Vector:
+        """Return the mean of the log speed-up of each settings, without evidence."""
+        return sum((mean[asked[:, column]] for column, mean in enumerate(self._means)), np.zeros(len(asked)))
 
     def _similarity(self, name: str, deviation: float) -> Vector:
         """Return the covariance of the effects of each two values; the baseline's own value has none.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP, bound_of_run
 from autoaccel.advise.candidates import first_candidates
-from autoaccel.advise.effects import effect_deviations
+from autoaccel.advise.effects import effect_deviations, halving_means
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.profiling import ask_profile
 from autoaccel.launch.runner import Runner
@@ -215,7 +215,8 @@ def _start_search(
     )
     candidates = first_candidates(space, place, own, findings)
     deviations = effect_deviations([*space.fixed, *space.open], findings)
-    strategy = Strategy(space, own, candidates, deviations, economy, request.seed)
+    halvings = halving_means(place, own, findings)
+    strategy = Strategy(space, own, candidates, deviations, economy, request.seed, halvings)
     keep, most_trials = run.folder.add_trial, request.most_trials
     return Search(yardstick, own, strategy, economy, run.clock, keep, run.tell, most_trials, study)
 

@@ -37,7 +37,7 @@ from rows import Provenance, add_row, provenance, to_measure
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.candidates import first_candidates
-from autoaccel.advise.effects import effect_deviations
+from autoaccel.advise.effects import effect_deviations, halving_means
 from autoaccel.records.profile import Finding
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
@@ -107,7 +107,8 @@ def search_space(
     )
     candidates = first_candidates(space, facts.place, head.own, findings)
     deviations = effect_deviations([*space.fixed, *space.open], findings)
-    strategy = Strategy(space, head.own, candidates, deviations, economy, seed)
+    halvings = halving_means(facts.place, head.own, findings)
+    strategy = Strategy(space, head.own, candidates, deviations, economy, seed, halvings)
 
     def keep(trial: Trial) -> None:
         best = search.best

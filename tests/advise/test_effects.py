@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from autoaccel.advise.bounds import bound_beside_others
-from autoaccel.advise.effects import effect_deviations
+from autoaccel.advise.effects import effect_deviations, halving_means
+from autoaccel.records.machine import Limits
 from autoaccel.records.profile import Finding
+from autoaccel.space.knobs import Place, baseline_settings
 
 
 def finding(bound_speedup: float, *knobs: str) -> Finding:
@@ -33,3 +37,17 @@ def test_the_largest_bound_counts_within_limits() -> None:
 
 def test_a_knob_that_no_finding_names_could_do_much() -> None:
     assert effect_deviations(["threads.intra_op"], [finding(1.01, "optimizer.fused")]) == {"threads.intra_op": 0.3}
+
+
+def halving(place: Place, *findings: Finding) -> dict[str, float]:
+    return halving_means(place, baseline_settings(place), findings)
+
+
+def test_fewer_threads_are_expected_to_be_slower_but_where_they_wait_for_one_another(
+    place: Place, vary: Callable[..., Place]
+) -> None:
+    expected = halving(place, finding(1.5, "optimizer.fused"))
+    assert expected.keys() == {"threads.intra_op"} and -0.7 < expected["threads.intra_op"] < 0  # -0.69: half as fast
+    assert halving(place, msgspec.structs.replace(finding(2.0, "threads.intra_op"), code="small-operators")) == {}
+    assert halving(vary(place, limits=Limits((0, 1, 2, 3), 4, cpu_quota=2.0))) == {}  # four threads on two cores
+    assert halving(vary(place, device="cuda")) == {}

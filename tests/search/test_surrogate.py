@@ -113,6 +113,17 @@ def test_counts_are_a_walk_away_from_ones_own() -> None:
     assert float(both.predict([{"workers": 0}])[0][0]) == 0.0
 
 
+def test_fewer_may_be_expected_to_harm_and_what_is_measured_corrects_it() -> None:
+    space = SearchSpace("test", {"threads": (64, 32, 8, 96)}, {}, {})
+    model = Surrogate(space, {"threads": 64}, {"threads": 0.3}, {"threads": -0.25})
+    means = [expected_of(model, threads)[0] for threads in (64, 32, 8, 96)]
+    assert means == pytest.approx([0.0, -0.25, -0.75, 0.0])  # halved not at all, once, three times; more is no less
+    assert model.contrast([{"threads": 32}, {"threads": 8}], [1, -1])[0] == pytest.approx(0.5)
+    model.learn({"threads": 8}, 0.5, 0.05)
+    assert expected_of(model, 8)[0] == pytest.approx(0.5, abs=0.1)
+    assert -0.25 < expected_of(model, 32)[0] < expected_of(model, 8)[0]
+
+
 def expected_of(model: Surrogate, threads: int) -> tuple[float, float]:
     mean, deviation = model.predict([{"threads": threads}])
     return float(mean[0]), float(deviation[0])

@@ -48,8 +48,8 @@ def _worker_values(place: Place) -> tuple[Value, ...]:
     return tuple(sorted({own, *(min(count, most) for count in counts)}))
 
 
-def workers_needed(place: Place, times: float = 1.0) -> int | None:
-    """Return how many workers load a batch in the time of a step; None where that is not known.
+def steps_of_loading(place: Place, times: float = 1.0) -> float | None:
+    """Return how many steps go by while one process loads a batch; None where that is not known.
 
     Args:
         place: What a step and loading take there.
@@ -58,23 +58,34 @@ def workers_needed(place: Place, times: float = 1.0) -> int | None:
     demand = place.demand
     if demand is None or demand.loading_seconds is None or demand.step_seconds <= 0:
         return None
-    share = times * demand.loading_seconds / demand.step_seconds
-    return math.ceil(share) if share >= _NEGLIGIBLE else 0
+    return times * demand.loading_seconds / demand.step_seconds
+
+
+def times_faster(place: Place, ranks: int = 1) -> float:
+    """Return how many times as fast as it is the step may be once other settings are found.
+
+    Args:
+        place: What computes there.
+        ranks: GPUs that share the batch.
+    """
+    if place.device != "cpu":
+        return ranks * _FASTER_ON_GPU
+    # Threads that a container's quota stops again and again make a step long that others would make short.
+    crowded = max(1.0, own_threads(place) / place.machine.usable_physical_cores)
+    return crowded * (_FASTER_WITH_TILES if "amx_bf16" in place.machine.cpu.features else _FASTER)
+
+
+def workers_needed(place: Place, times: float = 1.0) -> int | None:
+    """Return how many workers load a batch in the time of a step; see `steps_of_loading`."""
+    steps = steps_of_loading(place, times)
+    if steps is None:
+        return None
+    return math.ceil(steps) if steps >= _NEGLIGIBLE else 0
 
 
 def workers_ahead(place: Place, ranks: int = 1) -> int | None:
-    """Return how many workers keep up once other settings have made the step faster; None where that is not known.
-
-    Args:
-        place: What a step and loading take there.
-        ranks: GPUs that share the batch.
-    """
-    # Threads that a container's quota stops again and again make a step long that others would make short.
-    crowded = max(1.0, own_threads(place) / place.machine.usable_physical_cores)
-    if place.device != "cpu":
-        return workers_needed(place, ranks * _FASTER_ON_GPU)
-    faster = _FASTER_WITH_TILES if "amx_bf16" in place.machine.cpu.features else _FASTER
-    return workers_needed(place, crowded * faster)
+    """Return how many workers keep up once other settings have made the step faster; None where that is not known."""
+    return workers_needed(place, times_faster(place, ranks))
 
 
 def _most_workers(place: Place) -> int:

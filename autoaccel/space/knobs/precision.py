@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.settings import Value
-from autoaccel.space.knobs.knob import Clash, Knob, Place, always, choices, equals, is_on, switch, why_no_gpu
+from autoaccel.space.knobs.knob import Knob, Place, always, choices, switch, why_no_gpu
 
 _FLOAT16_UNITS = {"amx_fp16", "neon"}
 """CPU features with which float16 may be more than a way to store numbers; of ARM it is not known."""
@@ -33,15 +33,17 @@ def _why_no_autocast(place: Place) -> str:
 
 
 def _matmul_values(place: Place) -> tuple[Value, ...]:
-    """On GPUs torch puts cuBLAS into the same mode for medium as for high."""
-    known = ("highest", "high") if place.device == "cuda" else ("highest", "medium")
+    """The user's own, and on GPUs TF32, which medium is there as well; on CPUs autocast does more than medium."""
+    known = ("highest", "high") if place.device == "cuda" else ("highest",)
     return tuple(dict.fromkeys([*known, place.found.get("precision.float32_matmul", "highest")]))
 
 
 def _why_wrong_matmul(value: Value, place: Place) -> str:
-    if place.device != "cuda":
-        return "high on a GPU"
     return "" if value == "medium" else "medium"
+
+
+def _why_highest(place: Place) -> str:
+    return "" if len(_matmul_values(place)) > 1 else "autocast computes in bfloat16 whatever gains by it"
 
 
 def _why_no_short_matmul(place: Place) -> str:
@@ -99,15 +101,7 @@ KNOBS = (
         why_wrong=_why_wrong_matmul,
         usual=always("highest"),
         why_unavailable=_why_no_short_matmul,
-        clashes=(
-            Clash(
-                equals("medium"),
-                "precision.autocast",
-                is_on,
-                "products are of a short type already",
-                where=lambda place, mine, theirs: place.device == "cpu",
-            ),
-        ),
+        why_untried=_why_highest,
     ),
     Knob(
         name="precision.cudnn_tf32",
