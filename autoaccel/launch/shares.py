@@ -95,6 +95,14 @@ def share_of_rank(settings: Mapping[str, Value], place: Place, local_rank: int, 
     return share
 
 
+def place_on(machine: Machine, device: str) -> Place:
+    """Return the place of a training on a device that a recipe names, if this machine has one of that type."""
+    torch = machine.torch
+    if torch is None or device.partition(":")[0] not in ("cpu", torch.device):
+        return Place(machine)
+    return Place(msgspec.structs.replace(machine, torch=msgspec.structs.replace(torch, device=device)))
+
+
 def settings_here(recipe: Recipe, rank: Rank | None) -> Settings:
     """Return the recipe's settings, with as many ranks on this machine as the launcher has started."""
     return recipe.settings if rank is None else {**recipe.settings, "parallel.world_size": rank.local_world_size}
@@ -105,7 +113,7 @@ def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.envir
     rank = rank_of(environment)
     if rank is None:
         return recipe.settings
-    place = Place(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch))
+    place = place_on(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch), recipe.device)
     return share_of_rank(settings_here(recipe, rank), place, rank.local_rank, rank.local_world_size)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.launch.compile_cache import CACHE_VARIABLE, open_compile_cache
 from autoaccel.launch.runner import Runner
-from autoaccel.launch.shares import cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
+from autoaccel.launch.shares import cores_of, devices_of_ranks, gpus_of_ranks, place_on, settings_here, share_of_rank
 from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.ranks import rank_of
 from autoaccel.machine.torch_version import read_torch_version
@@ -25,7 +25,7 @@ from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.worker import die_with_parent
 from autoaccel.session.workers import probe_machine, workload_error
-from autoaccel.space.knobs import Place, compiles, ranks_of
+from autoaccel.space.knobs import compiles, ranks_of
 
 CHECKPOINT_SECONDS = 600.0
 """How often a checkpoint is written: what a killed run loses at most."""
@@ -82,7 +82,7 @@ def train_with_recipe(
         checkpoint_seconds=run.checkpoint_seconds,
     )
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
-        place = Place(present_machine(recipe, where, run.accept_other_machine, rank is None))
+        place = place_on(present_machine(recipe, where, run.accept_other_machine, rank is None), recipe.device)
         leads = rank is None or rank.rank == 0
         cache = _compile_cache(recipe, place.machine, Path(folder), say if leads else lambda line: None)
         with Runner(Path(folder), workload, measures=False, rank=rank, compile_cache=cache) as runner:
@@ -153,7 +153,7 @@ def present_machine(recipe: Recipe, where: Path, accept_other: bool, probes: boo
 def explain_shares(recipe: Recipe, environ: Mapping[str, str] = os.environ) -> list[RankShare]:
     """Return what each rank on this machine gets of it under a recipe; nothing is started."""
     machine = msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch)
-    place, settings = Place(machine), settings_here(recipe, rank_of(environ))
+    place, settings = place_on(machine, recipe.device), settings_here(recipe, rank_of(environ))
     ranks = ranks_of(settings)
     cores = cores_of(place, str(settings.get("threads.affinity", "none")), ranks)
     gpus = gpus_of_ranks(machine, ranks) if devices_of_ranks(place, ranks) else (None,) * ranks

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from autoaccel.advise.candidates import first_candidates
-from autoaccel.launch.shares import cores_of
+from autoaccel.launch.shares import cores_of, place_on
 from autoaccel.records.base import decode
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand, Finding
@@ -138,6 +138,14 @@ def test_one_process_on_several_memory_nodes_may_keep_to_the_one_next_to_its_gpu
     assert environment_of({"threads.affinity": "node"}, on("a100-8", device="cuda:4")) == {
         "AUTOACCEL_CPUS": "112-127,240-255"
     }
+    # A recipe knows the device, and whoever starts a training with it nothing else of that training.
+    for device in ("cuda", "cuda:4", "cpu"):
+        tuned, run = on("a100-8", device=device), place_on(place.machine, device)
+        assert (run.device, run.training) == (tuned.device, None)
+        node: Settings = {"threads.affinity": "node"}
+        assert environment_of(node, run) == environment_of(node, tuned)
+    assert place_on(recorded("laptop"), "cuda").device == "cpu"
+    assert place_on(recorded("a100-8"), "").device == "cuda"  # of an early recipe
 
 
 @pytest.mark.parametrize(

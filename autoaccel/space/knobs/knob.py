@@ -24,11 +24,16 @@ class Place:
     demand: Demand | None = None
 
     @property
-    def device(self) -> str:
-        """The device type that the training runs on, as far as it is known: "cpu", "cuda", "mps" or "xpu"."""
+    def torch_device(self) -> str:
+        """The device that the training runs on, as torch names it and as far as it is known, such as "cuda:4"."""
         if self.training is not None:
-            return self.training.device.partition(":")[0]
+            return self.training.device
         return self.machine.torch.device if self.machine.torch else "cpu"
+
+    @property
+    def device(self) -> str:
+        """The type of that device: "cpu", "cuda", "mps" or "xpu"."""
+        return self.torch_device.partition(":")[0]
 
     @property
     def found(self) -> Mapping[str, Value]:

@@ -115,8 +115,8 @@ def _gpu_of(place: Place) -> str:
     """Return the UUID of the GPU that a training in one process uses; empty if that is none, or not told."""
     if place.device != "cuda" or place.machine.torch is None:
         return ""
-    number = place.training.device.partition(":")[2] if place.training is not None else ""
-    index, shown = int(number) if number.isdecimal() else 0, place.machine.torch.gpus
+    number, shown = place.torch_device.partition(":")[2], place.machine.torch.gpus
+    index = int(number) if number.isdecimal() else 0
     return shown[index] if index < len(shown) else ""
 
 
