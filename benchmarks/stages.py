@@ -40,7 +40,7 @@ STAGES = (
     Stage("examples", {"examples": 4}, 40),
     Stage("claims", {"claims": 14}, 80),
     Stage("simulate", {"simulation": 6, "bounds": 6}, 30),
-    Stage("simulate-machines", {"simulated_machines": 6}, 15),
+    Stage("simulate-machines", {"simulated_machines": 6}, 30),
     Stage("live", {"live": 6}, 90),
     Stage("unseen", {"unseen": 75}, 640, "installs torchvision, timm and transformers"),
     Stage("scatter", {"scatter": 7}, 1),
