@@ -12,7 +12,8 @@ class RecordUpdates(Record, frozen=True, tag="record-updates"):
     """Train some steps from a seed; at some points keep the state, and the updates that a few batches make from it."""
 
     folder: str  # where all is kept; it exists
-    seconds: float  # that all these steps may take
+    points: tuple[int, ...]  # after how many steps; the last is the end of the short training
+    batches: int  # at each point
 
 
 class CompareUpdates(Record, frozen=True, tag="compare-updates"):
@@ -22,10 +23,7 @@ class CompareUpdates(Record, frozen=True, tag="compare-updates"):
 
 
 class UpdatesRecorded(Record, frozen=True, tag="updates-recorded"):
-    """Answer to RecordUpdates."""
-
-    points: tuple[int, ...]  # after how many steps; the last is the end of the short training
-    batches: int  # at each point
+    """Answer to RecordUpdates: the folder holds what any number of CompareUpdates need."""
 
 
 Kind = Literal["parameter", "state", "buffer"]
@@ -36,7 +34,8 @@ class UpdateError(Record, frozen=True):
     """How far the updates of one tensor are from the user's own, at one point, from the same state on the same batches.
 
     All are squared lengths, summed over the coordinates that were looked at. Each coordinate is weighed by the root
-    mean square of its gradient, so that lengths are in the loss's own unit; one of a buffer, which has none, by 1.
+    mean square of its gradient, so that lengths are in the unit of the loss. A buffer has none: the running statistics
+    of a normalisation are in the unit of what it divides by (see `Updates.units`), all others as they are.
     """
 
     name: str
@@ -47,8 +46,8 @@ class UpdateError(Record, frozen=True):
     gradient: float  # mean square of one element's gradient; 0 for a buffer
     error: float  # of an update, mean over the batches
     systematic: float  # of the mean error over the batches, less what their scatter adds; below zero: nothing is seen
-    repeat_error: float  # of the user's own update, made once more
-    noise: float  # variance: of the user's own update around its mean over batches, unbiased
+    repeat_error: float  # of the user's own update, made once more; 0 at points where none is
+    noise: float  # variance: of the user's own update around its mean over batches, unbiased; 1 a running statistic
     mean: float  # of what the batches' mean gradient makes of the user's update, without momentum
 
 
@@ -71,7 +70,7 @@ Verdict = Literal["holds", "open", "too large"]
 class RoundingEvidence(Record, frozen=True):
     """Whether what settings change is little beside the noise of a training: how updates on other batches differ."""
 
-    # Where a number is of several points or tensors, it is the largest.
+    # Where a number is of several points, it is their median; of several tensors, the largest of these.
     verdict: Verdict
     reason: str  # in a few words; empty where it holds
     steps: int  # of the short training

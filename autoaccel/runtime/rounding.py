@@ -2,16 +2,15 @@
 
 Updates, not gradients: small ones that are lost where weights or an optimizer's state are kept in a short type show in
 nothing else. Two processes make them, one under the user's own settings and one under the others, because settings may
-change a process as a whole; the first keeps in a folder what the second needs.
+change a process as a whole; the first keeps in a folder what the second needs, and any others after it.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -21,69 +20,28 @@ from autoaccel.records.trial import Failure
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.updates import Updates, Values
 
-_FIRST_POINT = 2
-"""Steps before the first point: after one, the optimizer's state is that of one batch, which no other step sees."""
 
-_LEAST_BATCHES, _MOST_BATCHES = 3, 8  # at a point: a variance needs some, and more make it no clearer than points do
-_LEAST_STEPS, _MOST_STEPS = 4, 64  # of the short training
-_MANY = 30  # steps, from which on there are three points
-
-
-class Plan(NamedTuple):
-    """What to do with the steps that can be made."""
-
-    points: tuple[int, ...]  # after so many steps of the short training; it ends with the last
-    batches: int  # at each point
-
-
-def plan_steps(affordable: int) -> Plan | None:
-    """Return what to do with this many further steps once the first point is reached; None if they are too few.
-
-    Half of them go into updates from the points: of each batch one, and one that is repeated.
-    """
-    points = 3 if affordable >= _MANY else 2
-    batches = max(_LEAST_BATCHES, min(_MOST_BATCHES, affordable // (2 * points) - 1))
-    steps = min(_MOST_STEPS, _FIRST_POINT + affordable - points * (batches + 1))
-    if steps < _LEAST_STEPS:
-        return None
-    between = [round(math.sqrt(_FIRST_POINT * steps))] if points == 3 else []
-    return Plan((_FIRST_POINT, *between, steps), batches)
-
-
-def within(seconds: float) -> Callable[[float], int]:
-    """Return how many further steps can be made within so long from now, given the seconds that one takes."""
-    start = time.perf_counter()
-    return lambda step_seconds: int((seconds - (time.perf_counter() - start)) / step_seconds)
-
-
-def record_updates(loop: Loop, folder: Path, affordable: Callable[[float], int]) -> UpdatesRecorded | Failure:
-    """Make as many steps as can be made, and keep what others are to be compared with.
+def record_updates(loop: Loop, folder: Path, points: Sequence[int], batches: int) -> UpdatesRecorded | Failure:
+    """Train as far as the last point, and keep what others are to be compared with.
 
     Args:
         loop: Under the user's own settings; no step is made yet.
         folder: Where that is kept.
-        affordable: Returns how many steps can be made, given the seconds that one takes.
+        points: After how many steps a state is kept, and updates are made from it; they rise.
+        batches: That each make an update from each state.
     """
     updates = Updates(loop)
-    losses = [updates.step() for _ in range(_FIRST_POINT - 1)]
-    before = time.perf_counter()
-    losses.append(updates.step())
-    step_seconds = time.perf_counter() - before
-    plan = plan_steps(affordable(step_seconds))
-    if plan is None:
-        message = f"too few steps of {step_seconds:.2g} s can be made in time to compare their updates"
-        return Failure(kind="hung", message=message)
-    for step in range(_FIRST_POINT, plan.points[-1] + 1):
-        if step > _FIRST_POINT:
-            losses.append(updates.step())
+    losses: list[float] = []
+    for step in range(1, points[-1] + 1):
+        losses.append(updates.step())
         finite = math.isfinite(losses[-1])
-        if step in plan.points:
-            finite = _record_point(updates, folder / f"{step}.pt", plan.batches) and finite
+        if step in points:
+            finite = _record_point(updates, folder / f"{step}.pt", batches, repeat=step == points[-1]) and finite
         if not finite:
             return Failure(kind="diverged", message=f"your own losses or updates are not finite after {step} steps")
-    course = {"losses": losses, "points": plan.points, "batches": plan.batches, "draws": updates.draws_numbers}
+    course = {"losses": losses, "points": tuple(points), "batches": batches, "draws": updates.draws_numbers}
     torch.save(course, folder / "course.pt")
-    return UpdatesRecorded(points=plan.points, batches=plan.batches)
+    return UpdatesRecorded()
 
 
 def compare_updates(loop: Loop, folder: Path) -> UpdatesCompared:
@@ -122,15 +80,23 @@ def compare_updates(loop: Loop, folder: Path) -> UpdatesCompared:
     )
 
 
-def _record_point(updates: Updates, path: Path, batches: int) -> bool:
-    """Keep the state at a point, and what batches make of it; return whether all of that is finite."""
+def _record_point(updates: Updates, path: Path, batches: int, repeat: bool) -> bool:
+    """Keep the state at a point, and what batches make of it; return whether all of that is finite.
+
+    Args:
+        updates: Of a training that has come to the point.
+        path: Of the file.
+        batches: How many.
+        repeat: Whether the last batch's update is made once more.
+    """
     state = updates.state()
+    units = updates.units()
     made, gradients = [], []
     for _ in range(batches):
         number, batch = updates.draw()
         made.append(updates.update_from(state, number, batch))
         gradients.append(updates.gradients)
-    again = updates.update_from(state, number, batch)
+    again = updates.update_from(state, number, batch) if repeat else made[-1]
     kinds, short = updates.kinds(), updates.short()
     updates.restore(state)
     own = _stacked(made)
@@ -139,6 +105,7 @@ def _record_point(updates: Updates, path: Path, batches: int) -> bool:
         "updates": own,
         "again": {name: again[name] for name in made[0]},
         "gradients": _stacked(gradients),
+        "units": units,
         "kinds": {name: kinds[name] for name in made[0]},
         "short": sorted(short),
     }
@@ -168,7 +135,8 @@ def _error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor)
     kind, parameter, elements = kept["kinds"][name]
     own, again = kept["updates"][name], kept["again"][name]
     gradient = torch.ones_like(own) if kind == "buffer" else kept["gradients"][parameter]
-    weight = gradient.square().mean(dim=0).sqrt()
+    unit = kept["units"].get(name)
+    weight = gradient.square().mean(dim=0).sqrt() if unit is None else 1 / unit
     if not weight.any():
         return None
     own, others, again, gradient = own * weight, others * weight, again * weight, gradient * weight
@@ -184,7 +152,7 @@ def _error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor)
         error=_squared(error) / len(error),
         systematic=_squared(error.mean(dim=0)) - _variance(error) / len(error),
         repeat_error=_squared(again - own[-1]),
-        noise=noise,
+        noise=noise if unit is None else float(len(weight)),
         # The update holds momentum as well, the same for all batches. Its noise is of the gradient alone, and stands to
         # what the mean gradient makes of it as it does in the gradient.
         mean=noise / of_gradient * _squared(gradient.mean(dim=0)) if of_gradient else 0.0,

@@ -47,7 +47,7 @@ from autoaccel.runtime.loop import Loop, Progress, device_of
 from autoaccel.runtime.memory_errors import is_out_of_memory
 from autoaccel.runtime.own import find_own
 from autoaccel.runtime.probing import probe_torch
-from autoaccel.runtime.rounding import compare_updates, record_updates, within
+from autoaccel.runtime.rounding import compare_updates, record_updates
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.warmup import WarmedUp, burst_steps, warm_up
 from autoaccel.units import format_duration
@@ -107,7 +107,8 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     if isinstance(task, TakeProfile):
         return _look(_start_loop(spec, workload, build, seed=0), task, spec.warmup_seconds, line)
     if isinstance(task, RecordUpdates):
-        return record_updates(_start_loop(spec, workload, build, seed=0), Path(task.folder), within(task.seconds))
+        loop = _start_loop(spec, workload, build, seed=0)
+        return record_updates(loop, Path(task.folder), task.points, task.batches)
     if isinstance(task, CompareUpdates):
         return _compare(_start_loop(spec, workload, build, seed=0), Path(task.folder))
     assert isinstance(task, Measure)  # all others have been answered

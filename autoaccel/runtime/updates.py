@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.modules.batchnorm import _NormBase
 
 from autoaccel.records.rounding import Kind
 from autoaccel.runtime.data import Drawn
@@ -122,6 +123,22 @@ class Updates:
     def kinds(self) -> dict[str, tuple[Kind, str, int]]:
         """Return of each name in an update its kind, the parameter it belongs to, and the elements of the tensor."""
         return {name: (one.kind, one.parameter, one.value.numel()) for name, one in self._tensors()}
+
+    def units(self) -> Values:
+        """Return of each running statistic by what a step moves it that finds it wrong by the scatter of its values.
+
+        By a standard deviation a running mean, by itself a running variance, each times the momentum of the average:
+        a normalisation divides by that deviation, so in this unit an error is what it makes of the layer's output.
+        """
+        found: Values = {}
+        for name, module in self._loop.plain_model.named_modules():
+            if isinstance(module, _NormBase) and module.running_mean is not None and module.running_var is not None:
+                seen = int(module.num_batches_tracked or 0)
+                momentum = 1 / (1 + seen) if module.momentum is None else module.momentum
+                for key, power in (("running_mean", 0.5), ("running_var", 1.0)):
+                    buffer = f"{name}.{key}" if name else key
+                    found[buffer] = momentum * self._looked_at(buffer, module.running_var + module.eps) ** power
+        return {name: unit for name, unit in found.items() if bool(unit.all())}
 
     def _draws_numbers(self, state: dict[str, Any]) -> bool:
         number, batches = self.draw()

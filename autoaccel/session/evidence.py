@@ -8,7 +8,7 @@ from typing import NamedTuple
 from autoaccel.records.request import EvidenceWish
 from autoaccel.records.trial import MetricEvidence
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.rounding import LEAST_UPDATE_STEPS, MOST_UPDATE_STEPS
+from autoaccel.session.rounding import UPDATE_STEPS
 
 LEAST_STEPS = 20  # a metric after fewer says nothing,
 LEAST_SHARE = 0.05
@@ -38,14 +38,7 @@ class TrainingCosts(NamedTuple):
 
     def affordable_steps(self, seconds: float, speedup: float) -> int:
         """Return how many steps each training of a pair makes that takes so long, below zero if none."""
-        return self._steps_in(seconds - self.pair_seconds(0, speedup), speedup)
-
-    def affordable_updates(self, seconds: float, speedup: float) -> int:
-        """Return the same of a pair that is not evaluated; at most as many as tell anything."""
-        return min(MOST_UPDATE_STEPS, self._steps_in(seconds - self.updates_seconds(0, speedup), speedup))
-
-    def _steps_in(self, seconds: float, speedup: float) -> int:
-        return int(seconds // (self.step_seconds * (1 + 1 / speedup)))
+        return int((seconds - self.pair_seconds(0, speedup)) // (self.step_seconds * (1 + 1 / speedup)))
 
 
 class MetricPlan(NamedTuple):
@@ -125,18 +118,9 @@ def choose_evidence(
     least = max(LEAST_STEPS, math.ceil(LEAST_SHARE * costs.planned_steps))
     if costs.affordable_steps(seconds / pairs, speedup) >= least:
         # Runs may leave it open. Of settings that only round updates can tell then, if there is time left for them.
-        kept = costs.updates_seconds(LEAST_UPDATE_STEPS, speedup) if only_rounds else 0.0
+        kept = costs.updates_seconds(UPDATE_STEPS, speedup) if only_rounds else 0.0
         steps = costs.affordable_steps((seconds - kept) / pairs, speedup)
         return MetricPlan("share", max(least, steps), pairs, pairs)
-    return plan_updates(costs, speedup, seconds) if only_rounds else MetricPlan("share", least, pairs, 0)
-
-
-def plan_updates(costs: TrainingCosts, speedup: float, seconds: float) -> MetricPlan:
-    """Return how updates are compared where there is so much time; see `choose_evidence`.
-
-    Half of it is enough as long as the least fits: a dozen steps say what a hundred do, only less exactly, and another
-    contender may need the rest.
-    """
-    fits = costs.affordable_updates(seconds, speedup) >= LEAST_UPDATE_STEPS
-    steps = max(LEAST_UPDATE_STEPS, costs.affordable_updates(seconds / 2, speedup))
-    return MetricPlan("rounding", steps, 1, int(fits))
+    if only_rounds:
+        return MetricPlan("rounding", UPDATE_STEPS, 1, int(seconds >= costs.updates_seconds(UPDATE_STEPS, speedup)))
+    return MetricPlan("share", least, pairs, 0)

@@ -11,10 +11,10 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, ProofPair
-from autoaccel.session.evidence import MOST_TIMES, MetricPlan, choose_evidence, plan_updates, training_costs
+from autoaccel.session.evidence import MOST_TIMES, MetricPlan, choose_evidence, training_costs
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
-from autoaccel.session.rounding import judge_rounding, why_not_by_rounding
+from autoaccel.session.rounding import UPDATE_STEPS, judge_rounding, why_not_by_rounding
 from autoaccel.session.run import Run
 from autoaccel.session.turn_plan import TURNS
 from autoaccel.session.yardstick import Yardstick
@@ -170,14 +170,11 @@ class MetricJudge:
         return rounds and self._run.request.evidence != "whole"
 
     def _compare_updates(self, settings: Settings, speedup: float) -> RoundingEvidence | Failure | None:
-        """Return what updates say, from as many steps as there is time for; None if these are too few.
+        """Return what updates say; None if there is no time to compare them.
 
         Another pair of processes may be needed after that, for the speed, if there is time for it.
         """
-        clock, costs = self._run.clock, self._costs
-        for kept in (self._yardstick.pair_seconds(speedup), 0.0):
-            plan = plan_updates(costs, speedup, min(METRIC_SHARE * clock.budget_seconds, clock.left - kept))
-            if plan.fits:
-                own_seconds = costs.start_seconds + plan.steps * costs.step_seconds
-                return judge_rounding(self._run, self._yardstick.settings, settings, own_seconds)
-        return None
+        clock = self._run.clock
+        if self._costs.updates_seconds(UPDATE_STEPS, speedup) > min(METRIC_SHARE * clock.budget_seconds, clock.left):
+            return None
+        return judge_rounding(self._run, self._yardstick.settings, settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 
@@ -14,11 +13,14 @@ from autoaccel.session.run import Run
 from autoaccel.space.knobs import ranks_of, risk_of
 from autoaccel.statistics.rounding import judge_updates
 
-LEAST_UPDATE_STEPS = 16
-"""Of the user's own process, from which on something can be said: 13 (`plan_steps` in runtime/rounding.py), and a fifth
-more, because how many fit is read off a single one of them."""
+POINTS = (6, 8, 10)
+"""After so many steps updates are compared: not after the first few, in which many networks are thrown about, and three
+times, because the median of three leaves out one that is not like the others."""
 
-MOST_UPDATE_STEPS = 92  # it never makes more: 64 that train, 27 from three points of these, and one that comes first
+BATCHES = 3  # at each point: a variance needs some, and more make it no clearer than points do
+
+UPDATE_STEPS = 1 + POINTS[-1] + len(POINTS) * BATCHES + 1
+"""Of the user's own process: one that comes first, those that train, those from points, and one of them once more."""
 
 _TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart
 
@@ -42,33 +44,31 @@ def why_not_by_rounding(settings: Settings, own: Settings, risks: Mapping[str, R
     return ""
 
 
-def judge_rounding(run: Run, own: Settings, settings: Settings, seconds: float) -> RoundingEvidence | Failure:
+def judge_rounding(run: Run, own: Settings, settings: Settings) -> RoundingEvidence | Failure:
     """Return what a few steps' updates say of settings that only round differently; see `why_not_by_rounding`.
 
-    Two processes make them, one after the other. The states that they start from lie in the run's folder meanwhile.
-    Where the user's own process fails, the evidence is open: that says nothing of the settings. A Failure is the
-    settings' own, or of the kind "hung" if there was too little time.
+    Two processes make them, one after the other. What the user's own has made stays in the run's folder, so that for
+    other settings only the second is needed. Where the user's own process fails, the evidence is open: that says
+    nothing of the settings. A Failure is the settings' own, or of the kind "hung" if there was too little time.
 
     Args:
         run: What all stages share; by the end of its budget both must have ended.
-        own: The user's settings.
+        own: The user's settings, in every call of a run the same.
         settings: To be judged.
-        seconds: That the steps under the user's own settings may take, the slower first ones included. About as many
-            are made under the others.
     """
     folder, start = run.folder.rounding, time.perf_counter()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
     try:
-        record = RecordUpdates(str(folder.absolute()), seconds)
-        recorded = run.runner.ask(record, own, "rounding-baseline", UpdatesRecorded, run.clock.left)
-        if isinstance(recorded, Failure) and recorded.kind != "hung":
-            return RoundingEvidence("open", f"under your own settings, {recorded.message}", 0, 0, 0)
-        if isinstance(recorded, Failure):
-            return recorded
+        if not (folder / "complete").exists():
+            folder.mkdir(exist_ok=True)
+            record = RecordUpdates(str(folder.absolute()), POINTS, BATCHES)
+            recorded = run.runner.ask(record, own, "rounding-baseline", UpdatesRecorded, run.clock.left)
+            if isinstance(recorded, Failure) and recorded.kind != "hung":
+                return RoundingEvidence("open", f"under your own settings, {recorded.message}", 0, 0, 0)
+            if isinstance(recorded, Failure):
+                return recorded
+            (folder / "complete").touch()
         compare = CompareUpdates(str(folder.absolute()))
         compared = run.runner.ask(compare, settings, "rounding-recipe", UpdatesCompared, run.clock.left)
         return compared if isinstance(compared, Failure) else judge_updates(compared)
     finally:
         run.runner.spent_on["training for the metric"] += time.perf_counter() - start
-        shutil.rmtree(folder, ignore_errors=True)

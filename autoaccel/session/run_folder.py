@@ -68,7 +68,7 @@ class RunFolder:
         self.report = path / "report.html"
         self.pickled = path / "build.pkl"
         self.rounding = path / "rounding"
-        """What two processes tell each other while rounding is judged; gone after it."""
+        """What a process under the user's own settings keeps for those whose rounding is judged; gone after the run."""
         self._made: Path | None = None
 
     @classmethod
@@ -109,6 +109,7 @@ class RunFolder:
             raise BadRequestError(
                 f"{path}: there is no run to resume; its search had not begun. Start without --resume."
             )
+        shutil.rmtree(folder.rounding, ignore_errors=True)  # of a run that was killed
         return folder
 
     def _is_complete(self) -> bool:
@@ -128,11 +129,10 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._state.exists() or self.recipe.exists():
-            shutil.rmtree(self.path / "compiled", ignore_errors=True)
-        else:
+        shutil.rmtree(self.path / "compiled", ignore_errors=True)
+        shutil.rmtree(self.rounding, ignore_errors=True)
+        if not (self._state.exists() or self.recipe.exists()):
             shutil.rmtree(self.path / "logs", ignore_errors=True)
-            shutil.rmtree(self.path / "compiled", ignore_errors=True)
             self.pickled.unlink(missing_ok=True)
             self._remove_if_empty()
 

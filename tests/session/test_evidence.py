@@ -14,7 +14,7 @@ from autoaccel.records.trial import TrainedPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.evidence import LEAST_SHARE, LEAST_STEPS, MetricPlan, TrainingCosts, choose_evidence
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.rounding import LEAST_UPDATE_STEPS, MOST_UPDATE_STEPS
+from autoaccel.session.rounding import UPDATE_STEPS
 
 ALLOWED = 0.01
 CONSTRAINT = Constraint(ALLOWED, False)
@@ -47,14 +47,12 @@ def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_
     def chosen(seconds: float) -> MetricPlan:
         return choose_evidence(HOUR_LONG, 1.0, 3, seconds, only_rounds=True)
 
-    # A step under the user's own settings and one under others take 3.2 s.
-    assert chosen(60.0) == MetricPlan("rounding", LEAST_UPDATE_STEPS, 1, 1)
-    assert chosen(60.0).seconds(HOUR_LONG) == pytest.approx(LEAST_UPDATE_STEPS * 3.2)
-    assert chosen(162.0) == MetricPlan("rounding", 25, 1, 1)  # in half of the time, for a rival may follow
-    assert chosen(600.0) == MetricPlan("rounding", MOST_UPDATE_STEPS, 1, 1)  # more would tell nothing more
-    too_short = chosen(50.0)
-    assert not too_short.fits and too_short.steps == LEAST_UPDATE_STEPS  # what would do
-    assert "two runs of 16 steps" in too_short.words
+    least = UPDATE_STEPS * 3.2  # a step under the user's own settings and one under others
+    assert chosen(least + 1) == chosen(600.0) == MetricPlan("rounding", UPDATE_STEPS, 1, 1)  # more would tell no more
+    assert chosen(least + 1).seconds(HOUR_LONG) == pytest.approx(least)
+    too_short = chosen(least - 1)
+    assert not too_short.fits and too_short.steps == UPDATE_STEPS  # what would do
+    assert f"two runs of {UPDATE_STEPS} steps" in too_short.words
     assert chosen(3 * HOUR_LONG.pair_seconds(200, 1.0) + 1).evidence == "share"  # which is the stronger
 
 
@@ -62,7 +60,7 @@ def test_a_part_of_the_run_leaves_time_for_updates_where_these_could_tell() -> N
     alone, beside = (choose_evidence(SHORT, 2.0, 3, 42.0, only_rounds=rounds) for rounds in (False, True))
     assert (alone.evidence, beside.evidence) == ("share", "share")
     left = 42.0 - beside.seconds(SHORT, 2.0)
-    assert SHORT.updates_seconds(LEAST_UPDATE_STEPS, 2.0) <= left < 42.0 - alone.seconds(SHORT, 2.0) + 6.0
+    assert SHORT.updates_seconds(UPDATE_STEPS, 2.0) <= left < 42.0 - alone.seconds(SHORT, 2.0) + 6.0
     # But not at the price of the part itself.
     just = 3 * SHORT.pair_seconds(LEAST_STEPS, 2.0) + 0.01
     assert choose_evidence(SHORT, 2.0, 3, just, only_rounds=True) == MetricPlan("share", LEAST_STEPS, 3, 3)

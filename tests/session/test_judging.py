@@ -24,6 +24,7 @@ from autoaccel.session.clock import Clock
 from autoaccel.session.evidence import MetricPlan
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.proof import proof_seconds
+from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.turn_plan import plan_turns
@@ -95,10 +96,10 @@ def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: Mak
 def test_updates_are_compared_in_the_time_that_is_left(
     judge_with: MakeJudge, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[float] = []
+    asked: list[Settings] = []
 
-    def judge_rounding(run: Run, own: Settings, settings: Settings, seconds: float) -> RoundingEvidence:
-        asked.append(seconds)
+    def judge_rounding(run: Run, own: Settings, settings: Settings) -> RoundingEvidence:
+        asked.append(settings)
         return HOLDS
 
     monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
@@ -111,16 +112,12 @@ def test_updates_are_compared_in_the_time_that_is_left(
         return found
 
     assert compared(spent=100.0) == HOLDS
-    # Of half of 240 s two starts, and as many steps under either settings as the rest holds.
-    assert asked == [pytest.approx(START_SECONDS + 55)]
-    # 110 s are left: a pair of processes takes 20, two starts 10.
-    assert compared(spent=490.0) == HOLDS
-    assert asked[1] == pytest.approx(START_SECONDS + 17, abs=1.1)
-    # 48 s are left: the least comparison takes 42, and leaves none for another pair, which may not be needed.
-    assert compared(spent=552.0) == HOLDS
-    assert asked[2] == pytest.approx(START_SECONDS + 16)
-    assert compared(spent=560.0) is None  # fifteen steps tell nothing
-    assert len(asked) == 3
+    # A pair of processes takes 20 s, and may not be needed any more.
+    needed = 2 * START_SECONDS + 2 * UPDATE_STEPS
+    assert compared(spent=600.0 - needed - 1) == HOLDS
+    assert asked == [settings_with(place, CAST)] * 2
+    assert compared(spent=600.0 - needed + 1) is None
+    assert len(asked) == 2
 
 
 def test_whoever_insists_on_planned_runs_is_not_told_by_updates(judge_with: MakeJudge, place: Place) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +18,8 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
-from autoaccel.runtime.rounding import plan_steps
 from autoaccel.session.clock import Clock
-from autoaccel.session.rounding import LEAST_UPDATE_STEPS, MOST_UPDATE_STEPS, judge_rounding, why_not_by_rounding
+from autoaccel.session.rounding import judge_rounding, why_not_by_rounding
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workloads import find_workload
@@ -27,7 +28,7 @@ from autoaccel.space.knobs import Place, default_settings
 WriteModel = Callable[..., Path]
 StartRun = Callable[[Path], Run]
 OWN: Settings = {"threads.intra_op": 1, "precision.autocast": "off"}
-SECONDS = 120.0
+SHORTER: Settings = {**OWN, "precision.autocast": "bfloat16"}
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def run_for(tmp_path: Path) -> Iterator[StartRun]:
     runners = []
 
     def start(model: Path) -> Run:
-        folder = RunFolder(tmp_path / "run")
+        folder = RunFolder(tmp_path / f"run-{len(runners)}")
         folder.path.mkdir()
         request = Request(find_workload(str(model)), 600.0, Constraint(0.01, True))
         runners.append(Runner(folder.path, request.workload))
@@ -49,26 +50,32 @@ def run_for(tmp_path: Path) -> Iterator[StartRun]:
 
 @pytest.mark.end_to_end
 def test_two_processes_make_the_same_updates_under_the_same_settings(
-    write_model: WriteModel, run_for: StartRun
+    write_model: WriteModel, run_for: StartRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = run_for(write_model())
-    same = judge_rounding(run, OWN, OWN, SECONDS)
+    asked, ask = [], run.runner.ask
+
+    def counted(task: Any, settings: Settings, name: str, *rest: Any) -> Any:
+        asked.append(name)
+        return ask(task, settings, name, *rest)
+
+    monkeypatch.setattr(run.runner, "ask", counted)
+    same = judge_rounding(run, OWN, OWN)
     assert isinstance(same, RoundingEvidence)
     assert (same.verdict, same.worst_error_share, same.loss_difference) == ("holds", 0.0, 0.0)
-    shorter = judge_rounding(run, OWN, {**OWN, "precision.autocast": "bfloat16"}, SECONDS)
+    shorter = judge_rounding(run, OWN, SHORTER)
     assert isinstance(shorter, RoundingEvidence)
     assert shorter.verdict == "holds", shorter
     assert 0.0 < shorter.error_share < 0.01
     assert "differ from yours by" in rounding_words(shorter)
     assert "the planned training was not" in rounding_basis_words(shorter)
     assert run.runner.spent_on["training for the metric"] > 0
-    assert not run.folder.rounding.exists()  # the states of a large model would fill a disk
+    # The user's own updates are made once for all that are compared with them.
+    assert asked == ["rounding-baseline", "rounding-recipe", "rounding-recipe"]
 
 
 @pytest.mark.end_to_end
-def test_what_fails_on_either_side_is_told_and_leaves_nothing_behind(
-    write_model: WriteModel, run_for: StartRun
-) -> None:
+def test_what_fails_on_either_side_is_told(write_model: WriteModel, run_for: StartRun) -> None:
     code = """
         def build_failing():
             def step(model, batch):
@@ -78,17 +85,17 @@ def test_what_fails_on_either_side_is_told_and_leaves_nothing_behind(
 
             return build(loss=None, step=step)
         """
-    run = run_for(Path(f"{write_model(code)}:build_failing"))
-    failure = judge_rounding(run, OWN, {**OWN, "precision.autocast": "bfloat16"}, SECONDS)
+    model = Path(f"{write_model(code)}:build_failing")
+    run = run_for(model)
+    failure = judge_rounding(run, OWN, SHORTER)
     assert isinstance(failure, Failure)
     assert "not like this" in failure.message
-    own = judge_rounding(run, {**OWN, "precision.autocast": "bfloat16"}, OWN, SECONDS)
+    own = judge_rounding(run_for(model), SHORTER, OWN)
     assert isinstance(own, RoundingEvidence)  # the settings are not to blame
     assert own.verdict == "open" and own.reason.startswith("under your own settings, ")
-    hurried = judge_rounding(run, OWN, OWN, 0.01)
+    hurried = judge_rounding(dataclasses.replace(run_for(model), clock=Clock(0.01)), OWN, OWN)
     assert isinstance(hurried, Failure)
     assert hurried.kind == "hung"
-    assert not run.folder.rounding.exists()
 
 
 def test_only_settings_that_round_are_judged_by_it(place: Place) -> None:
@@ -107,11 +114,3 @@ def test_only_settings_that_round_are_judged_by_it(place: Place) -> None:
     ranks = {**own, "parallel.world_size": 2}
     assert "ranks" in why_not_by_rounding({**ranks, "precision.autocast": "bfloat16"}, ranks, {})
 
-
-def test_what_a_comparison_is_said_to_take_is_what_it_makes() -> None:
-    """Steps of the user's own process: one that tells what a step draws, those that train, and those from points."""
-    least = next(count for count in range(100) if plan_steps(count))
-    assert 1 + 2 + 1.2 * least <= LEAST_UPDATE_STEPS <= 1.3 * (1 + 2 + least)
-    plan = plan_steps(10_000)
-    assert plan is not None
-    assert 1 + plan.points[-1] + len(plan.points) * (plan.batches + 1) == MOST_UPDATE_STEPS

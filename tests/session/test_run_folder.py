@@ -150,3 +150,14 @@ def test_a_clock_counts_what_was_spent_before() -> None:
     assert clock.timeout("x", keep=30.0) == pytest.approx(10.0, abs=1.0)
     with pytest.raises(BudgetSpentError, match="the budget was spent before the proof"):
         clock.timeout("the proof", keep=50.0)
+
+
+def test_what_rounding_was_judged_by_does_not_outlast_the_run(tmp_path: Path) -> None:
+    """The states of a large model would fill a disk; those of a run that was killed may be incomplete."""
+    with RunFolder.create(tmp_path / "run") as folder:
+        write_json(folder.path / "run.json", TRIAL)
+        folder.rounding.mkdir()
+        (folder.rounding / "6.pt").write_text("x")
+    assert not folder.rounding.exists()
+    folder.rounding.mkdir()
+    assert not RunFolder.resume(folder.path).rounding.exists()
