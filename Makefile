@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint tests setup results break-even examples tables simulate simulate-machines held remedies scatter independence false-wins live unseen claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify check-versions check-wheel check-long check-trainings picture clean
+.PHONY: demo test lint tests setup results break-even examples tables simulate simulate-machines held remedies scatter independence false-wins live unseen claims search-cost gpu neighbour scaling check-knobs libraries advice planted pruning check-nni check-ipex check-launchers check-machines check-ranks check-report check-sharing check-verify rounding check-versions check-wheel check-long check-trainings picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -151,6 +151,9 @@ check-sharing: setup  ## four workers share a study in PostgreSQL and in a journ
 
 check-verify: setup  ## verify 30 true claims and 30 planted false ones; an hour
 	$(BIN)/python benchmarks/verify.py
+
+rounding: setup  ## rounding that is planted in eight trainings: what harms them, and what is said of it; an hour
+	$(BIN)/python benchmarks/rounding_cases.py
 
 check-report: setup  ## open reports in a browser: on a desk, on a telephone, light and dark; installs it
 	apt-get install -y --no-install-recommends chromium

@@ -19,6 +19,7 @@ import report_levers as levers
 import report_ranks as several
 import report_searches as searches
 from report_gpu import on_gpu
+from report_rounding import rounding
 from report_unseen import unseen
 from rows import RESULTS, UNKNOWN, Provenance, Row, digest, is_stale, latest, provenance, read_rows
 
@@ -243,6 +244,7 @@ SECTIONS = {
     "independence": Section("Pairs whose baseline stays alive", "make independence", independence),
     "claims": Section("Claims, and what was measured later", "make claims", claims),
     "verify": Section("Claims verified: true ones and planted false ones", "make check-verify", verifications, False),
+    "rounding": Section("Rounding that was planted", "make rounding", rounding, False),
     "search_cost": Section("What a run spends its time on", "make search-cost", search_cost),
     "neighbour": Section("Beside a neighbour that hogs all cores in bursts", "make neighbour", only(neighbour)),
     "break_even": Section("The same model, short and long", "make break-even", break_even),

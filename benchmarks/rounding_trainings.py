@@ -118,6 +118,28 @@ class NextCharacter(nn.Module):
         return self.head(torch.tanh(self.hidden(x.flatten(2))))
 
 
+class Residual(nn.Module):
+    """A residual block with batch normalisation, of two convolutions or, narrow between wide ones, of three."""
+
+    def __init__(self, before: int, after: int, stride: int, narrow: int | None = None) -> None:
+        super().__init__()
+        if narrow is None:
+            shapes = [(before, after, 3, stride), (after, after, 3, 1)]
+        else:
+            shapes = [(before, narrow, 1, 1), (narrow, narrow, 3, stride), (narrow, after, 1, 1)]
+        layers: list[nn.Module] = []
+        for inputs, outputs, size, step in shapes:
+            convolution = nn.Conv2d(inputs, outputs, size, step, size // 2, bias=False)
+            layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
+        self.layers = nn.Sequential(*layers[:-1])
+        self.shortcut = nn.Sequential()
+        if before != after or stride > 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(self.layers(x) + self.shortcut(x))
+
+
 def language_loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Return the mean cross-entropy of the characters that were predicted: the last ones."""
     return functional.cross_entropy(logits.flatten(0, 1), target[:, -logits.shape[1] :].flatten())
@@ -159,6 +181,36 @@ def digits_convolutions() -> autoaccel.Training:
         digits(), 12, 32, model=model, loss=functional.cross_entropy, evaluate="accuracy",
         optimizer=lambda params: torch.optim.Adam(params, lr=2e-3),
     )  # fmt: skip
+
+
+def _residual(blocks: list[nn.Module], before: int, after: int, epochs: int) -> autoaccel.Training:
+    """Return residual blocks over digits of 16 x 16, under momentum at its full rate from the first step."""
+    model = nn.Sequential(
+        nn.Upsample(scale_factor=2), nn.Conv2d(1, before, 3, padding=1, bias=False), nn.BatchNorm2d(before), nn.ReLU(),
+        *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(after, 10),
+    )  # fmt: skip
+    return _training(
+        digits(), epochs, 32, model=model, loss=functional.cross_entropy, evaluate="accuracy",
+        optimizer=lambda params: torch.optim.SGD(params, lr=0.05, momentum=0.9, weight_decay=1e-4),
+        scheduler=lambda optimizer: CosineAnnealingLR(optimizer, epochs), scheduler_interval="epoch",
+    )  # fmt: skip
+
+
+def digits_residual() -> autoaccel.Training:
+    """Return three residual blocks of two convolutions."""
+    return _residual([Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 64, 2)], 16, 64, 6)
+
+
+def digits_bottlenecks() -> autoaccel.Training:
+    """Return the sixteen bottlenecks of ResNet-50 (He et al., 2015), a sixteenth as wide."""
+    blocks: list[nn.Module] = []
+    before = 4
+    for narrow, count in ((4, 3), (8, 4), (16, 6), (32, 3)):
+        for place in range(count):
+            stride = 2 if place == 0 and narrow > 4 else 1
+            blocks.append(Residual(before, 4 * narrow, stride, narrow))
+            before = 4 * narrow
+    return _residual(blocks, 4, before, 6)
 
 
 def char_gpt() -> autoaccel.Training:
@@ -209,6 +261,7 @@ def digits_patches() -> autoaccel.Training:
 
 SETTING: dict[str, Callable[[], autoaccel.Training]] = {
     "digits_convolutions": digits_convolutions,
+    "digits_residual": digits_residual,
     "char_gpt": char_gpt,
     "friedman_perceptron": friedman_perceptron,
 }
@@ -218,5 +271,6 @@ HELD_OUT: dict[str, Callable[[], autoaccel.Training]] = {
     "digits_perceptron": digits_perceptron,
     "next_character": next_character,
     "digits_patches": digits_patches,
+    "digits_bottlenecks": digits_bottlenecks,
 }
 """Those that are only judged by them."""
