@@ -113,4 +113,3 @@ def test_only_settings_that_round_are_judged_by_it(place: Place) -> None:
     assert "takes parameters away" in reason(model__norm_biases="drop")
     ranks = {**own, "parallel.world_size": 2}
     assert "ranks" in why_not_by_rounding({**ranks, "precision.autocast": "bfloat16"}, ranks, {})
-
