@@ -140,8 +140,7 @@ NUMBERS = (
     "error_share",
     "worst_error_share",
     "systematic_share",
-    "worst_systematic_share",
-    "loss_difference_low",
+    "loss_difference",
 )
 
 

@@ -80,12 +80,8 @@ class RoundingEvidence(Record, frozen=True):
     worst_error_share: float = 0.0  # of the one tensor with the largest
     worst_tensor: str = ""
     systematic_share: float = 0.0  # length of the mean error, which adds up over a run, over that of the mean update
-    worst_systematic_share: float = 0.0
-    worst_systematic_tensor: str = ""
     repeat_share: float = 0.0  # as error_share, of the user's own updates made once more
     loss_difference: float = 0.0  # mean over the last half of the steps, over the scatter of the user's own losses
-    loss_difference_low: float = 0.0  # its 95 % interval
-    loss_difference_high: float = 0.0
 
     @property
     def relative_error(self) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import msgspec
 import pytest
 
@@ -15,7 +13,6 @@ from autoaccel.statistics.rounding import (
     MOST_LOSS_DIFFERENCE,
     MOST_SYSTEMATIC_SHARE,
     judge_updates,
-    loss_difference,
 )
 
 LOSSES = tuple(2.0 - 0.02 * step + 0.1 * (-1) ** step for step in range(32))
@@ -130,31 +127,11 @@ def test_what_does_not_repeat_itself_cannot_be_compared() -> None:
     assert "once more" in evidence.reason
 
 
-def test_a_loss_that_clearly_stays_behind_is_refused() -> None:
+def test_a_loss_that_stays_behind_is_refused() -> None:
     scatter = (sum((loss - sum(LOSSES) / 32) ** 2 for loss in LOSSES) / 31) ** 0.5
-    behind = tuple(loss + 2 * MOST_LOSS_DIFFERENCE * scatter for loss in LOSSES)
-    assert judged(losses=behind).verdict == "too large"
-    generator = random.Random(0)
-    wild = tuple(loss + generator.gauss(0, 2 * scatter) for loss in LOSSES)
-    assert judged(losses=wild).verdict == "holds"
-    ahead = tuple(loss - scatter for loss in LOSSES)
-    assert judged(losses=ahead).verdict == "holds"
-
-
-def test_the_interval_of_the_loss_difference_covers_as_often_as_it_says() -> None:
-    """Differences that hang together from step to step, as those of two trainings do; the truth is 0.1."""
-    generator = random.Random(1)
-    covered = 0
-    for _ in range(400):
-        own = [generator.gauss(2.0, 1.0) for _ in range(40)]
-        drift, other = 0.0, []
-        for loss in own:
-            drift = 0.3 * drift + generator.gauss(0, 0.1)
-            other.append(loss + 0.1 + drift)
-        scatter = (sum((loss - sum(own) / 40) ** 2 for loss in own) / 39) ** 0.5
-        center, radius = loss_difference(own, other)
-        covered += abs(center - 0.1 / scatter) <= radius
-    assert covered >= 0.94 * 400
+    for part, verdict in ((1.1, "too large"), (0.9, "holds"), (-5.0, "holds")):
+        other = tuple(loss + part * MOST_LOSS_DIFFERENCE * scatter for loss in LOSSES)
+        assert judged(losses=other).verdict == verdict
 
 
 def test_where_random_numbers_are_drawn_they_may_be_the_difference() -> None:
@@ -167,8 +144,3 @@ def test_what_is_kept_in_a_short_type_is_refused_whatever_its_errors() -> None:
     evidence = judged(short=("weight (exp_avg_sq)",))
     assert evidence.verdict == "too large"
     assert "exp_avg_sq" in evidence.reason
-
-
-def test_a_buffer_has_no_mean_to_advance_by() -> None:
-    assert judged(WEIGHT, norm(kind="buffer", systematic=1e-9, error=1e-9)).verdict == "holds"
-    assert judged(WEIGHT, norm(kind="state", systematic=1e-9, error=1e-9)).verdict == "too large"
