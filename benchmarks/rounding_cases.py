@@ -140,7 +140,6 @@ NUMBERS = (
     "error_share",
     "worst_error_share",
     "systematic_share",
-    "loss_difference",
 )
 
 

@@ -10,7 +10,6 @@ from autoaccel.records.rounding import RoundingEvidence, UpdateError, UpdatesCom
 from autoaccel.statistics.rounding import (
     MOST_ERROR_SHARE,
     MOST_ERROR_SHARE_OF_ONE,
-    MOST_LOSS_DIFFERENCE,
     MOST_SYSTEMATIC_SHARE,
     judge_updates,
 )
@@ -127,11 +126,11 @@ def test_what_does_not_repeat_itself_cannot_be_compared() -> None:
     assert "once more" in evidence.reason
 
 
-def test_a_loss_that_stays_behind_is_refused() -> None:
+def test_losses_that_drift_apart_are_told_and_decide_nothing() -> None:
+    """A deep network at a large rate does so within ten steps: its loss was 36 beside 0.1, its updates the same."""
     scatter = (sum((loss - sum(LOSSES) / 32) ** 2 for loss in LOSSES) / 31) ** 0.5
-    for part, verdict in ((1.1, "too large"), (0.9, "holds"), (-5.0, "holds")):
-        other = tuple(loss + part * MOST_LOSS_DIFFERENCE * scatter for loss in LOSSES)
-        assert judged(losses=other).verdict == verdict
+    evidence = judged(losses=tuple(loss + 3 * scatter for loss in LOSSES))
+    assert (evidence.verdict, evidence.loss_difference) == ("holds", pytest.approx(3.0))
 
 
 def test_where_random_numbers_are_drawn_they_may_be_the_difference() -> None:
