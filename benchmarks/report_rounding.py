@@ -5,27 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 _KINDS = {"yes": "drops it by twice what is allowed", "no": "keeps it", "unclear": "not clear which"}
+_SHORT = "in a short type"  # of the reason that such settings are refused for
 
 
 def rounding(found: dict[str, Any]) -> list[str]:
     """Return how often what harms a metric is accepted, and what does not is refused."""
-    columns = ["Trainings", "What is planted", "Cases", "Judged", "Accepted", "Refused", "Open"]
+    columns = ["Trainings", "To the metric", "Cases", "Judged", "Accepted", "Refused", "and for a short type", "Open"]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     cases = {name.removesuffix(": harm"): row for name, row in found.items() if name.endswith(": harm")}
     judged = {name: found[f"{name}: evidence"]["evidence"] for name in cases if f"{name}: evidence" in found}
     for half in ("setting", "held out"):
         for harms, words in _KINDS.items():
             names = [name for name in judged if (cases[name]["set"], cases[name]["harms"]) == (half, harms)]
-            verdicts = [one["verdict"] for name in names for one in judged[name]]
-            counts = [f"{verdicts.count(verdict)}" for verdict in ("holds", "too large", "open")]
+            found_here = [_outcome(one) for name in names for one in judged[name]]
+            counts = [f"{found_here.count(outcome)}" for outcome in ("holds", "too large", "short", "open")]
             which = "limits were set on" if half == "setting" else "held out"
-            lines.append(f"| {which} | {words} | {len(names)} | {len(verdicts)} | {' | '.join(counts)} |")
-    wrong = {"yes": "Harmful, and accepted", "no": "Harmless, and refused"}
-    for harms, verdict in (("yes", "holds"), ("no", "too large")):
-        names = [
-            f"{name} ({sum(one['verdict'] == verdict for one in judged[name])} of {len(judged[name])})"
-            for name in judged
-            if cases[name]["harms"] == harms and any(one["verdict"] == verdict for one in judged[name])
-        ]
-        lines += ["", f"{wrong[harms]}: {'; '.join(names) or 'none'}."]
+            lines.append(f"| {which} | {words} | {len(names)} | {len(found_here)} | {' | '.join(counts)} |")
+    lines += [
+        "",
+        "What keeps weights or an optimizer's state in a short type is refused for that, however it does here:",
+    ]
+    lines += ["that harms only after many more steps than these trainings make."]
+    for words, harms, outcome in (
+        ("Harmful, and accepted", "yes", "holds"),
+        ("Harmless, and refused", "no", "too large"),
+    ):
+        counted = {name: [_outcome(one) for one in judged[name]] for name in judged if cases[name]["harms"] == harms}
+        listed = [f"{name} ({seen.count(outcome)} of {len(seen)})" for name, seen in counted.items() if outcome in seen]
+        lines += ["", f"{words}: {'; '.join(listed) or 'none'}."]
     return lines
+
+
+def _outcome(evidence: dict[str, Any]) -> str:
+    """Return the verdict; of what is kept in a short type that."""
+    return "short" if _SHORT in evidence["reason"] else str(evidence["verdict"])
