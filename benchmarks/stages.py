@@ -52,7 +52,7 @@ STAGES = (
     Stage("planted", {"planted": 13}, 30),
     Stage("advice", {"advice": 4}, 10),
     Stage("check-verify", {"verify": 60}, 30),
-    Stage("rounding", {"rounding": 400}, 60),
+    Stage("rounding", {"rounding": 376}, 60),
     Stage("check-ranks", {"ranks": 6}, 90),
     Stage("check-sharing", {"sharing": 1}, 20, "installs PostgreSQL"),
     Stage("check-knobs", {"pairs": 50}, 70),
