@@ -1,0 +1,119 @@
+"""A minute's tune of a small training: how often what is faster is proven in the half of it that the search leaves."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+
+from autoaccel.launch.runner import Runner
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.rounding import RoundingEvidence
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Failure, TrainedPair
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.session import judging
+from autoaccel.session.clock import Clock
+from autoaccel.session.judging import MetricJudge
+from autoaccel.session.pairs import PairReading
+from autoaccel.session.proof import Proof, Prover
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.turn_plan import plan_turns
+from autoaccel.session.yardstick import Yardstick
+from autoaccel.space.knobs import Place, default_settings
+from autoaccel.statistics.comparison import PAIR_SCATTER, PROCESS_DEVIATION
+
+# As tunes of the digits' example with 60 s have measured them on two cores.
+STEP_SECONDS, START_SECONDS, WARMUP_STEPS, PAIR_SECONDS = 0.033, 0.4, 7, 2.65
+LEFT_SECONDS = 32.0  # when the proof begins
+TIMES = 100
+
+
+class Minute:
+    """A machine on which the same takes now longer, now less, and a clock that only this moves."""
+
+    budget_seconds = 60.0
+
+    def __init__(self, speedup: float, slowness: float, seed: int) -> None:
+        self.speedup = speedup
+        self.slowness = slowness
+        self.random = random.Random(seed)
+        self.spent = self.budget_seconds - LEFT_SECONDS
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.budget_seconds - self.spent)
+
+    def take(self, seconds: float) -> bool:
+        """Let so much time pass, about; return whether there was as much."""
+        self.spent += seconds * self.slowness * math.exp(self.random.gauss(0.0, 0.15))
+        return self.left > 0
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        both = STEP_SECONDS * (1 + 1 / self.speedup)
+        if not self.take(PAIR_SECONDS if steps is None else 2 * START_SECONDS + 0.3 + steps * both):
+            return Failure("hung", "the budget was spent")
+        luck = math.log(self.speedup) + self.random.gauss(0.0, PAIR_SCATTER.deviation)
+        turns = [(1.0, math.exp(-luck - self.random.gauss(0.0, 0.1))) for _ in range(8)]
+        if steps is None:
+            return PairReading(turns, True, None)
+        own, loss = self.random.gauss(0.97, 0.004), self.random.gauss(0.3, 0.02)
+        metrics = (own, own - self.random.gauss(0.0, 0.004))
+        losses = (loss, loss + self.random.gauss(0.0, 0.002))
+        return PairReading(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
+
+    def compare_updates(
+        self, run: Run, own: Settings, settings: Settings, seconds: float
+    ) -> RoundingEvidence | Failure:
+        if not self.take(seconds * (1 + 1 / self.speedup)):
+            return Failure("hung", "the budget was spent")
+        return RoundingEvidence("holds", "", 16, 2, 3)
+
+
+@pytest.mark.parametrize(("speedup", "slowness"), [(1.3, 1.0), (1.4, 1.0), (1.5, 1.0), (1.5, 1.4), (2.0, 1.4)])
+def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
+    speedup: float,
+    slowness: float,
+    tmp_path: Path,
+    place: Place,
+    facts: TrainingFacts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of three tunes gave up before its first pair, with half of its minute left."""
+    own = default_settings(place)
+    digits = msgspec.structs.replace(facts, epochs=10, steps_per_epoch=21, eval_samples=450)
+
+    def proved(seed: int) -> Proof:
+        minute = Minute(speedup, slowness, seed)
+        request = Request(Workload("/m.py", "build", ""), minute.budget_seconds, Constraint(0.01, True))
+        run = Run(request, RunFolder(tmp_path), cast("Runner", None), cast("Clock", minute), ignore)
+        yardstick = SimpleNamespace(
+            settings=own,
+            facts=digits,
+            measurement=SimpleNamespace(warmup_step_seconds=(STEP_SECONDS * slowness,) * WARMUP_STEPS),
+            step_seconds=STEP_SECONDS * slowness,
+            ready_seconds=(START_SECONDS + WARMUP_STEPS * STEP_SECONDS) * slowness,
+            pair_seconds=lambda speedup=1.0: PAIR_SECONDS * slowness,
+            plan=plan_turns(STEP_SECONDS * slowness),
+        )
+        monkeypatch.setattr(judging, "judge_rounding", minute.compare_updates)
+        judge = MetricJudge(run, cast("Yardstick", yardstick), SearchSpace("test", {}, {}, {}))
+        settings: Settings = {**own, "precision.autocast": "bfloat16"}
+        seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
+        return Prover(run, digits, minute).prove(settings, 1, judge.begin(settings, seen, 1), least_speedup=1.02)
+
+    proofs = [proved(seed) for seed in range(TIMES)]
+    outcomes = Counter(proof.outcome for proof in proofs)
+    assert outcomes["proven"] >= 0.8 * TIMES, outcomes
+    assert all(proof.pairs for proof in proofs)  # something was measured
+    assert all(proof.accuracy is not None for proof in proofs if proof.outcome == "proven")
