@@ -209,7 +209,10 @@ class Worker:
         self._signal_group(signal.SIGUSR1)  # its faulthandler writes where it is
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_WORDS_SECONDS)
-        return self._with_log(Failure(kind="hung", message=f"no answer within {timeout_seconds:.0f} s"))
+        message = (
+            f"no answer within {timeout_seconds:.0f} s" if timeout_seconds > 0 else "no time was left for an answer"
+        )
+        return self._with_log(Failure(kind="hung", message=message))
 
     def _died(self) -> Failure:
         try:

@@ -149,6 +149,11 @@ def test_a_hanging_build_is_stopped_and_says_where(write_model: WriteModel, runn
     assert "in build" in failure.log_tail
 
 
+def test_no_answer_is_waited_for_without_time(write_model: WriteModel, runner_for: StartRunner) -> None:
+    runner = runner_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
+    assert failure_of(described(runner, timeout_seconds=-4.0)).message == "no time was left for an answer"
+
+
 def test_megabytes_of_output_harm_nothing(write_model: WriteModel, runner_for: StartRunner, tmp_path: Path) -> None:
     code = """
     plain = build

@@ -26,6 +26,7 @@ from autoaccel.session.clock import Clock
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Proof, Prover
+from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.turn_plan import plan_turns
@@ -72,12 +73,10 @@ class Minute:
         losses = (loss, loss + self.random.gauss(0.0, 0.002))
         return PairReading(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
 
-    def compare_updates(
-        self, run: Run, own: Settings, settings: Settings, seconds: float
-    ) -> RoundingEvidence | Failure:
-        if not self.take(seconds * (1 + 1 / self.speedup)):
+    def compare_updates(self, run: Run, own: Settings, settings: Settings) -> RoundingEvidence | Failure:
+        if not self.take(2 * START_SECONDS + UPDATE_STEPS * STEP_SECONDS * (1 + 1 / self.speedup)):
             return Failure("hung", "the budget was spent")
-        return RoundingEvidence("holds", "", 16, 2, 3)
+        return RoundingEvidence("holds", "", 10, 3, 3)
 
 
 @pytest.mark.parametrize(("speedup", "slowness"), [(1.3, 1.0), (1.4, 1.0), (1.5, 1.0), (1.5, 1.4), (2.0, 1.4)])
