@@ -23,9 +23,9 @@ def rounding(found: dict[str, Any]) -> list[str]:
             lines.append(f"| {which} | {words} | {len(names)} | {len(found_here)} | {' | '.join(counts)} |")
     lines += [
         "",
-        "What keeps weights or an optimizer's state in a short type is refused for that, however it does here:",
+        "What keeps weights or an optimizer's state in a short type is refused for that, however it does in these",
     ]
-    lines += ["that harms only after many more steps than these trainings make."]
+    lines += ["short trainings: what it loses adds up only later."]
     for words, harms, outcome in (
         ("Harmful, and accepted", "yes", "holds"),
         ("Harmless, and refused", "no", "too large"),
