@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from autoaccel.advise.bounds import bound_beside_others
 from autoaccel.records.profile import Finding
@@ -37,12 +38,19 @@ instead of two made the steps of its six tables 0.58 to 1.15 times as fast. On m
 of them cost less; but a search that expects too little of fewer threads loses less than one that always tries them."""
 
 
-def halving_means(place: Place, baseline: Settings, findings: Sequence[Finding]) -> dict[str, float]:
-    """Return for counts what half of the baseline's is expected to do to the logarithm of the speed, if not nothing.
+class Halving(NamedTuple):
+    """What fewer of a count are expected to do."""
 
-    Fewer threads make a step slower as a rule; not where they wait for one another, because there are more of them than
-    cores or operators are small, nor where an accelerator computes.
+    log_speedup: float  # mean of the logarithm of the speed-up by half as many
+    below: int  # the count from which on fewer do that; more than that are expected to do nothing
+
+
+def halving_means(place: Place, baseline: Settings, findings: Sequence[Finding]) -> dict[str, Halving]:
+    """Return for counts what half as many are expected to do to the logarithm of the speed, if not nothing.
+
+    Fewer threads make a step slower as a rule, from the baseline's or from as many as there are cores on: more wait for
+    one another. Not where operators are small, nor where an accelerator computes.
     """
-    crowded = int(baseline["threads.intra_op"]) > place.machine.usable_physical_cores
+    below = min(int(baseline["threads.intra_op"]), place.machine.usable_physical_cores)
     small = any(finding.code == "small-operators" for finding in findings)
-    return {} if crowded or small or place.device != "cpu" else {"threads.intra_op": _HALF_AS_MANY_THREADS}
+    return {} if small or place.device != "cpu" else {"threads.intra_op": Halving(_HALF_AS_MANY_THREADS, below)}

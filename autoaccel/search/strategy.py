@@ -16,6 +16,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
+from autoaccel.advise.effects import Halving
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
@@ -84,7 +85,7 @@ class Strategy:
         deviations: Mapping[str, float],
         economy: Economy,
         seed: int,
-        halvings: Mapping[str, float] | None = None,
+        halvings: Mapping[str, Halving] | None = None,
     ) -> None:
         """Begin with nothing tried but the baseline.
 
@@ -95,7 +96,7 @@ class Strategy:
             deviations: For each open knob how much it may matter; see `Surrogate`.
             economy: What time is worth.
             seed: Of Optuna's sampler.
-            halvings: What half as many of a count are expected to do; see `Surrogate`.
+            halvings: What fewer of a count are expected to do; see `Surrogate`.
         """
         self.space = space
         self._own = own

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from autoaccel.advise.effects import Halving
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 
@@ -32,7 +33,7 @@ class Surrogate:
         space: SearchSpace,
         own: Settings,
         deviations: Mapping[str, float],
-        halvings: Mapping[str, float] | None = None,
+        halvings: Mapping[str, Halving] | None = None,
     ) -> None:
         """Begin without evidence.
 
@@ -40,7 +41,7 @@ class Surrogate:
             space: Its knobs differ between settings, or from the baseline.
             own: The baseline's settings.
             deviations: For each of them the standard deviation of its effect's logarithm, above zero.
-            halvings: For counts of which fewer usually harm, what half as many are expected to do to the logarithm.
+            halvings: For counts of which fewer usually harm, what half as many are expected to do.
         """
         forced = {name: (own[name], value) for name, value in space.fixed.items() if value != own[name]}
         values_of = {**forced, **space.open}
@@ -53,7 +54,7 @@ class Surrogate:
             pair: _JOINT * min(deviations[name] for name in pair) for pair in itertools.combinations(self._names, 2)
         }
         self._deviations = deviations
-        self._means = [self._mean(name, (halvings or {}).get(name, 0.0)) for name in self._names]
+        self._means = [self._mean(name, (halvings or {}).get(name)) for name in self._names]
         self._known: list[list[int]] = []
         self._logs: list[float] = []
         self._noise: list[float] = []
@@ -102,12 +103,12 @@ class Surrogate:
     def _table(self, coded: list[list[int]]) -> NDArray[np.intp]:
         return np.array(coded, dtype=np.intp).reshape(len(coded), len(self._names))
 
-    def _mean(self, name: str, halving: float) -> Vector:
-        """Return the mean of the effect of each value: so much for each time that the baseline's count is halved."""
-        if not halving:
+    def _mean(self, name: str, halving: Halving | None) -> Vector:
+        """Return the mean of the effect of each value: so much for each time that the count is halved."""
+        if halving is None:
             return np.zeros(len(self._values[name]))
-        own = int(self._own[name])
-        return np.array([halving * max(0.0, math.log2(own / int(value))) for value in self._values[name]])
+        halved = [max(0.0, math.log2(halving.below / int(value))) for value in self._values[name]]
+        return halving.log_speedup * np.array(halved)
 
     def _expected(self, asked: NDArray[np.intp]) -> Vector:
         """Return the mean of the log speed-up of each settings, without evidence."""

@@ -174,8 +174,15 @@ def test_several_gpus_take_several_times_the_workers(on: On) -> None:
     assert space_of(on("a100-8")).open["loader.workers"] == (0, 1, 2, 4, 32)
 
 
-def test_threads_leave_cores_to_workers(on: On) -> None:
-    assert 60 in space_of(on("arm-64", Demand(0.1, GIB, 0.4, 0.4))).open["threads.intra_op"]
+def test_cores_are_shared_out_between_threads_and_workers_as_their_work_is(on: On) -> None:
+    def threads(seconds: float, busy: float) -> tuple[object, ...]:
+        return space_of(on("arm-64", Demand(0.1, GIB, seconds, busy))).open["threads.intra_op"]
+
+    # A step that others make three times as fast: 64 cores for 0.033 s of it; a batch keeps one busy for 0.4 s.
+    assert threads(0.4, 0.4) == (64, 54, 32, 8, 1)
+    assert threads(0.4, 0.04) == (64, 63, 32, 8, 1)  # workers that sleep take fewer
+    assert threads(30.0, 30.0) == (64, 32, 8, 4, 1)  # though they would wait for data all the same
+    assert threads(0.001, 0.001) == (64, 32, 8, 1)
 
 
 def test_ranks_are_no_more_than_the_memory_holds(on: On) -> None:

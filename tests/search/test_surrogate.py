@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from autoaccel.advise.effects import Halving
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.search.surrogate import Surrogate
@@ -115,13 +116,23 @@ def test_counts_are_a_walk_away_from_ones_own() -> None:
 
 def test_fewer_may_be_expected_to_harm_and_what_is_measured_corrects_it() -> None:
     space = SearchSpace("test", {"threads": (64, 32, 8, 96)}, {}, {})
-    model = Surrogate(space, {"threads": 64}, {"threads": 0.3}, {"threads": -0.25})
+    model = Surrogate(space, {"threads": 64}, {"threads": 0.3}, {"threads": Halving(-0.25, 64)})
     means = [expected_of(model, threads)[0] for threads in (64, 32, 8, 96)]
     assert means == pytest.approx([0.0, -0.25, -0.75, 0.0])  # halved not at all, once, three times; more is no less
     assert model.contrast([{"threads": 32}, {"threads": 8}], [1, -1])[0] == pytest.approx(0.5)
     model.learn({"threads": 8}, 0.5, 0.05)
     assert expected_of(model, 8)[0] == pytest.approx(0.5, abs=0.1)
     assert -0.25 < expected_of(model, 32)[0] < expected_of(model, 8)[0]
+
+
+def test_counts_are_halved_from_where_fewer_begin_to_harm() -> None:
+    """Of threads from as many as there are cores on: of those that a quota stops, fewer may help."""
+    space = SearchSpace("test", {"threads": (64, 16, 8, 4, 1)}, {}, {})
+    model = Surrogate(space, {"threads": 64}, {"threads": 0.3}, {"threads": Halving(-0.25, 8)})
+    means = [expected_of(model, threads)[0] for threads in (64, 16, 8, 4, 1)]
+    assert means == pytest.approx([0.0, 0.0, 0.0, -0.25, -0.75])
+    model.learn({"threads": 8}, 2.0, 0.05)
+    assert expected_of(model, 1)[0] < expected_of(model, 8)[0] - 0.5
 
 
 def expected_of(model: Surrogate, threads: int) -> tuple[float, float]:

@@ -88,6 +88,20 @@ def workers_ahead(place: Place, ranks: int = 1) -> int | None:
     return workers_needed(place, times_faster(place, ranks))
 
 
+def threads_beside_loading(place: Place) -> int | None:
+    """Return how many cores compute once other settings have made the step faster, where the others load beside it.
+
+    They are shared out as the work is, so that neither waits for the other. None where that is not known, or where
+    there is next to nothing to load.
+    """
+    demand, steps = place.demand, steps_of_loading(place, times_faster(place))
+    if demand is None or not demand.loading_seconds or steps is None or steps < _NEGLIGIBLE:
+        return None
+    busy = demand.loading_seconds if demand.busy_seconds is None else demand.busy_seconds
+    cores = place.machine.usable_physical_cores
+    return max(1, round(cores * cores / (cores + steps * busy / demand.loading_seconds)))
+
+
 def _most_workers(place: Place) -> int:
     """Return how many workers find a core when they need one: those that sleep most of the time need it seldom."""
     machine, demand = place.machine, place.demand

@@ -14,7 +14,7 @@ from autoaccel.space.knobs.cpus import (
     nodes_of,
     sockets_of,
 )
-from autoaccel.space.knobs.data import why_no_loader, workers_needed
+from autoaccel.space.knobs.data import threads_beside_loading, why_no_loader
 from autoaccel.space.knobs.knob import (
     Clash,
     Knob,
@@ -56,9 +56,9 @@ def _thread_values(place: Place) -> tuple[Value, ...]:
     """The user's own count and those that the computer's parts suggest, most first.
 
     These are its cores (of a container no more than its quota), those of one memory node, of one socket and of the
-    faster kind, and what loader workers leave; and fewer for small operators: half of the cores, quarters of that down
-    to four, and one. Threads that share a core do not compute more, and are not worth a trial. Where an accelerator
-    computes, one.
+    faster kind, and those that loader workers leave; and fewer for small operators: half of the cores, quarters of that
+    down to four, and one. Threads that share a core do not compute more, and are not worth a trial. Where an
+    accelerator computes, one.
     """
     machine, own = place.machine, own_threads(place)
     if place.device != "cpu":
@@ -70,8 +70,8 @@ def _thread_values(place: Place) -> tuple[Value, ...]:
     while fewer >= _FEW:
         counts.add(fewer)
         fewer //= 4
-    if workers := workers_needed(place):
-        counts.add(cores - workers)
+    if computing := threads_beside_loading(place):
+        counts.add(computing)
     return tuple(sorted({own, *(count for count in counts if 1 <= count <= cores)}, reverse=True))
 
 
