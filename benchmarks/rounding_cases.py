@@ -30,14 +30,14 @@ from rounding_trainings import HELD_OUT, SETTING
 from rows import add_row, latest, read_rows, to_measure
 
 from autoaccel import Training
-from autoaccel.records.rounding import RoundingEvidence, UpdatesRecorded
+from autoaccel.records.rounding import RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.randomness import seed_all
 from autoaccel.runtime.rounding import compare_updates, record_updates
-from autoaccel.session.rounding import BATCHES, POINTS
-from autoaccel.statistics.rounding import judge_updates
+from autoaccel.session.rounding import BATCHES, LATER_POINTS, POINTS
+from autoaccel.statistics.rounding import judge_updates, may_settle
 from autoaccel.statistics.student import t_quantile
 
 PLANTED = ("benchmarks/rounding_plants.py", "benchmarks/rounding_trainings.py")
@@ -101,18 +101,24 @@ def harm_of(name: str, case: Case, case_name: str, seeds: int) -> dict[str, Any]
 
 
 @functools.cache
-def recorded_in(name: str, own: Plant, seed: int) -> tempfile.TemporaryDirectory[str]:
+def recorded_in(name: str, own: Plant, seed: int, points: tuple[int, ...]) -> tempfile.TemporaryDirectory[str]:
     """Return the folder with what a training makes of its first batches as it is."""
     folder = tempfile.TemporaryDirectory()
-    recorded = record_updates(_loop(TRAININGS[name], own, {}, seed), Path(folder.name), POINTS, BATCHES)
+    recorded = record_updates(_loop(TRAININGS[name], own, {}, seed), Path(folder.name), points, BATCHES)
     assert isinstance(recorded, UpdatesRecorded), recorded
     return folder
 
 
 def evidence_of(name: str, case: Case, seed: int) -> RoundingEvidence:
-    """Return what updates say of a case."""
-    folder = recorded_in(name, case.own, seed)
-    return judge_updates(compare_updates(_loop(TRAININGS[name], case.plant, case.settings, seed), Path(folder.name)))
+    """Return what updates say of a case, at later points if the first show too large an error."""
+
+    def compared_at(points: tuple[int, ...]) -> UpdatesCompared:
+        folder = recorded_in(name, case.own, seed, points)
+        return compare_updates(_loop(TRAININGS[name], case.plant, case.settings, seed), Path(folder.name))
+
+    found = compared_at(POINTS)
+    first = judge_updates(found)
+    return judge_updates(compared_at(LATER_POINTS)) if may_settle(found, first) else first
 
 
 def measure(name: str, case_name: str, what: str) -> None:

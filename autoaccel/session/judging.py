@@ -174,7 +174,12 @@ class MetricJudge:
 
         Another pair of processes may be needed after that, for the speed, if there is time for it.
         """
-        clock = self._run.clock
-        if self._costs.updates_seconds(UPDATE_STEPS, speedup) > min(METRIC_SHARE * clock.budget_seconds, clock.left):
+
+        def has_time(steps: int) -> bool:
+            clock = self._run.clock
+            most = min(METRIC_SHARE * clock.budget_seconds, clock.left)
+            return self._costs.updates_seconds(steps, speedup) <= most
+
+        if not has_time(UPDATE_STEPS):
             return None
-        return judge_rounding(self._run, self._yardstick.settings, settings)
+        return judge_rounding(self._run, self._yardstick.settings, settings, has_time)

@@ -12,7 +12,8 @@ otherwise, on the same batch, from the same weights and the same optimizer's sta
 
 Early in a run the mean may be much larger than the noise, and errors be small beside it that are not so later: they are
 held against the noise all the same. For a step or two errors may be large in a training that they do not harm, such as
-where the first steps throw a deep network far off: what harms is there at most points, so the median of points counts.
+where the first steps throw a deep network far off: what harms is there at most points, so the median of points counts;
+and what is too large at early points may be asked again at later ones, which then decide.
 
 Lengths are in the unit of the loss: each coordinate counts with the root mean square of its gradient. So coordinates
 that the loss does not depend on, such as a bias before a normalisation, under Adam as large as all others and pure
@@ -72,6 +73,11 @@ def judge_updates(found: UpdatesCompared) -> RoundingEvidence:
     if verdict == "too large" and found.draws_numbers:
         reason += "; or it draws other random numbers, such as those of dropout"
     return msgspec.structs.replace(evidence, verdict=verdict, reason=reason)
+
+
+def may_settle(found: UpdatesCompared, evidence: RoundingEvidence) -> bool:
+    """Return whether an error that is too large may be little later in the run: not what is lost for good."""
+    return evidence.verdict == "too large" and found.finite and not found.shortened
 
 
 def error_share(one: UpdateError) -> float:

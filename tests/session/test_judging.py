@@ -98,7 +98,9 @@ def test_updates_are_compared_in_the_time_that_is_left(
 ) -> None:
     asked: list[Settings] = []
 
-    def judge_rounding(run: Run, own: Settings, settings: Settings) -> RoundingEvidence:
+    def judge_rounding(
+        run: Run, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+    ) -> RoundingEvidence:
         asked.append(settings)
         return HOLDS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -73,7 +74,9 @@ class Minute:
         losses = (loss, loss + self.random.gauss(0.0, 0.002))
         return PairReading(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
 
-    def compare_updates(self, run: Run, own: Settings, settings: Settings) -> RoundingEvidence | Failure:
+    def compare_updates(
+        self, run: Run, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+    ) -> RoundingEvidence | Failure:
         if not self.take(2 * START_SECONDS + UPDATE_STEPS * STEP_SECONDS * (1 + 1 / self.speedup)):
             return Failure("hung", "the budget was spent")
         return RoundingEvidence("holds", "", 10, 3, 3)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from autoaccel.launch.runner import Runner
@@ -14,12 +15,19 @@ from autoaccel.records.knob import Risk
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
-from autoaccel.records.rounding import RoundingEvidence
+from autoaccel.records.rounding import (
+    CompareUpdates,
+    RecordUpdates,
+    RoundingEvidence,
+    UpdateError,
+    UpdatesCompared,
+    UpdatesRecorded,
+)
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
 from autoaccel.session.clock import Clock
-from autoaccel.session.rounding import judge_rounding, why_not_by_rounding
+from autoaccel.session.rounding import LATER_POINTS, POINTS, judge_rounding, update_steps, why_not_by_rounding
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.workloads import find_workload
@@ -29,6 +37,11 @@ WriteModel = Callable[..., Path]
 StartRun = Callable[[Path], Run]
 OWN: Settings = {"threads.intra_op": 1, "precision.autocast": "off"}
 SHORTER: Settings = {**OWN, "precision.autocast": "bfloat16"}
+
+
+def never(steps: int) -> bool:
+    """Have no time for later points."""
+    return False
 
 
 @pytest.fixture
@@ -60,10 +73,10 @@ def test_two_processes_make_the_same_updates_under_the_same_settings(
         return ask(task, settings, name, *rest)
 
     monkeypatch.setattr(run.runner, "ask", counted)
-    same = judge_rounding(run, OWN, OWN)
+    same = judge_rounding(run, OWN, OWN, never)
     assert isinstance(same, RoundingEvidence)
     assert (same.verdict, same.worst_error_share, same.loss_difference) == ("holds", 0.0, 0.0)
-    shorter = judge_rounding(run, OWN, SHORTER)
+    shorter = judge_rounding(run, OWN, SHORTER, never)
     assert isinstance(shorter, RoundingEvidence)
     assert shorter.verdict == "holds", shorter
     assert 0.0 < shorter.error_share < 0.01
@@ -72,6 +85,53 @@ def test_two_processes_make_the_same_updates_under_the_same_settings(
     assert run.runner.spent_on["training for the metric"] > 0
     # The user's own updates are made once for all that are compared with them.
     assert asked == ["rounding-baseline", "rounding-recipe", "rounding-recipe"]
+
+
+def test_too_large_an_error_is_asked_again_later(
+    write_model: WriteModel, run_for: StartRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network that its first steps throw about has settled then."""
+    found = {True: UpdateError("a", "parameter", 1, 1, 1, 1.0, 0.5, 0.0, 0.0, 1.0, 1.0)}
+    found[False] = msgspec.structs.replace(found[True], error=0.001)
+    short: tuple[str, ...] = ()
+    asked: list[str] = []
+
+    def ask(task: RecordUpdates | CompareUpdates, *rest: object) -> UpdatesRecorded | UpdatesCompared | Failure:
+        if isinstance(task, RecordUpdates):
+            asked.append(f"record {task.points}")
+            return UpdatesRecorded()
+        is_early = task.folder.endswith(f"/{POINTS[-1]}")
+        asked.append("early" if is_early else "later")
+        return (
+            later
+            if later and not is_early
+            else UpdatesCompared(True, False, short, 3, (found[is_early],), (1.0, 0.9), (1.0, 0.9))
+        )
+
+    later: Failure | None = None
+    times: list[int] = []
+    model = write_model()
+
+    def judged(has_time: bool = True) -> RoundingEvidence | Failure:
+        run = run_for(model)
+        monkeypatch.setattr(run.runner, "ask", ask)
+        asked.clear()
+        return judge_rounding(run, OWN, SHORTER, lambda steps: times.append(steps) or has_time)  # type: ignore[func-returns-value]
+
+    held = judged()
+    assert isinstance(held, RoundingEvidence) and held.verdict == "holds"
+    assert asked == [f"record {POINTS}", "early", f"record {LATER_POINTS}", "later"]
+    assert times == [update_steps(LATER_POINTS)] and times[0] > LATER_POINTS[-1]
+    hurried = judged(has_time=False)
+    assert isinstance(hurried, RoundingEvidence) and hurried.verdict == "too large"
+    assert asked == [f"record {POINTS}", "early"]
+    later = Failure("hung", "the budget was spent")
+    assert judged() == hurried  # what is known stays
+    later = Failure("error", "not like this")
+    assert judged() == later
+    short = ("a",)  # what is lost there adds up, early or late
+    assert isinstance(kept := judged(), RoundingEvidence) and kept.verdict == "too large"
+    assert asked == [f"record {POINTS}", "early"]
 
 
 @pytest.mark.end_to_end
@@ -87,13 +147,13 @@ def test_what_fails_on_either_side_is_told(write_model: WriteModel, run_for: Sta
         """
     model = Path(f"{write_model(code)}:build_failing")
     run = run_for(model)
-    failure = judge_rounding(run, OWN, SHORTER)
+    failure = judge_rounding(run, OWN, SHORTER, never)
     assert isinstance(failure, Failure)
     assert "not like this" in failure.message
-    own = judge_rounding(run_for(model), SHORTER, OWN)
+    own = judge_rounding(run_for(model), SHORTER, OWN, never)
     assert isinstance(own, RoundingEvidence)  # the settings are not to blame
     assert own.verdict == "open" and own.reason.startswith("under your own settings, ")
-    hurried = judge_rounding(dataclasses.replace(run_for(model), clock=Clock(0.01)), OWN, OWN)
+    hurried = judge_rounding(dataclasses.replace(run_for(model), clock=Clock(0.01)), OWN, OWN, never)
     assert isinstance(hurried, Failure)
     assert hurried.kind == "hung"
 
