@@ -118,7 +118,7 @@ def evidence_of(name: str, case: Case, seed: int) -> RoundingEvidence:
 
     found = compared_at(POINTS)
     first = judge_updates(found)
-    return judge_updates(compared_at(LATER_POINTS)) if may_settle(found, first) else first
+    return judge_updates(compared_at(LATER_POINTS), by_losses=True) if may_settle(found, first) else first
 
 
 def measure(name: str, case_name: str, what: str) -> None:

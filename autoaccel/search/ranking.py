@@ -10,7 +10,7 @@ from autoaccel.records.knob import Risk
 from autoaccel.records.settings import Settings, changed
 from autoaccel.search.economy import Economy
 from autoaccel.search.strategy import Strategy
-from autoaccel.space.knobs import RISKS, risk_of, without
+from autoaccel.space.knobs import RISKS, ranks_of, risk_of, without
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, PROCESS_DEVIATION
 
 
@@ -22,6 +22,7 @@ class Contender(NamedTuple):
     total_seconds: float  # of a projected run
     risk: Risk  # of the riskiest of its changes
     changes: int  # settings that are not the user's own
+    processes: int = 1  # of one machine that train side by side
 
 
 class Ranking:
@@ -47,6 +48,7 @@ class Ranking:
                 total_seconds=ranked.total_seconds,
                 risk=risk_of(ranked.settings, self._own, self._strategy.space.risks),
                 changes=len(changed(ranked.settings, self._own)),
+                processes=ranks_of(ranked.settings),
             )
             for ranked in self._strategy.ranked(also)
             if ranked.total_seconds < worthwhile
@@ -75,8 +77,9 @@ def first_contender(
     """Return which of some contenders is to be proven first, at least one given.
 
     Between runs that differ by less than the noise the one with less risk comes first, because it is surer to be
-    proven; then the one without settings that seem to slow it down; then, where they differ by less than is worth a
-    setting, the one with fewer changes. A difference above a process's luck is never noise, however little is known.
+    proven, then the one with fewer processes, because its proof is cheaper and needs no runs where updates tell; then
+    the one without settings that seem to slow it down; then, where they differ by less than is worth a setting, the one
+    with fewer changes. A difference above a process's luck is never noise, however little is known.
 
     Args:
         contenders: To choose from.
@@ -86,13 +89,18 @@ def first_contender(
     fastest = min(contenders, key=lambda one: one.total_seconds)
     close = [one for one in contenders if _log_ratio(one, fastest) <= PROCESS_DEVIATION]
     alike = [one for one in close if one is fastest or _log_ratio(one, fastest) <= doubt(one, fastest)]
-    least_risk = min(RISKS.index(one.risk) for one in alike)
-    safest = [one for one in alike if RISKS.index(one.risk) == least_risk]
+    surest = min(map(_sureness, alike))
+    safest = [one for one in alike if _sureness(one) == surest]
     harm = {id(one): harms(one) for one in safest}
     sound = [one for one in safest if harm[id(one)] == min(harm.values())]
     quickest = min(sound, key=lambda one: one.total_seconds)
     as_quick = [one for one in sound if _log_ratio(one, quickest) <= math.log1p(NOISE_THRESHOLD)]
     return min(as_quick, key=lambda one: (one.changes, one.total_seconds))
+
+
+def _sureness(one: Contender) -> tuple[int, int]:
+    """Return what of a contender makes its proof harder, the lowest first."""
+    return RISKS.index(one.risk), one.processes
 
 
 def _log_ratio(one: Contender, other: Contender) -> float:

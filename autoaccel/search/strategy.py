@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from autoaccel.search.economy import Economy
 from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.starts import SlowStarts
 from autoaccel.search.surrogate import Surrogate, Vector
-from autoaccel.space.knobs import compiled_part, slow_starters
+from autoaccel.space.knobs import compiled_part, ranks_of, slow_starters
 from autoaccel.statistics.comparison import PROCESS_DEVIATION
 from autoaccel.statistics.runs import CompileSeconds
 
@@ -112,7 +112,7 @@ class Strategy:
         """What explains the failures so far."""
         self._infeasible: list[Settings] = []
         self._starts = SlowStarts()
-        self._trial_seconds: list[float] = []
+        self._trial_seconds = defaultdict[int, list[float]](list)  # by the number of processes that train
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.open.items()
         }
@@ -181,7 +181,7 @@ class Strategy:
             return
         starts_slowly = self._starts_slowly(trial.settings)
         if not starts_slowly or self._starts.known(trial.settings) is not None:
-            self._trial_seconds.append(trial.spent_seconds)
+            self._trial_seconds[ranks_of(trial.settings)].append(trial.spent_seconds)
         if starts_slowly:
             self._starts.learn(trial.settings, trial.outcome, trial.host)
         self._measured[key] = trial.settings
@@ -214,7 +214,13 @@ class Strategy:
     @property
     def trial_seconds(self) -> float:
         """What a trial usually takes that compiles nothing."""
-        return statistics.median(self._trial_seconds) if self._trial_seconds else self._economy.trial_seconds
+        found = list(itertools.chain.from_iterable(self._trial_seconds.values()))
+        return statistics.median(found) if found else self._economy.trial_seconds
+
+    def _usual_seconds(self, settings: Settings) -> float:
+        """Return what a trial of such settings usually takes: to start several processes takes longer."""
+        alike = self._trial_seconds.get(ranks_of(settings))
+        return statistics.median(alike) if alike else self.trial_seconds
 
     @property
     def untried_left(self) -> bool:
@@ -309,7 +315,6 @@ class Strategy:
         ranked = self.ranked()
         best = min(economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1]), math.inf)
         gains = np.maximum(best - totals, 0.0).mean(axis=1)
-        usual = self.trial_seconds
         weighed: list[Suggestion] = []
         for option, gain in zip(options, gains.tolist(), strict=True):
             again = settings_key(option) in self._measured
@@ -318,7 +323,7 @@ class Strategy:
             if again and option in held:
                 gain = self._gain_of_doubt(totals[len(weighed)], ranked)
             slow = self._starts_slowly(option) and self._starts.known(option) is None
-            cost = usual + (self.compile_seconds(option).cold if slow else 0.0)
+            cost = self._usual_seconds(option) + (self.compile_seconds(option).cold if slow else 0.0)
             chance = 1.0 if again else self._chance(option)
             weighed.append(Suggestion(option, again, chance * economy.runs * gain, cost))
         return weighed

@@ -84,7 +84,7 @@ def judge_rounding(
         run.tell(Note(f"{_span(POINTS)} {first.reason}; asked again {_span(LATER_POINTS)}"))
         compared = _compare(run, own, settings, LATER_POINTS)
         if isinstance(compared, UpdatesCompared):
-            return judge_updates(compared)
+            return judge_updates(compared, by_losses=True)
         is_own_failure = isinstance(compared, Failure) and compared.kind != "hung"
         return compared if is_own_failure else first
     finally:

@@ -39,16 +39,23 @@ MOST_ERROR_SHARE_OF_ONE = 0.5
 MOST_SYSTEMATIC_SHARE = 0.15
 """Likewise no case needs it; harmless ones that keep to the first limit have up to 0.12."""
 
+MOST_LOSS_DIFFERENCE = 1.0
+"""After fifty steps: of the setting cases most that lose gradients rise by 2 and more, harmless ones by 0.3 at most."""
+
 _LEAST_GRADIENT = 1e-10
 """Of the largest tensor's mean square: where float32 rounds (6e-8, over some operators), a gradient is noise alone."""
 
 _MOST_RATIO = 1e6  # more says nothing more, and JSON has no infinity
 
 
-def judge_updates(found: UpdatesCompared) -> RoundingEvidence:
+def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEvidence:
     """Return whether the settings that made these updates only round, in the sense above.
 
     `open` says that it cannot be told: the user's own updates do not come out alike either.
+
+    Args:
+        found: What differs.
+        by_losses: Whether losses decide as well: after enough steps for a network to settle.
     """
     points = len({one.point for one in found.errors})
     unknown = RoundingEvidence("open", "", len(found.own_losses), points, found.batches)
@@ -69,7 +76,7 @@ def judge_updates(found: UpdatesCompared) -> RoundingEvidence:
         repeat_share=max(map(repeat_share, overall)),
         loss_difference=loss_difference(found.own_losses, found.losses),
     )
-    verdict, reason = _verdict(evidence, found.shortened)
+    verdict, reason = _verdict(evidence, found.shortened, by_losses)
     if verdict == "too large" and found.draws_numbers:
         reason += "; or it draws other random numbers, such as those of dropout"
     return msgspec.structs.replace(evidence, verdict=verdict, reason=reason)
@@ -102,8 +109,7 @@ def systematic_share(one: UpdateError) -> float:
 def loss_difference(own: Sequence[float], other: Sequence[float]) -> float:
     """Return by how much the losses of the last half of the same steps are larger on average.
 
-    It is over the scatter of the user's own losses from step to step, their fall included. It decides nothing: two
-    trainings of a deep network at a large rate drift apart within ten steps, whatever rounds them differently.
+    It is over the scatter of the user's own losses from step to step, their fall included.
     """
     half = len(own) // 2
     difference = statistics.fmean(other[-half:]) - statistics.fmean(own[-half:])
@@ -152,7 +158,7 @@ def _together(errors: Sequence[UpdateError], point: int) -> UpdateError:
     )
 
 
-def _verdict(evidence: RoundingEvidence, shortened: Sequence[str]) -> tuple[Verdict, str]:
+def _verdict(evidence: RoundingEvidence, shortened: Sequence[str], by_losses: bool) -> tuple[Verdict, str]:
     """Return what the numbers say, and why."""
     if evidence.repeat_share > MOST_ERROR_SHARE:
         return "open", "your own updates differ as well when they are made once more"
@@ -167,6 +173,12 @@ def _verdict(evidence: RoundingEvidence, shortened: Sequence[str]) -> tuple[Verd
             "their own variance",
         ),
         (evidence.systematic_share, MOST_SYSTEMATIC_SHARE, "the mean of its updates' error", "the mean of your own"),
+        (
+            evidence.loss_difference if by_losses else 0.0,
+            MOST_LOSS_DIFFERENCE,
+            "the rise of its losses",
+            "the scatter of yours from step to step",
+        ),
     )
     for share, most, what, whole in limits:
         if share > most:

@@ -30,6 +30,14 @@ def test_of_two_that_are_as_fast_the_one_with_less_risk_comes_first() -> None:
     assert first(ranks, cast, contender("workers", 52.0, "exact", 4)) == "workers"
 
 
+def test_of_two_that_are_as_fast_and_as_sure_the_one_with_fewer_processes_comes_first() -> None:
+    """Two ranks of a network that normalises each sample alone: their runs are dear, and updates cannot tell."""
+    ranks, cast = contender("ranks", 50.0)._replace(processes=2), contender("cast", 52.0, changes=4)
+    assert first(ranks, cast) == "cast"
+    assert first(ranks, cast, doubt=0.01) == "ranks"
+    assert first(ranks, contender("risky", 50.0, "changes_training")) == "ranks"
+
+
 @pytest.mark.parametrize(("seconds", "doubt", "chosen"), [(52.0, 0.1, "workers"), (52.0, 0.01, "cast"),
                                                          (54.0, 0.5, "cast")])  # fmt: skip
 def test_a_difference_that_is_known_or_larger_than_a_process_luck_is_no_noise(

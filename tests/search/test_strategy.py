@@ -208,6 +208,19 @@ def test_the_first_guess_is_tried_however_dear_a_trial_looks() -> None:
     assert chosen.suggest() is not None  # now that a trial is cheap, others pay, too
 
 
+def test_what_ranks_cost_is_told_by_trials_with_ranks() -> None:
+    """Two ranks took half a minute to start where one process took eight seconds."""
+    own: Settings = {**OWN, "parallel.world_size": 1}
+    space = SearchSpace("test", {**SPACE.open, "parallel.world_size": (1, 2)}, {}, {})
+    chosen = Strategy(space, own, [], dict.fromkeys(space.open, 0.3), economy(100_000), 0)
+    for number, (ranks, seconds) in enumerate([(1, 8.0), (1, 8.0), (2, 30.0)], 1):
+        settings: Settings = {**own, "parallel.world_size": ranks, "loader.workers": number - 1}
+        chosen.learn(msgspec.structs.replace(finished(number, settings, 0.1), spent_seconds=seconds))
+    orphans: list[Settings] = [{**own, "optimizer.fused": True, "parallel.world_size": ranks} for ranks in (1, 2)]
+    costs = [suggestion.cost_seconds for one in orphans if (suggestion := chosen.suggest(orphans=[one]))]
+    assert costs == [8.0, 30.0]
+
+
 def test_what_does_not_fit_in_the_time_that_is_left_is_passed_over() -> None:
     compiled: Settings = {**OWN, "compile.mode": "default"}
     chosen = strategy(planned_steps=1_000_000, candidates=(compiled,))

@@ -10,6 +10,7 @@ from autoaccel.records.rounding import RoundingEvidence, UpdateError, UpdatesCom
 from autoaccel.statistics.rounding import (
     MOST_ERROR_SHARE,
     MOST_ERROR_SHARE_OF_ONE,
+    MOST_LOSS_DIFFERENCE,
     MOST_SYSTEMATIC_SHARE,
     judge_updates,
 )
@@ -126,11 +127,19 @@ def test_what_does_not_repeat_itself_cannot_be_compared() -> None:
     assert "once more" in evidence.reason
 
 
-def test_losses_that_drift_apart_are_told_and_decide_nothing() -> None:
+def test_losses_that_drift_apart_are_told_and_decide_nothing_before_a_network_has_settled() -> None:
     """A deep network at a large rate does so within ten steps: its loss was 36 beside 0.1, its updates the same."""
     scatter = (sum((loss - sum(LOSSES) / 32) ** 2 for loss in LOSSES) / 31) ** 0.5
     evidence = judged(losses=tuple(loss + 3 * scatter for loss in LOSSES))
     assert (evidence.verdict, evidence.loss_difference) == ("holds", pytest.approx(3.0))
+
+    def later(times: float) -> RoundingEvidence:
+        losses = tuple(loss + times * scatter for loss in LOSSES)
+        return judge_updates(UpdatesCompared(True, False, (), 4, (WEIGHT, NORM), LOSSES, losses), by_losses=True)
+
+    assert later(0.9 * MOST_LOSS_DIFFERENCE).verdict == later(-3.0).verdict == "holds"
+    assert later(1.1 * MOST_LOSS_DIFFERENCE).verdict == "too large"
+    assert "losses" in later(1.1 * MOST_LOSS_DIFFERENCE).reason
 
 
 def test_where_random_numbers_are_drawn_they_may_be_the_difference() -> None:
