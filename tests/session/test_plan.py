@@ -68,7 +68,7 @@ def test_the_search_and_the_proof_get_the_bulk() -> None:
     for step_seconds in (0.3, 2.0):
         plan = plan_of(step_seconds, 600.0)
         assert plan.seconds["search"] + plan.proof >= 0.6 * 600
-        assert plan.seconds["search"] <= 0.4 * 600 + 1e-6
+        assert plan.seconds["search"] <= 0.25 * 600 + 1e-6
 
 
 def test_contributions_get_only_what_is_left_over() -> None:
