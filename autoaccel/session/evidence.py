@@ -11,13 +11,10 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.rounding import UPDATE_STEPS
 
 LEAST_STEPS = 20  # a metric after fewer says nothing,
-LEAST_SHARE = 0.05
-"""nor does one after less of the planned run: learning rates usually rise over the first hundredths of a run."""
-
-TELLING_SHARE = 0.2
-"""Of the planned run, from which on its metric is asked before updates are. After less many a metric has hardly left
-its beginning: of a ResNet-34 and a U-Net, after a twentieth to a twelfth, runs from three seeds scattered by a third of
-the metric and more, which told nothing, and took three times as long as updates."""
+LEAST_SHARE = 0.2
+"""nor does one after less of the planned run: many a metric has hardly left its beginning. Of a ResNet-34, a U-Net and
+a ConvNeXt, after a twentieth to a twelfth, runs from three seeds scattered by a third of the metric and more, or stood
+at chance: they told nothing, and took three times as long as updates."""
 
 MOST_TIMES = 2  # as many pairs as were asked for train at most
 
@@ -120,8 +117,7 @@ def choose_evidence(
     most = min(MOST_TIMES * pairs, max(0, int(seconds // whole_seconds)))
     if most >= pairs or wish == "whole":
         return MetricPlan("whole", costs.planned_steps, pairs, most)
-    share = TELLING_SHARE if only_rounds else LEAST_SHARE
-    least = max(LEAST_STEPS, math.ceil(share * costs.planned_steps))
+    least = max(LEAST_STEPS, math.ceil(LEAST_SHARE * costs.planned_steps))
     if costs.affordable_steps(seconds / pairs, speedup) >= least:
         # Runs may leave it open. Of settings that only round updates can tell then, if there is time left for them.
         kept = costs.updates_seconds(UPDATE_STEPS, speedup) if only_rounds else 0.0

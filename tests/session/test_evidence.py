@@ -12,7 +12,7 @@ import pytest
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.trial import TrainedPair
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.evidence import LEAST_SHARE, TELLING_SHARE, MetricPlan, TrainingCosts, choose_evidence
+from autoaccel.session.evidence import LEAST_SHARE, MetricPlan, TrainingCosts, choose_evidence
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.rounding import UPDATE_STEPS
 
@@ -53,7 +53,7 @@ def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_
     too_short = chosen(least - 1)
     assert not too_short.fits and too_short.steps == UPDATE_STEPS  # what would do
     assert f"two runs of {UPDATE_STEPS} steps" in too_short.words
-    telling = 3 * HOUR_LONG.pair_seconds(round(TELLING_SHARE * 4000), 1.0)
+    telling = 3 * HOUR_LONG.pair_seconds(round(LEAST_SHARE * 4000), 1.0)
     assert chosen(telling - 10).evidence == "rounding"  # a metric that has hardly left its beginning tells less
     assert chosen(telling + 1).evidence == "share"
 
@@ -64,7 +64,7 @@ def test_a_part_of_the_run_leaves_time_for_updates_where_these_could_tell() -> N
     left = 42.0 - beside.seconds(SHORT, 2.0)
     assert SHORT.updates_seconds(UPDATE_STEPS, 2.0) <= left < 42.0 - alone.seconds(SHORT, 2.0) + 6.0
     # But not at the price of the part itself.
-    steps = round(TELLING_SHARE * 200)
+    steps = round(LEAST_SHARE * 200)
     just = 3 * SHORT.pair_seconds(steps, 2.0) + 0.01
     assert choose_evidence(SHORT, 2.0, 3, just, only_rounds=True) == MetricPlan("share", steps, 3, 3)
 

@@ -90,7 +90,7 @@ def test_what_only_rounds_is_judged_where_nothing_else_could_be(judge_with: Make
 
 def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: MakeJudge) -> None:
     found = judge_with(600.0).least_share()
-    assert (found.evidence, found.steps, found.fits) == ("share", 200, False)
+    assert (found.evidence, found.steps, found.fits) == ("share", 800, False)
 
 
 def test_updates_are_compared_in_the_time_that_is_left(
