@@ -29,7 +29,8 @@ def tune(path: Path, output: Path, seconds: float | None) -> dict[str, Any]:
         seconds: Its budget; None: it is not told any, as by a user who has no wish.
     """
     shutil.rmtree(output, ignore_errors=True)
-    command = [sys.executable, "-m", "autoaccel", "tune", str(path.relative_to(ROOT)), "--output", str(output)]
+    folder = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output  # rows keep what is said
+    command = [sys.executable, "-m", "autoaccel", "tune", str(path.relative_to(ROOT)), "--output", str(folder)]
     if seconds is not None:
         command += ["--budget", f"{seconds:.0f}s"]
     print("$ autoaccel", *command[3:], flush=True)
@@ -48,7 +49,8 @@ def tune(path: Path, output: Path, seconds: float | None) -> dict[str, Any]:
     wall_seconds = time.perf_counter() - start
     found = {"exit_code": process.returncode, "wall_seconds": wall_seconds, "said": said, "choice": {"settings": {}}}
     if (output / "recipe.json").exists():
-        found |= told_by(json.loads((output / "recipe.json").read_text()))
+        recipe = json.loads((output / "recipe.json").read_text())
+        found |= {**told_by(recipe), "said": recipe["summary"]}
     return found
 
 
