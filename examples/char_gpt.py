@@ -1,7 +1,7 @@
 """A small character-level GPT on the source text of Python's standard library.
 
-Most of a step is matrix products, the rest many small operators, so precision, threads and compiling can all
-matter. Run `autoaccel tune examples/char_gpt.py`, or this file alone to train.
+A step is mostly matrix products; the rest is many small operators. So precision, threads and compilation can all
+matter. Run `autoaccel tune examples/char_gpt.py` to tune it, or run this file to train.
 """
 
 import math
@@ -16,10 +16,10 @@ from torch.utils.data import DataLoader, Dataset
 
 import autoaccel
 
-# Taken from the front, because the modules differ from Python to Python; losses compare only on the same one.
+# The first characters. Modules differ between versions of Python, so compare losses only on the same version.
 TEXT_CHARACTERS = 1_000_000
 EVAL_WINDOWS = 256
-SYMBOLS = 128  # ASCII, all of it, so that the model has the same size on every Python
+SYMBOLS = 128  # all of ASCII, so that the model has the same size on every version of Python
 CONTEXT = 128  # T
 WIDTH = 128  # C
 HEADS = 4
@@ -28,7 +28,7 @@ BATCH_SIZE = 24
 
 
 class Windows(Dataset):
-    """Every stretch of CONTEXT characters, one after the other, each with the same stretch one character later."""
+    """Consecutive windows of CONTEXT characters, each with the same window one character later as its target."""
 
     def __init__(self, text: torch.Tensor) -> None:
         self.text = text  # (N,)
@@ -45,7 +45,7 @@ class Windows(Dataset):
 
 
 def rotate(x: torch.Tensor) -> torch.Tensor:
-    """Return queries or keys turned by angles that grow with their position (rotary embedding, arXiv 2104.09864)."""
+    """Return queries or keys rotated by angles that grow with their position (rotary embedding, arXiv 2104.09864)."""
     T, D = x.shape[-2:]  # noqa: N806
     frequencies = 10_000 ** (-torch.arange(0, D, 2, device=x.device) / D)  # (D / 2,)
     angles = torch.arange(T, device=x.device)[:, None] * frequencies  # (T, D / 2)
@@ -70,7 +70,7 @@ class Block(nn.Module):
         B, T, C = x.shape  # noqa: N806
         heads = self.queries_keys_values(self.norm1(x)).view(B, T, 3, HEADS, C // HEADS)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each (B, heads, T, C / heads)
-        # Rotated, because with learned positions so short a run ends before attention has found its neighbours.
+        # Rotary, because a run this short ends before attention with learned positions has found its neighbours.
         q, k = rotate(q), rotate(k)
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)  # (B, heads, T, C / heads)
         x = x + self.mix(y.transpose(1, 2).reshape(B, T, C))  # (B, T, C)
@@ -86,7 +86,7 @@ class CharGPT(nn.Module):
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, SYMBOLS)
-        nn.init.normal_(self.characters.weight, std=0.3)  # the default, 1, outweighs what the blocks add at first
+        nn.init.normal_(self.characters.weight, std=0.3)  # the default, 1, would outweigh what the blocks add at first
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
         x = self.characters(text)  # (B, T) -> (B, T, C)
@@ -99,7 +99,7 @@ def load_text() -> torch.Tensor:
     """Return the beginning of the standard library's source text, one number per character."""
     parts, length = [], 0
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
-        # Anything beyond ASCII becomes "?": a few names of authors.
+        # Anything beyond ASCII (a few names of authors) becomes "?".
         parts.append(path.read_text("utf-8", errors="replace").encode("ascii", errors="replace"))
         length += len(parts[-1])
         if length >= TEXT_CHARACTERS:
@@ -127,7 +127,7 @@ def val_loss(model: nn.Module, loader: DataLoader) -> float:
 def build() -> autoaccel.Training:
     """Return the training: one pass over the text, about 300 steps."""
     text = load_text()
-    # The held-out text is the end: whole modules that the model has never seen.
+    # The end of the text is held out: whole modules that the model has never seen.
     held_out = EVAL_WINDOWS * CONTEXT + 1
     train_data, eval_data = Windows(text[:-held_out]), Windows(text[-held_out:])
     steps = len(train_data) // BATCH_SIZE

@@ -1,8 +1,8 @@
 """A small convolutional network on scikit-learn's handwritten digits, as in PyTorch's MNIST example.
 
-Nearly all of a step is convolutions, so precision, memory layout and threads decide how fast it is; compiling
-seldom repays what it costs on a run this short. Run `autoaccel tune examples/digits_cnn.py`, or this file alone
-to train.
+Convolutions take nearly all of a step, so precision, memory layout and threads decide how fast it is. On a run this
+short, compilation seldom repays its cost. Run `autoaccel tune examples/digits_cnn.py` to tune it, or run this file to
+train.
 """
 
 import time
@@ -48,13 +48,13 @@ def load_data() -> tuple[TensorDataset, TensorDataset]:
     images = functional.interpolate(images, size=(28, 28), mode="bilinear", align_corners=False)  # (N, 1, 28, 28)
     labels = torch.tensor(digits.target)  # (N,)
     train, held_out = train_test_split(range(len(labels)), test_size=0.25, stratify=digits.target, random_state=0)
-    # Mean and spread of the training digits only: the held-out ones must not leak into the training.
+    # Mean and deviation of the training digits only: the held-out ones must not leak into the training.
     images = (images - images[train].mean()) / images[train].std()
     return TensorDataset(images[train], labels[train]), TensorDataset(images[held_out], labels[held_out])
 
 
 def build() -> autoaccel.Training:
-    """Return the training: about 200 steps, then 98 % of the held-out digits are right."""
+    """Return the training: after about 200 steps, 98 % of the held-out digits are right."""
     train_data, eval_data = load_data()
     return autoaccel.Training(
         model=DigitsCNN(),
@@ -62,7 +62,7 @@ def build() -> autoaccel.Training:
         eval_data=eval_data,
         loss=functional.cross_entropy,
         optimizer=lambda params: torch.optim.Adam(params, lr=1e-3),
-        # A rate that ends near zero: without it, the last few steps decide about several digits.
+        # The rate ends near zero. Otherwise the last few steps would decide about several digits.
         scheduler=lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=EPOCHS),
         evaluate="accuracy",
         epochs=EPOCHS,

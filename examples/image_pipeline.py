@@ -1,7 +1,7 @@
-"""A small network fed by a slow image pipeline: tiles of two photographs, distorted anew each time they are drawn.
+"""A small network fed by a slow image pipeline: tiles of two photographs, distorted again each time they are drawn.
 
-The step waits for its data most of the time, so loader workers pay, and on few cores they pay most together with
-fewer threads. Run `autoaccel tune examples/image_pipeline.py`, or this file alone to train.
+The step waits for its data most of the time, so loader workers pay off; on few cores they pay off most with fewer
+threads. Run `autoaccel tune examples/image_pipeline.py` to tune it, or run this file to train.
 """
 
 import time
@@ -21,9 +21,9 @@ STEPS_PER_EPOCH = 40
 BATCH_SIZE = 64
 EVAL_TILES = 2048
 
-# Not the left and the right half: those hold different things, the temple here, the lake there.
+# Stripes instead of a left and a right half, because the halves show different things: the temple, the lake.
 STRIPE = 106  # pixels; even stripes are trained on, odd stripes are held out
-SIDE = 100  # pixels of a cut, at most STRIPE, or a tile would show both
+SIDE = 100  # pixels of a cut; at most STRIPE, or a tile would show both kinds of stripe
 MARGIN = 10  # pixels around the tile that are rotated into its corners
 SIZE = 32  # pixels per side of what the network sees
 
@@ -34,7 +34,7 @@ def load_photographs() -> list[Image.Image]:
 
 
 def cut(photograph: Image.Image, first_stripe: int, across: float, down: float) -> Image.Image:
-    """Return a tile with its margin from every other stripe; `across` and `down`, in [0, 1), say from where."""
+    """Return a tile and its margin from every other stripe; `across` and `down`, in [0, 1), are its position."""
     stripes = range(first_stripe * STRIPE, photograph.width - STRIPE + 1, 2 * STRIPE)
     stripe, within = divmod(across * len(stripes), 1)
     left = stripes[int(stripe)] + int(within * (STRIPE - SIDE + 1))
@@ -43,12 +43,12 @@ def cut(photograph: Image.Image, first_stripe: int, across: float, down: float) 
 
 
 def distort(tile: Image.Image, chances: list[float]) -> Image.Image:
-    """Return the tile as another camera might have seen it. Six chances in [0, 1) say how."""
+    """Return the tile as another camera might have seen it, distorted by six random numbers in [0, 1)."""
     turn, mirror, light, contrast, colour, blur = chances
     tile = tile.rotate(20 * turn - 10, Image.Resampling.BICUBIC)
     if mirror < 0.5:
         tile = tile.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    # Colours alone nearly tell the photographs apart, so they are changed a lot: to half, or half as much again.
+    # Colours alone nearly tell the photographs apart, so they change a lot: by factors of 0.5 to 1.5.
     tile = ImageEnhance.Brightness(tile).enhance(0.5 + light)
     tile = ImageEnhance.Contrast(tile).enhance(0.5 + contrast)
     tile = ImageEnhance.Color(tile).enhance(0.5 + colour)
@@ -64,7 +64,7 @@ def to_tensor(tile: Image.Image) -> torch.Tensor:
 
 
 class TrainTiles(Dataset):
-    """Tiles from random places of the even stripes, distorted at random; the label says from which photograph."""
+    """Tiles from random positions in the even stripes, randomly distorted; the label is the photograph's number."""
 
     def __init__(self, photographs: list[Image.Image]) -> None:
         self.photographs = photographs
@@ -76,7 +76,7 @@ class TrainTiles(Dataset):
         if not 0 <= index < len(self):
             raise IndexError(index)
         label = index % len(self.photographs)
-        # From torch: each loader worker gets a torch seed of its own, derived from the run's.
+        # Drawn from torch, because each loader worker has a torch seed of its own, derived from the run's.
         across, down, *chances = torch.rand(8).tolist()
         return to_tensor(distort(cut(self.photographs[label], 0, across, down), chances)), label
 
@@ -85,7 +85,7 @@ def held_out_tiles(photographs: list[Image.Image]) -> TensorDataset:
     """Return tiles of the odd stripes, undistorted, the same whatever the seed."""
     places = torch.rand(EVAL_TILES, 2, generator=torch.Generator().manual_seed(0)).tolist()
     labels = torch.arange(EVAL_TILES) % len(photographs)
-    # Kept as tensors: what evaluation costs says nothing about the training.
+    # Kept as tensors, because the cost of evaluation says nothing about the training.
     tiles = [to_tensor(cut(photographs[label], 1, *place)) for label, place in zip(labels, places, strict=True)]
     return TensorDataset(torch.stack(tiles), labels)
 
@@ -108,7 +108,7 @@ class TileCNN(nn.Module):
 
 
 def build() -> autoaccel.Training:
-    """Return the training: 240 steps, then more than 99 % of the held-out tiles are right."""
+    """Return the training: after 240 steps, more than 99 % of the held-out tiles are right."""
     photographs = load_photographs()
     return autoaccel.Training(
         model=TileCNN(classes=len(photographs)),

@@ -1,7 +1,7 @@
 """A small MLP on scikit-learn's breast cancer table: a training that is best left alone.
 
-All of it takes about a twentieth of a second. There is nothing to win, and a tuner must say so. Run
-`autoaccel tune examples/tabular_mlp.py`, or this file alone to train.
+The whole training takes about a twentieth of a second. There is nothing to win, and a tuner must say so. Run
+`autoaccel tune examples/tabular_mlp.py` to tune it, or run this file to train.
 """
 
 import time
@@ -37,7 +37,7 @@ def load_data() -> tuple[TensorDataset, TensorDataset]:
     features = torch.tensor(table.data, dtype=torch.float32)  # (569, 30)
     labels = torch.tensor(table.target)  # (569,): 0 malignant, 1 benign
     train, held_out = train_test_split(range(len(labels)), test_size=0.25, stratify=table.target, random_state=0)
-    # Mean and spread of the training rows only: the held-out rows must not leak into the training.
+    # Mean and deviation of the training rows only: the held-out rows must not leak into the training.
     features = (features - features[train].mean(0)) / features[train].std(0)
     return TensorDataset(features[train], labels[train]), TensorDataset(features[held_out], labels[held_out])
 

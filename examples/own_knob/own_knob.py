@@ -1,4 +1,4 @@
-"""A knob of one's own: deterministic algorithms. `pip install examples/own_knob`, and `autoaccel knobs` lists it."""
+"""A knob of another package: deterministic algorithms. `pip install examples/own_knob` adds it to `autoaccel knobs`."""
 
 from autoaccel.space.knobs.knob import Knob
 
@@ -12,4 +12,5 @@ KNOB = Knob(
     effect="own_knob_effect:Deterministic",
     values=lambda place: (False, True),
     usual=lambda place: False,
+    off=False,
 )

@@ -1,4 +1,4 @@
-"""What the knob does. A file of its own, because torch is imported only where training happens."""
+"""The effect of the knob, in a file of its own, because torch is imported only where training happens."""
 
 import torch
 
@@ -10,7 +10,7 @@ class Deterministic(Effect):
 
     @classmethod
     def found(cls, device: torch.device) -> bool:
-        """Return what the user's own code has chosen: that is the default."""
+        """Return what the user's own code has chosen, which is the knob's default."""
         return torch.are_deterministic_algorithms_enabled()
 
     def process(self) -> None:
