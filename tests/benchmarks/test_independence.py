@@ -6,8 +6,9 @@ import math
 import random
 
 import pytest
-from independence import Reading, summed_up
-from report import independence
+
+from benchmarks.page.claims import independence
+from benchmarks.studies.independence import Reading, summed_up
 
 
 def blocks_of(kept_luck: float, fresh_luck: float, rest: float, blocks: int = 400) -> list[list[Reading]]:

@@ -8,12 +8,22 @@ from typing import Any
 
 import msgspec
 import pytest
-from machine_model import Work, draw_work
-from machines import CLOSE, FACTS, Case, best_of, first_guesses, make_case, recorded_machines, search, simulate
-from rows import ROOT
 
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
+from benchmarks.harness.rows import ROOT
+from benchmarks.studies.simulated_machines.measure import (
+    CLOSE,
+    FACTS,
+    Case,
+    best_of,
+    first_guesses,
+    make_case,
+    recorded_machines,
+    search,
+    simulate,
+)
+from benchmarks.studies.simulated_machines.model import Work, draw_work
 
 MACHINES = recorded_machines()
 
@@ -79,7 +89,7 @@ def test_the_best_is_better_than_anything_drawn_by_chance(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["container-8", "laptop"])
 def test_searches_find_the_best_within_twelve_trials(name: str) -> None:
-    """A few of the two hundred of benchmarks/machines.py, which are the claim."""
+    """A few of the two hundred of benchmarks/studies/simulated_machines/measure.py, which are the claim."""
     outcomes = [simulate(MACHINES[name], seed) for seed in range(6)]
     assert all(outcome.trials <= 12 for outcome in outcomes)
     assert statistics.median(outcome.reached for outcome in outcomes) >= CLOSE

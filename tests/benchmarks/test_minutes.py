@@ -1,4 +1,4 @@
-"""`--minutes`: a benchmark ends in time, what is finished is kept, and the same command goes on with it."""
+"""`--minutes`: a benchmark ends in time, what is finished is kept, and the same command resumes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import false_wins
-import independence
-import minutes
 import pytest
-import rows
-import tunes
-from false_wins import Compared
-from independence import Block, Reading
-from minutes import TimeIsUp, above_zero, at_least, ending_in_time
-from report import false_wins as table_of_false_wins
+
+from benchmarks.harness import minutes, rows
+from benchmarks.harness.minutes import TimeIsUp, above_zero, at_least, ending_in_time
+from benchmarks.page.claims import false_wins as table_of_false_wins
+from benchmarks.studies import false_wins, independence
+from benchmarks.studies.false_wins import Compared
+from benchmarks.studies.independence import Block, Reading
+from benchmarks.studies.unseen import tunes
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +41,7 @@ def test_what_goes_on_when_the_minutes_are_over_is_left_as_if_it_was_stopped(
         finally:
             done.append("cleaned up")
     assert done == ["cleaned up"]
-    assert "the same command goes on" in capsys.readouterr().out
+    assert "the same command resumes" in capsys.readouterr().out
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (before, (0.0, 0.0))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-import report
-from report import CodeThen, read_results, render, take_code
-from report_searches import live, simulation
-from rows import RESULTS, ROOT, UNKNOWN, Provenance, Row, read_rows
 
 from autoaccel.records.base import read_json
+from benchmarks.harness.rows import RESULTS, ROOT, UNKNOWN, Provenance, Row, read_rows
+from benchmarks.page.claims import max_share
+from benchmarks.page.searches import live, simulation
+from benchmarks.page.sections import SECTIONS
+from benchmarks.page.write import CodeThen, read_results, render, take_code
 
 
 def row(name: str, digest: str = "then", **changes: object) -> Row:
@@ -26,13 +27,13 @@ THEN = CodeThen("2026-11-23T00:00:00+00:00", "fedcba9876", False, {"autoaccel": 
 def test_the_page_is_written_from_the_committed_rows_alone() -> None:
     """Tables on the page were not those of the data beside it."""
     then = read_json(RESULTS / "code.json", CodeThen, "the code that the page knows")
-    assert (RESULTS / "README.md").read_text() == render(read_results(), then), "run: python benchmarks/report.py"
+    assert (RESULTS / "README.md").read_text() == render(read_results(), then), "run: python -m benchmarks.page.write"
 
 
 def test_every_file_of_rows_is_on_the_page_and_every_row_says_where_it_is_from() -> None:
     """Data lay in the folder that no table showed; rows carried neither commit nor processor nor date."""
-    without = {path.stem for path in RESULTS.glob("*.jsonl")} - report.SECTIONS.keys()
-    assert not without, f"give them a section in benchmarks/report.py, then run it: {without}"
+    without = {path.stem for path in RESULTS.glob("*.jsonl")} - SECTIONS.keys()
+    assert not without, f"give them a section in benchmarks/page/sections.py, then run it: {without}"
     for rows in read_results().values():
         for one in rows:
             assert one.made.date and one.made.commit and one.made.cpu and one.made.torch and one.made.code
@@ -107,6 +108,6 @@ def test_a_mean_of_ratios_leaves_out_what_is_the_same_settings() -> None:
 
 def test_none_of_thirty_is_no_proof_of_none() -> None:
     """No false win in thirty comparisons stood as 0.00 %, without what that can still hide."""
-    assert report.most_share(0, 30) == pytest.approx(1 - 0.05 ** (1 / 30))  # the rule of three: about 3 / n
-    assert report.most_share(0, 2000) == pytest.approx(0.0015, abs=1e-4)
-    assert 0.10 < report.most_share(1, 30) < 0.16
+    assert max_share(0, 30) == pytest.approx(1 - 0.05 ** (1 / 30))  # the rule of three: about 3 / n
+    assert max_share(0, 2000) == pytest.approx(0.0015, abs=1e-4)
+    assert 0.10 < max_share(1, 30) < 0.16

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import optuna
 import pytest
-from live import rescored
-from peers import FINALISTS, ProjectedRun, Reading, search_with_optuna
-from replay import Facts
-from report_searches import picked_alike
-from rows import read_rows
-from table import TABLES, read_table
 
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
+from benchmarks.harness.peers import FINALISTS, ProjectedRun, Reading, search_with_optuna
+from benchmarks.harness.replay import Facts
+from benchmarks.harness.rows import read_rows
+from benchmarks.harness.table import TABLES, read_table
+from benchmarks.page.searches import picked_alike
+from benchmarks.studies.live import rescored
 
 OWN: Settings = {"compile.mode": "off", "optimizer.fused": False}
 SPACE = SearchSpace("small", {"compile.mode": ("off", "default"), "optimizer.fused": (False, True)}, {}, {})

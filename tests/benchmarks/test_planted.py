@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
-import planted
 import psutil
 import pytest
-from planted import FIRST, FOLDER, PLANTED, Trainer, gain_of_pair, is_kept, look_at
 
 from autoaccel.advise.rules import RULES
+from benchmarks.studies.planted import measure as planted
+from benchmarks.studies.planted.measure import FIRST, FOLDER, PLANTED, Trainer, gain_of_pair, is_kept, look_at
 
 
 def test_each_planted_problem_has_a_file_and_a_rule() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import rows
+
+from benchmarks.harness import rows
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,28 @@ def test_a_row_is_stale_once_its_code_changes(folder: Path) -> None:
     (folder / "code" / "one.py").write_text("2\n")
     assert not rows.is_fresh("live", "digits")
     assert not rows.is_fresh("live", "another")
+
+
+def test_the_package_counts_with_its_search_spaces(folder: Path) -> None:
+    (folder / "autoaccel").mkdir()
+    (folder / "autoaccel" / "one.py").write_text("1\n")
+    (folder / "search_spaces").mkdir()
+    (folder / "search_spaces" / "default.toml").write_text("1\n")
+    rows.add_row("live", "digits", {})
+    assert rows.is_fresh("live", "digits")
+    (folder / "search_spaces" / "default.toml").write_text("2\n")
+    assert not rows.is_fresh("live", "digits")
+
+
+def test_a_file_that_was_moved_as_it_was_keeps_its_rows_fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour's rows would be older than code of which nothing but the path had changed."""
+    rows.add_row("live", "digits", {}, code=("code/one.py",))
+    (folder / "code" / "one.py").rename(folder / "moved.py")
+    assert not rows.is_fresh("live", "digits")
+    monkeypatch.setattr(rows, "_MOVED", {"code/one.py": "moved.py"})
+    assert rows.is_fresh("live", "digits")
+    (folder / "moved.py").write_text("2\n")
+    assert not rows.is_fresh("live", "digits")
 
 
 def test_a_reason_is_given_for_what_was_not_measured() -> None:

@@ -13,26 +13,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pieces
 import pytest
-import rows
-import searches
-import stages
-from minutes import TimeIsUp
-from report_unseen import unseen
-from scores import scored
-from searches import Case, Grid
-from side_by_side import Pick, Taken, representatives
-from suite import HALVES, MOST_SETTINGS, half_of, hand_grid, workloads
-from tunes import told_by
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.recipe import Recipe, SearchSummary
 from autoaccel.records.settings import Settings, Value, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
+from benchmarks.catalogue import BENCHMARKS
+from benchmarks.harness import rows
+from benchmarks.harness.minutes import TimeIsUp
+from benchmarks.harness.side_by_side import Pick, Taken, representatives
+from benchmarks.page.unseen import unseen
+from benchmarks.studies.unseen import measure as unseen_measure
+from benchmarks.studies.unseen import pieces, searches
+from benchmarks.studies.unseen.scores import scored
+from benchmarks.studies.unseen.searches import Case, Grid, PlainReading, choice_of, effective, values_in_vain
+from benchmarks.studies.unseen.suite import HALVES, MAX_SETTINGS, half_of, hand_grid, workloads
+from benchmarks.studies.unseen.tunes import told_by
 
 ROOT = Path(__file__).parents[2]
-PLAIN = ROOT / "benchmarks" / "unseen" / "plain.py"
+PLAIN = ROOT / "benchmarks" / "studies" / "unseen" / "plain.py"
 PACKAGES = ("torchvision", "timm", "transformers")
 OWN: Settings = {
     "precision.autocast": "off",
@@ -57,9 +57,9 @@ def test_each_half_has_enough_to_be_compared_with_the_other(half: str) -> None:
     assert sum(half_of(path) == half for path in workloads().values()) >= 6
 
 
-def test_the_suite_has_a_stage_of_all_pieces_and_a_line_in_the_readme_for_each_of_its_trainings() -> None:
-    of_suite = [stage for stage in stages.STAGES if "unseen" in stage.results]
-    assert [stage.results["unseen"] for stage in of_suite] == [len(workloads()) * len(pieces.PIECES)]
+def test_the_suite_declares_all_pieces_and_a_line_in_the_readme_for_each_of_its_trainings() -> None:
+    of_suite = [one.rows["unseen"] for one in BENCHMARKS if "unseen" in one.rows]
+    assert of_suite == [len(workloads()) * len(pieces.PIECES)]
     lines = (ROOT / "benchmarks" / "README.md").read_text().splitlines()
     listed = [line.split("|")[1:3] for line in lines if line.startswith(("| first | `", "| second | `"))]
     assert sorted(listed) == sorted([f" {half_of(path)} ", f" `{name}` "] for name, path in workloads().items())
@@ -99,6 +99,18 @@ def test_a_plain_reading_brings_settings_to_bear_and_counts_later_steps_alone(tm
     assert len(found["step_seconds"]) == 4
     assert done.stderr.split() == ["torch.bfloat16/1/True"] * (2 + 2 + 4)
     assert found["made_seconds"] >= sum(found["step_seconds"]) and 0 <= found["wait_share"] <= 1
+    assert found["in_vain"] == []
+
+
+def test_a_plain_reading_tells_what_did_nothing_and_calls_nothing_else_so(tmp_path: Path) -> None:
+    """A step that reaches into the model leaves no call to compile; all else that a hand grid changes does act."""
+    model = tmp_path / "model.py"
+    model.write_text(MODEL.replace("y = model(x)", "y = torch.nn.functional.linear(x, model.weight, model.bias)"))
+    settings = {"compile.mode": "default", "precision.autocast": "bfloat16", "threads.intra_op": 1}
+    settings |= {"loader.workers": 1, "optimizer.fused": True}
+    command = [sys.executable, str(PLAIN), str(model), json.dumps(settings), "--seconds", "0", "--steps", "3"]
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1])["in_vain"] == ["compile.mode"]
 
 
 MODEL = """
@@ -136,7 +148,7 @@ def test_a_hand_grid_is_small_and_holds_what_a_person_tries_first(waits: bool, w
     values = {name: some for name, some in VALUES.items() if name not in without}
     grid = hand_grid(OWN, values, waits)
     keys = [settings_key(settings) for settings in grid]
-    assert len(grid) <= MOST_SETTINGS and len(set(keys)) == len(keys)
+    assert len(grid) <= MAX_SETTINGS and len(set(keys)) == len(keys)
     assert grid[0] == OWN
     joint = dict(OWN)
     for name, value in {"precision.autocast": "bfloat16", "layout.channels_last": True}.items():
@@ -260,7 +272,7 @@ def test_a_peer_that_was_not_measured_yet_is_no_peer_that_fails() -> None:
     assert cells[5] == "" and cells[6] == "does not train"  # optuna, everything on
 
 
-READING = {"made_seconds": 9.0, "first_seconds": 1.0, "wait_share": 0.0}
+READING = {"made_seconds": 9.0, "first_seconds": 1.0, "wait_share": 0.0, "in_vain": []}
 
 
 @pytest.fixture
@@ -292,6 +304,17 @@ def test_a_grid_reads_what_is_best_most_often_and_repeats_nothing(case: Case, re
     assert read.count("precision.autocast=bfloat16") == 4 and read.count("your own settings") == 2
     again = Grid(case)
     assert again.search().settings["precision.autocast"] == "bfloat16" and len(read) == 20
+
+
+def test_what_did_nothing_is_no_part_of_a_choice() -> None:
+    """Side by side the tuner's own code measures, which calls a setting that does nothing a failure."""
+    settings = {"precision.autocast": "bfloat16", "compile.mode": "default"}
+    readings = [PlainReading(1, settings, in_vain=("compile.mode",)), PlainReading(1, {}, failure="raised")]
+    assert values_in_vain(readings) == {"compile.mode": ["default"]}
+    chosen = choice_of(Pick({**OWN, **settings}), OWN, readings)
+    assert chosen["settings"] == {"precision.autocast": "bfloat16"}
+    other = {**OWN, "compile.mode": "max-autotune"}
+    assert effective(other, OWN, values_in_vain(readings)) == other
 
 
 def test_a_grid_goes_on_where_it_was_interrupted(case: Case, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,10 +413,6 @@ def test_what_is_kept_of_a_recipe_is_its_claim_its_evidence_and_what_its_stages_
 def test_each_piece_is_a_row_as_soon_as_it_ends_and_one_that_fails_stops_no_other(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = importlib.util.spec_from_file_location("unseen_measure", PLAIN.with_name("measure.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     begun: list[str] = []
 
     def measure(piece: str, path: Path, *_: object) -> dict[str, Any]:
@@ -404,15 +423,15 @@ def test_each_piece_is_a_row_as_soon_as_it_ends_and_one_that_fails_stops_no_othe
             raise TimeIsUp
         return {"choice": {"settings": {}}, "search_seconds": 1.0}
 
-    monkeypatch.setattr(module, "measure", measure)
+    monkeypatch.setattr(unseen_measure, "measure", measure)
     names = ["instrument", "policy_gradient"]
-    assert module.main([*names, "--minutes", "60"]) == 1
+    assert unseen_measure.main([*names, "--minutes", "60"]) == 1
     assert begun == [*(f"{name}: {piece}" for piece in ("autoaccel", "grid") for name in names), "instrument: optuna"]
     there = {row.name: row.outcome for row in rows.read_rows("unseen")}
     assert there == dict.fromkeys(begun[:-1], "measured") | {"instrument: grid": "failed"}
     begun.clear()
-    assert module.main([*names, "--piece", "autoaccel"]) == 0 and not begun
-    assert module.main(["instrument", "--piece", "autoaccel", "--seconds", "5"]) == 0 and len(begun) == 1
+    assert unseen_measure.main([*names, "--piece", "autoaccel"]) == 0 and not begun
+    assert unseen_measure.main(["instrument", "--piece", "autoaccel", "--seconds", "5"]) == 0 and len(begun) == 1
     assert len(rows.read_rows("unseen")) == len(there)
 
 
@@ -426,6 +445,6 @@ def test_each_piece_is_a_row_as_soon_as_it_ends_and_one_that_fails_stops_no_othe
     ],
 )
 def test_what_is_no_workload_piece_or_time_is_refused(arguments: list[str], said: str) -> None:
-    command = [sys.executable, str(PLAIN.with_name("measure.py")), *arguments]
+    command = [sys.executable, "-m", "benchmarks.studies.unseen.measure", *arguments]
     done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from verify import judge
+
+from benchmarks.studies.verify import judge
 
 
 def rows(true: dict[str, int], false: dict[str, int]) -> dict[str, dict[str, object]]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from check_versions import read_report
+from benchmarks.checks.versions import read_report
 
 
 def test_tests_that_failed_are_named(tmp_path: Path) -> None:

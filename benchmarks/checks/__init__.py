@@ -1,0 +1,1 @@
+"""Checks: does autoaccel work with something?"""

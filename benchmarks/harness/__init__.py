@@ -1,0 +1,1 @@
+"""What checks and studies share: rows of results, time limits, tables, peers, picks side by side."""

@@ -1,0 +1,71 @@
+"""Settings against the baseline in fresh pairs of processes, as `autoaccel verify` measures them."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure
+from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.clock import Clock
+from autoaccel.session.pairs import FreshPairs
+from autoaccel.session.proof import Prover
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.workers.describing import probe_and_describe
+from autoaccel.workers.runner import Runner
+
+START_SECONDS = 300.0
+
+
+class Contest:
+    """One workload, and the means to measure settings of it."""
+
+    def __init__(self, run: Run, place: Place) -> None:
+        """Measure the baseline."""
+        assert place.training is not None
+        self.run = run
+        self.place = place
+        self.own = baseline_settings(place)
+        self.baseline = LiveBaseline(run, place.training, self.own)
+        self.baseline.rest()
+        reference = self.baseline.reference._replace(usual_seconds=self.baseline.step_seconds, scatter=None)
+        pairs = FreshPairs(run, reference, fresh=True)
+        self._prover = Prover(pairs, place.training, run.clock, run.tell)
+
+    def compare(self, change: Settings, rounds: int) -> dict[str, Any]:
+        """Return the speed-up of a change over the baseline, with its interval; or why there is none."""
+        found = self._prover.measure(self.own | change, rounds)
+        assert found is not None  # for this there is no budget
+        if isinstance(found, Failure):
+            return {"failure": found.kind, "message": found.message}
+        return {"speedup": found.speedup, "low": found.low, "high": found.high, "pairs": found.process_pairs}
+
+
+@contextmanager
+def contest(model: str) -> Iterator[Contest]:
+    """Yield the contest for a workload's file."""
+    workload = find_workload(model)
+    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
+        place = Place(*probe_and_describe(runner, workload, START_SECONDS))
+        runner = runner.at(place)
+        request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
+        yield Contest(Run(request, RunFolder(Path(folder)), runner, Clock(math.inf), ignore), place)
+
+
+def machine_of(place: Place) -> dict[str, Any]:
+    """Return what a result should say of the machine."""
+    found: dict[str, Any] = msgspec.to_builtins(place.machine.fingerprint)
+    return {**found, "features": list(place.machine.cpu.features)}

@@ -1,0 +1,194 @@
+"""What several contenders would train with, measured side by side: fresh processes, alive together, in turns.
+
+Shared by live.py and unseen/measure.py: a pick and the variables that go with it, the picks that anybody could make
+without a search, and a round in which all picks are measured.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure, GiveTurn
+from autoaccel.statistics.comparison import middle
+from autoaccel.statistics.steps import step_seconds_of_turns
+from autoaccel.statistics.student import t_quantile
+from autoaccel.workers.measuring import Measuring
+from autoaccel.workers.runner import Runner
+
+MODES = {"ninstances 1": ["--ninstances", "1"], "latency": ["--latency-mode"], "throughput": ["--throughput-mode"]}
+_DUMP = "import json, os; print('DUMP' + json.dumps([dict(os.environ), sorted(os.sched_getaffinity(0))]))"
+_LAUNCHER_READINGS = 3  # of each mode
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What someone would train with."""
+
+    settings: Settings
+    environment: Mapping[str, str] = field(default_factory=dict)
+    affinity: tuple[int, ...] = ()
+    search_seconds: float = 0.0
+
+
+def is_same(one: Pick, other: Pick) -> bool:
+    """Whether two picks train under the same settings and variables, however long each took to find."""
+    return (one.settings, one.environment, one.affinity) == (other.settings, other.environment, other.affinity)
+
+
+def representatives(picks: Mapping[str, Pick]) -> dict[str, str]:
+    """Return for each pick the first that is the same: two processes of one setting differ by chance alone."""
+    return {name: next(one for one in picks if is_same(picks[one], pick)) for name, pick in picks.items()}
+
+
+@contextmanager
+def launched_like(pick: Pick) -> Iterator[None]:
+    """Start programs in the block with a pick's environment and affinity, which they inherit."""
+    before, cores = dict(os.environ), os.sched_getaffinity(0)
+    os.environ.update(pick.environment)
+    if pick.affinity:
+        os.sched_setaffinity(0, pick.affinity)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        os.sched_setaffinity(0, cores)
+
+
+def kept(path: Path, search: Callable[[], Pick]) -> Pick:
+    """Return the pick in the file, or search for it and keep it, so that a resumed run need not search again."""
+    if path.exists():
+        found = json.loads(path.read_text())
+        return Pick(found["settings"], found["environment"], tuple(found["affinity"]), found["search_seconds"])
+    pick = search()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(asdict(pick)))
+    return pick
+
+
+def everything_on(own: Settings, open_knobs: Collection[str], workers: int = 2) -> Settings:
+    """Return the advice to switch everything on, as far as these knobs are there to be changed."""
+    wished: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
+    wished |= {"compile.mode": "default", "loader.workers": workers}
+    return {**own, **{name: value for name, value in wished.items() if name in open_knobs}}
+
+
+def pick_of_launcher(own: Settings, read: Callable[[Pick], float | None]) -> Pick:
+    """Return PyTorch's defaults under the best of torch.backends.xeon.run_cpu's modes, by three readings each.
+
+    Args:
+        own: The user's settings.
+        read: Returns step seconds of a pick in a fresh process, None if it failed.
+    """
+    start = time.perf_counter()
+    found: list[tuple[float, str, Pick]] = []
+    for name, arguments in MODES.items():
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+            script.write(_DUMP)
+            script.flush()
+            command = [sys.executable, "-m", "torch.backends.xeon.run_cpu", *arguments, script.name]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        dumped = next((line for line in done.stdout.splitlines() if "DUMP" in line), None)
+        if dumped is None:
+            print(f"run_cpu {name}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}", flush=True)
+            continue
+        environment, affinity = json.loads(dumped.partition("DUMP")[2])
+        changed = {key: value for key, value in environment.items() if os.environ.get(key) != value}
+        threads = int(changed.get("OMP_NUM_THREADS", own["threads.intra_op"]))
+        pick = Pick({**own, "threads.intra_op": threads}, changed, tuple(affinity))
+        readings = [reading for _ in range(_LAUNCHER_READINGS) if (reading := read(pick)) is not None]
+        if readings:
+            found.append((statistics.median(readings), name, pick))
+    if not found:
+        return Pick(own)  # none worked
+    _, name, pick = min(found, key=lambda entry: entry[0])
+    print(f"run_cpu: {name}", flush=True)
+    return Pick(pick.settings, pick.environment, pick.affinity, time.perf_counter() - start)
+
+
+class Taken(NamedTuple):
+    """What a round shows of a pick."""
+
+    log_speedup: float
+    """Of its steps over those of the first pick."""
+    first_seconds: float
+    """What its first steps took beyond settled ones: compilation, above all."""
+    step_seconds: float
+    """Median over its turns."""
+
+
+def measure_round(
+    runner: Runner,
+    picks: Mapping[str, Pick],
+    number: int,
+    order: GiveTurn,
+    turns: int,
+    steps_per_epoch: int,
+    timeout_seconds: float,
+) -> dict[str, Taken]:
+    """Return what fresh processes, all alive and measured in turns, show of each pick.
+
+    A pick that fails is left out; all are, if the first of them does, which the others are held against.
+
+    Args:
+        runner: That starts them.
+        picks: Name -> pick, the user's own first. Those that are the same are measured once.
+        number: Of the round; it decides on the order.
+        order: What each process is told for a turn.
+        turns: That each takes.
+        steps_per_epoch: Of the training.
+        timeout_seconds: For a process until it has warmed up, a compilation included, and for each turn.
+    """
+    first = representatives(picks)
+    alive: dict[str, Measuring] = {}
+    try:
+        for name in random.Random(number).sample(sorted(set(first.values())), len(set(first.values()))):
+            with launched_like(picks[name]):
+                measuring = runner.start_measuring(picks[name].settings, f"final-{name}", timeout_seconds, fresh=True)
+            if not isinstance(measuring, Failure):
+                alive[name] = measuring
+        for turn in range(turns):
+            for name in random.Random(f"{number} {turn}").sample(sorted(alive), len(alive)):
+                if isinstance(alive[name].take_turn(order, timeout_seconds), Failure):
+                    alive.pop(name).close()
+    finally:
+        for measuring in alive.values():
+            measuring.close()
+    steps = {
+        name: step_seconds_of_turns(measuring.turns, steps_per_epoch, measuring.batch_factor)
+        for name, measuring in alive.items()
+    }
+    own = steps.get(next(iter(picks)))
+    if own is None:
+        return {}
+    taken = {
+        name: Taken(
+            middle([math.log(a / b) for a, b in zip(own, steps[name], strict=True)]),
+            measuring.measurement.compile_seconds,
+            statistics.median(steps[name]),
+        )
+        for name, measuring in alive.items()
+    }
+    return {name: taken[one] for name, one in first.items() if one in taken}
+
+
+def mean_and_radius(logs: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and half the width of Student's 95 % interval; nan where there are too few values."""
+    if len(logs) < 2:
+        return (logs[0] if logs else math.nan), math.nan
+    radius = t_quantile(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return statistics.fmean(logs), radius

@@ -1,0 +1,1 @@
+"""The results page: a writer for the table of each result."""

@@ -1,0 +1,108 @@
+"""What is claimed to be faster: how often it is not, and how well intervals hold."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+
+def max_share(count: int, of: int) -> float:
+    """Return the largest share under which so few of so many still come about in one of twenty series.
+
+    The upper end of Clopper and Pearson's one-sided 95 % interval (1934), by bisection.
+    """
+    low, high = count / of, 1.0
+    for _ in range(50):
+        share = (low + high) / 2
+        chance = math.fsum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count + 1))
+        low, high = (share, high) if chance > 0.05 else (low, share)
+    return high
+
+
+def false_wins(found: dict[str, Any]) -> list[str]:
+    """Return how often the baseline was called faster than itself."""
+    rows = {**found, **_live_together([row for kind, row in found.items() if kind.startswith("live: ")])}
+    lines = ["| Comparisons | Called faster | In truth at most (95 %) | Outcomes |", "|---|---|---|---|"]
+    for kind, row in rows.items():
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in row["outcomes"].items())
+        most = max_share(round(row["false_win_share"] * row["comparisons"]), row["comparisons"])
+        lines.append(f"| {row['comparisons']:,} {kind} | {row['false_win_share']:.2%} | {most:.2%} | {outcomes} |")
+    return lines
+
+
+def _live_together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what rows of several workloads come to together; nothing if there are not several."""
+    if len(rows) < 2:
+        return {}
+    outcomes: Counter[str] = Counter()
+    for row in rows:
+        outcomes.update(row["outcomes"])
+    share = outcomes["proven"] / outcomes.total()
+    return {"live, together": {"comparisons": outcomes.total(), "false_win_share": share, "outcomes": dict(outcomes)}}
+
+
+def scatter(found: dict[str, Any]) -> list[str]:
+    """Return what the scatter of pairs was fitted to, and how often intervals that build on it miss."""
+    lines = ["| Left out of the fit | Fit of the others | Missed, as recorded | Missed, on a worse machine |"]
+    lines.append("|---|---|---|---|")
+    for name, row in found.items():
+        if "missed" in row:
+            fit, missed = row["fit"], row["missed"]["used"]
+            words = f"{fit['deviation']:.3f}, {fit['degrees']:g} degrees"
+            lines.append(
+                f"| {name.partition(': ')[2]} | {words} | {missed['as recorded']:.1%} | {missed['worse']:.1%} |"
+            )
+    one = found["fit"]
+    used = f"{one['used']['deviation']:g} with {one['used']['degrees']:g}"
+    return [*lines, "", f"All together: {one['deviation']:.3f} with {one['degrees']:g} degrees; used: {used}."]
+
+
+def independence(found: dict[str, Any]) -> list[str]:
+    """Return what pairs scatter by with a fresh baseline each and with one that is kept, and what that one adds."""
+    columns = ["Workload", "Step", "Scatter, fresh baselines", "Scatter, one kept", "What that one adds to all"]
+    columns += ["Three pairs are wrong by, fresh", "kept", "Seconds of a pair, fresh", "kept"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for name, row in found.items():
+        wrong, seconds = row["error_of_three"], row["seconds_of_pair"]
+        lines.append(
+            f"| {name} | {row['step_seconds']:.3g} s | {row['fresh_deviation']:.3f} | {row['kept_deviation']:.3f} "
+            f"| {row['kept_luck']:.3f} | {wrong['fresh']:.3f} | {wrong['kept']:.3f} "
+            f"| {seconds['fresh']:.1f} | {seconds['kept']:.1f} |"
+        )
+    return [*lines, "", "Standard deviations of the logarithm of the speed-up."]
+
+
+def claims(found: dict[str, Any]) -> list[str]:
+    """Return claims beside what was measured later."""
+    lines = ["| Recipe | Claimed | Measured again | Hours between | Error | Covered |", "|---|---|---|---|---|---|"]
+    for name, row in found.items():
+        one, other = row["claimed"], row["measured"]
+        lines.append(
+            f"| {name} | {one['speedup']:.2f} ({one['low']:.2f} to {one['high']:.2f}) | {other['speedup']:.2f} "
+            f"| {row['hours_between']:.1f} | {row['error']:+.1%} | {'yes' if row['covered'] else 'no'} |"
+        )
+    errors = [abs(row["error"]) for row in found.values()]
+    covered = statistics.fmean(row["covered"] for row in found.values())
+    return [*lines, "", f"Median error {statistics.median(errors):.1%}; {covered:.0%} of the intervals cover."]
+
+
+def verifications(found: dict[str, Any]) -> list[str]:
+    """Return what `verify` said of true claims and of planted false ones."""
+    lines = [
+        "| Claims | Number | Hold | Do not hold | Inconclusive | Pairs, median | Seconds, median |",
+        f"|{'---|' * 7}",
+    ]
+    for kind in ("true", "false"):
+        rows = [row for row in found.values() if row["claim"] == kind]
+        if rows:
+            counts = [
+                sum(row["verdict"] == name for row in rows) for name in ("holds", "does not hold", "inconclusive")
+            ]
+            pairs = statistics.median((row["measured"] or {"process_pairs": 0})["process_pairs"] for row in rows)
+            seconds = statistics.median(row["seconds"] for row in rows)
+            told = " | ".join(map(str, counts))
+            lines.append(f"| {kind} | {len(rows)} | {told} | {pairs:.0f} | {seconds:.0f} |")
+    return lines

@@ -1,0 +1,85 @@
+"""The sections of the results page: a result each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autoaccel.records.base import Record
+from benchmarks.catalogue import BENCHMARKS
+from benchmarks.page import advice, claims, levers, runs, searches
+from benchmarks.page import ranks as several
+from benchmarks.page.budgets import budgets
+from benchmarks.page.gpu import on_gpu
+from benchmarks.page.rounding import rounding
+from benchmarks.page.seeds import seeds
+from benchmarks.page.unseen import unseen
+
+Found = dict[str, Any]
+"""Name of a row -> what was found."""
+
+
+def only(write: Callable[[Found], list[str]]) -> Callable[[Found], list[str]]:
+    """Return what writes the table of a result that is one row."""
+    return lambda found: [line for row in found.values() for line in write(row)]
+
+
+class Section(Record, frozen=True):
+    """One result on the page."""
+
+    title: str
+    write: Callable[[Found], list[str]]
+    earlier: bool = True
+    """Whether rows that were measured again are shown as a table; else they are listed, and the data is in the file."""
+    command: str = ""
+    """What measures it, where that is no benchmark's own result."""
+
+
+SECTIONS = {
+    "examples": Section("What the examples came to", runs.examples),
+    "tables": Section("Tables: every setting of a space", runs.tables),
+    "simulation": Section("Searches replayed on the tables", searches.simulation),
+    "simulated_machines": Section("Searches on models of recorded machines", searches.simulated_machines),
+    "live": Section("Live, in the same time: projected speed-up of the planned run", searches.live),
+    "live_rescored": Section(
+        "The same picks, with a first compilation and with a warm one",
+        searches.rescored,
+        command="make benchmark NAME=live ARGS=--rescore",
+    ),
+    "unseen": Section("Trainings never seen before, ten minutes each", unseen, False),
+    "budgets": Section("Less than ten minutes", budgets),
+    "false_wins": Section("The baseline against itself", claims.false_wins),
+    "scatter": Section("How pairs of processes scatter, and whether intervals hold", claims.scatter),
+    "independence": Section("Pairs whose baseline stays alive", claims.independence),
+    "claims": Section("Claims, and what was measured later", claims.claims),
+    "verify": Section("Claims verified: true ones and planted false ones", claims.verifications, False),
+    "rounding": Section("Rounding that was planted", rounding, False),
+    "search_cost": Section("What a run spends its time on", runs.search_cost),
+    "neighbour": Section("Beside a neighbour that hogs all cores in bursts", only(runs.neighbour)),
+    "break_even": Section("The same model, short and long", runs.break_even),
+    "planted": Section("Problems that were planted", advice.planted),
+    "advice": Section("Advice on the examples", advice.examples),
+    "bounds": Section("What bounds are worth to a search", advice.bounds),
+    "held": Section("Bounds beside what remedies won", advice.held),
+    "remedies": Section("Bounds by measured rates, and gains on the same machine", advice.remedies),
+    "pairs": Section("Every two knobs together", levers.pairs, False),
+    "libraries": Section("OpenMP runtimes and allocators", levers.libraries),
+    "pruning": Section("Sparsity against time and accuracy", levers.pruning),
+    "nni": Section("NNI beside today's torch", only(levers.nni)),
+    "ipex": Section("Intel's extension", only(levers.ipex)),
+    "versions": Section("Versions of torch, Python and the other dependencies", levers.versions),
+    "ranks": Section("Two ranks on two cores", several.ranks),
+    "machines": Section("Two machines, one of whose ranks is killed", only(several.machines)),
+    "launchers": Section("The same recipe through every launcher", only(several.launchers)),
+    "sharing": Section("Several workers of one study, one killed", only(several.sharing), False),
+    "report_page": Section("Reports in a browser", only(advice.report_page), False),
+    "seeds": Section("How a metric's drop scatters from seed to seed", seeds),
+    "scaling": Section("Published run times, predicted", only(several.scaling)),
+    "gpu": Section("On a GPU, beside pytorch-autotune", on_gpu),
+}
+"""Result -> its section, in the order of the page."""
+
+
+def command_of(result: str) -> str:
+    """Return what to type to measure a result."""
+    return next(f"make benchmark NAME={one.name}" for one in BENCHMARKS if result in one.rows)

@@ -1,0 +1,1 @@
+"""Studies: how good is autoaccel?"""

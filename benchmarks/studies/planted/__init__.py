@@ -1,0 +1,1 @@
+"""Problems planted in small trainings, and what advice says of them."""

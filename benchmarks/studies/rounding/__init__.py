@@ -1,0 +1,1 @@
+"""Rounding that is planted in trainings, and what is said of it."""

@@ -1,0 +1,162 @@
+"""How a metric's drop scatters from seed to seed, beside what its evaluation samples alone let expect.
+
+    python -m benchmarks.studies.seeds [NAME ...]    # measure; an hour
+    python -m benchmarks.studies.seeds table         # what the rows say
+
+Pairs of trainings from the same seeds, the user's own settings against one that only rounds differently and one that
+trains with larger batches: whole planned runs, and their first fifth. `accuracy.SAMPLE_DEGREES` says how few runs the
+samples' word counts as, because it is wrong by the factor that is told here. `replayed`: proofs of the metric on these
+pairs in random orders, their mean drop taken off and another planted: how often each is accepted. Results go to
+benchmarks/results/seeds.jsonl.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from autoaccel.commands.checking import train_pair
+from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure, TrainedPair
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.session.clock import Clock
+from autoaccel.session.metric import MetricProof
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.statistics.sequences import deviation_of
+from autoaccel.workers.describing import probe_and_describe
+from autoaccel.workers.runner import Runner
+from benchmarks.harness.command_line import make_parser
+from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, to_measure
+
+CODE = ("autoaccel/runtime", "autoaccel/statistics/accuracy.py", "benchmarks/studies/seeds.py", "examples")
+PAIRS = 12
+START_SECONDS = 300.0
+ERROR = 0.025  # of a first contender
+REPLAYED = 400  # proofs of each kind
+ALLOWED = (0.005, 0.01, 0.02, 0.05)  # shares of the baseline's metric
+
+CHANGES: dict[str, Settings] = {
+    "bfloat16": {"precision.autocast": "bfloat16"},
+    "batches of twice the size": {"optimizer.batch_factor": 2.0},
+}
+
+
+class Case(NamedTuple):
+    """What is trained."""
+
+    model: str
+    change: str
+    share: float
+
+
+CASES = {
+    f"{Path(model).stem}, {change}, {'whole' if share == 1 else 'a fifth'}": Case(model, change, share)
+    for model in ("examples/digits_cnn.py", "examples/tabular_mlp.py", "examples/char_gpt.py")
+    for change in CHANGES
+    for share in (1.0, 0.2)
+}
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Return what pairs of trainings came to."""
+    workload = find_workload(str(ROOT / case.model))
+    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
+        machine, facts = probe_and_describe(runner, workload, START_SECONDS)
+        place = Place(machine, facts)
+        runner = runner.at(place)
+        request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.01, True))
+        run = Run(request, RunFolder(Path(folder)), runner, Clock(math.inf), ignore)
+        own = baseline_settings(place)
+        steps = max(1, round(case.share * facts.planned_steps))
+        pairs = []
+        for seed in range(PAIRS):
+            pair = train_pair(run, (own, own | CHANGES[case.change]), steps, seed)
+            if isinstance(pair, Failure):
+                raise SystemExit(f"{case}: {pair.message}")
+            pairs.append(msgspec.to_builtins(pair))
+            print(case, pair, flush=True)
+    return {"facts": msgspec.to_builtins(facts), "share": steps / facts.planned_steps, "pairs": pairs}
+
+
+def summary(found: dict[str, Any]) -> dict[str, Any]:
+    """Return how drops scatter, beside what the samples let expect, and what proofs on such pairs come to."""
+    facts = msgspec.convert(found["facts"], TrainingFacts)
+    pairs = msgspec.convert(found["pairs"], list[TrainedPair])
+    drops = [own - other for own, other in (pair.metrics for pair in pairs)]
+    errors = [pair.sample_error for pair in pairs if pair.sample_error is not None]
+    expected = math.sqrt(statistics.fmean(error**2 for error in errors)) if errors else None
+    return {
+        "own": statistics.fmean(pair.metrics[0] for pair in pairs),
+        "own deviation": deviation_of([pair.metrics[0] for pair in pairs]),
+        "drop": statistics.fmean(drops),
+        "deviation": deviation_of(drops),
+        "over the samples'": deviation_of(drops) / expected if expected else None,
+        "accepted": {str(allowed): replayed(facts, pairs, found["share"], allowed) for allowed in ALLOWED},
+    }
+
+
+def replayed(facts: TrainingFacts, pairs: Sequence[TrainedPair], share: float, allowed: float) -> dict[str, float]:
+    """Return how often proofs accept settings that scatter so and drop by nothing, or by twice what is allowed."""
+    found = {}
+    steps = round(share * facts.planned_steps)
+    plan = MetricPlan("whole", steps, 3, 6) if share == 1 else MetricPlan("share", steps, 3, 3)
+    unit = abs(statistics.fmean(pair.metrics[0] for pair in pairs))
+    for name, drop in (("harmless", 0.0), ("harmful", 2 * allowed * unit)):
+        generator, accepted = random.Random(0), 0
+        centered = planted(facts, pairs, drop)
+        for _ in range(REPLAYED):
+            proof = MetricProof(facts, Constraint(allowed, True), plan, ERROR)
+            for pair in generator.sample(centered, plan.max_pairs):
+                proof.add(pair)
+                if proof.status == "holds" or proof.given_up(plan.max_pairs - proof.trained):
+                    break
+            accepted += proof.status == "holds"
+        found[name] = accepted / REPLAYED
+    return found
+
+
+def planted(facts: TrainingFacts, pairs: Sequence[TrainedPair], drop: float) -> list[TrainedPair]:
+    """Return the pairs with this mean drop of the metric, and no mean rise of the loss."""
+    worse = 1.0 if facts.direction == "maximize" else -1.0
+    shift = worse * drop - statistics.fmean(own - other for own, other in (pair.metrics for pair in pairs))
+    rises = [pair.losses[1] - pair.losses[0] for pair in pairs if pair.losses]
+    rise = statistics.fmean(rises) if rises else 0.0
+    return [
+        msgspec.structs.replace(
+            pair,
+            metrics=(pair.metrics[0], pair.metrics[1] - shift),
+            losses=(pair.losses[0], pair.losses[1] - rise) if pair.losses else None,
+        )
+        for pair in pairs
+    ]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure these cases, or all that are not there yet; then say what the rows say."""
+    parser = make_parser(__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"table, or any of: {'; '.join(CASES)}")
+    parsed = parser.parse_args(arguments)
+    if parsed.names != ["table"]:
+        for name in parsed.names or to_measure("seeds", CASES):
+            add_row("seeds", name, measure(CASES[name]), code=CODE)
+    for name, row in latest(read_rows("seeds")).items():
+        print(name, msgspec.json.encode(summary(row.found)).decode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Searches on models of recorded machines."""

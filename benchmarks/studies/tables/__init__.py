@@ -1,0 +1,1 @@
+"""Tables of every setting of a space, and searches that are replayed on them."""

@@ -1,0 +1,128 @@
+"""A whole run of autoaccel, replayed from a table: the search, and the proof of what it found in pairs of processes."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import StopReason
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Failure
+from autoaccel.search.loop import Search
+from autoaccel.search.ranking import Contender
+from autoaccel.session.contest import Attempt, Contest
+from autoaccel.session.pairs import PairReading
+from autoaccel.session.proof import Prover, proof_seconds
+from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.statistics.comparison import log_ratios
+from autoaccel.statistics.deciding import rule_for
+from autoaccel.statistics.turn_plan import TURNS, TurnScatter, pair_seconds, turns_worth
+from benchmarks.harness.replay import Facts, Replay, Side, SimulatedClock
+
+PROOF_SHARE = 0.6  # of the budget is kept for the proof at most, as in `autoaccel tune`
+_PASSES = 20  # of single readings, whose mean is what one costs
+
+
+class ReplayedPairs:
+    """Pairs of processes whose turns are those of a table's visits: each pair pays for two starts and all its turns."""
+
+    def __init__(self, facts: Facts, replay: Replay, clock: SimulatedClock, generator: random.Random) -> None:
+        """Begin with no pair measured.
+
+        Args:
+            facts: Of the visits that are replayed.
+            replay: The search's, which knows what is compiled.
+            clock: Pays.
+            generator: Draws the turns.
+        """
+        self._facts = facts
+        self._replay = replay
+        self._clock = clock
+        self._random = generator
+        self._own_seconds = [facts.usual]
+        self._scatter = TurnScatter(facts.plan.usual_deviation)
+
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        """Return what a pair shows; the budget may be spent before."""
+        if self._clock.left <= 0:
+            return Failure(kind="hung", message="the budget was spent")
+        visit = self._replay.draw(settings)
+        outcome = self._replay.start(visit)
+        if isinstance(outcome, Failure):
+            return outcome
+        self._clock.spent += self._facts.ready_seconds
+        count = len(outcome.turns)
+        order = [*self._random.sample(range(count), count), *self._random.choices(range(count), k=2 * TURNS)]
+        own, other = (
+            Side([turns[index] for index in order], self._clock) for turns in (visit.own_turns, outcome.turns)
+        )
+        facts = self._facts
+        most = turns_worth(facts.plan, 2 * facts.ready_seconds, self._scatter.deviation)
+        turns = take_turns(
+            own,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
+            other,  # type: ignore[arg-type]
+            facts.plan,
+            facts.table.head.facts.steps_per_epoch,
+            self._own_seconds,
+            lambda pairs: len(pairs) >= most,
+            math.inf,
+        )
+        assert not isinstance(turns, TurnFailed)
+        self._own_seconds.extend(turns.own_seconds)
+        if turns.trusted:
+            self._scatter.learn(log_ratios(turns.pairs))
+        return PairReading(turns.pairs, turns.trusted, None)
+
+
+class ReplayedProving:
+    """Proves with replayed pairs what changes no number, and keeps a part of the budget for it."""
+
+    def __init__(self, search: Search, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock) -> None:
+        """Begin with nothing proven."""
+        turns = turns_worth(facts.plan, 2 * facts.ready_seconds, facts.plan.usual_deviation)
+        self._pair_seconds = pair_seconds(facts.plan, facts.ready_seconds, turns)
+        self._search = search
+        self._clock = clock
+        self._prover = Prover(pairs, facts.table.head.facts, clock, ignore)
+
+    def reserve(self, settings: Settings, speedup: float | None) -> float:
+        """Return what the search leaves for the proof."""
+        return min(PROOF_SHARE * self._clock.budget_seconds, proof_seconds(self._pair_seconds, speedup))
+
+    def needed(self, settings: Settings, speedup: float | None) -> float:
+        """Return what a proof takes."""
+        return proof_seconds(self._pair_seconds, speedup, confirms=False)
+
+    def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt:
+        """Return the proof of the n-th contender."""
+        began, rule = self._clock.spent, rule_for(number, self._search.min_speedup(contender.settings))
+        proof = self._prover.prove(contender.settings, rule, None)
+        return Attempt(contender, proof, self._clock.spent - began)
+
+    def refused(self, attempt: Attempt, searches_on: bool) -> None:
+        """Nobody is told."""
+
+
+def search_and_prove(
+    search: Search, space: SearchSpace, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock
+) -> Settings:
+    """Search this space and prove as `autoaccel tune` does, within one budget; return what it ends with."""
+    proving, own = ReplayedProving(search, facts, pairs, clock), facts.table.head.own
+    won = Contest(search, space, own, proving.needed, clock).run(proving)
+    return won.attempt.contender.settings if won and won.attempt else own
+
+
+def seconds_of_single_pass(facts: Facts) -> float:
+    """Return what it takes to measure every setting once, alone: the mean of its visits, each compilation paid once.
+
+    That is what whoever measures the whole space as a plain script does has to pay. A table of several rounds, each
+    visit in turns with the baseline, costs many times as much, and nobody needs it but whoever asks for the truth.
+    """
+    clock = SimulatedClock(math.inf)
+    for seed in range(_PASSES):
+        replay = Replay(facts, clock, random.Random(seed))
+        for settings in facts.settings.values():
+            replay.read_alone(settings)
+    return clock.spent / _PASSES

@@ -1,0 +1,1 @@
+"""Trainings that no constant of the tuner was chosen by."""
