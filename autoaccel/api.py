@@ -1,27 +1,23 @@
-"""The public doors: autotune() finds a recipe, apply() brings one to bear in your own code."""
+"""The public doors: autotune() finds a recipe, apply() applies it in your own code."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.options import DEFAULT_MAX_DROP, OPTIONS, TuneOptions, check, documented, options_in
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Constraint, Recipe, read_recipe
-from autoaccel.records.request import (
-    DEFAULT_BUDGET_SECONDS,
-    DEFAULT_MAX_DROP,
-    DEFAULT_METRIC_REPEATS,
-    DEFAULT_RUNS,
-    DEFAULT_SPACE,
-    LEAST_BUDGET_SECONDS,
-    EvidenceWish,
-    Request,
-)
+from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
 from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
 from autoaccel.session.workloads import find_workload, pickle_workload
@@ -32,46 +28,50 @@ if TYPE_CHECKING:
     from autoaccel.runtime.training import Training
     from autoaccel.session.sharing import StudyAddress
 
+Arguments = ParamSpec("Arguments")
 
-def autotune(
-    build: Callable[[], Training] | str | Path,
-    *,
-    budget: str | float = DEFAULT_BUDGET_SECONDS,
-    max_drop: str | float | None = None,
-    trials: int | None = None,
-    metric_repeats: int = DEFAULT_METRIC_REPEATS,
-    space: str | Path = DEFAULT_SPACE,
-    fixed: Sequence[str] = (),
-    excluded: Sequence[str] = (),
-    output: str | Path | None = None,
-    resume: bool = False,
-    seed: int = 0,
-    runs: int = DEFAULT_RUNS,
-    evidence: EvidenceWish = "any",
-    listener: Listener | None = None,
-) -> Recipe:
+
+@dataclass(frozen=True)
+class AutotuneArguments(TuneOptions):
+    """The arguments of autotune(): the options of a run by their names, and what only a program can pass."""
+
+    build: Callable[[], Training] | str | Path
+    listener: Listener | None = field(default=None, kw_only=True)
+
+
+def _called_with(
+    make: Callable[Arguments, AutotuneArguments],
+) -> Callable[[Callable[[AutotuneArguments], Recipe]], Callable[Arguments, Recipe]]:
+    """Let a function of one record be called with that record's arguments, for type checkers and for help()."""
+    types = {option.name: option.type for option in OPTIONS}
+    signature = inspect.signature(make)
+    parameters = [
+        parameter.replace(annotation=types.get(parameter.name, parameter.annotation))
+        for parameter in signature.parameters.values()
+    ]
+
+    def decorate(function: Callable[[AutotuneArguments], Recipe]) -> Callable[Arguments, Recipe]:
+        @functools.wraps(function, assigned=("__module__", "__name__", "__qualname__"))
+        def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Recipe:
+            return function(make(*args, **kwargs))
+
+        called.__doc__ = documented(function.__doc__ or "")
+        called.__signature__ = signature.replace(  # type: ignore[attr-defined]  # inspect reads it off any function
+            parameters=parameters, return_annotation=Recipe
+        )
+        return called
+
+    return decorate
+
+
+@_called_with(AutotuneArguments)
+def autotune(arguments: AutotuneArguments) -> Recipe:
     """Return the recipe that was proven fastest for a training on this machine, or the user's own settings.
 
     Args:
         build: A function without arguments that returns a Training, also one defined in a notebook; or a file,
             "model.py" or "model.py:entry".
-        budget: The most time that the run may take: seconds, or text such as "10m"; "+5m" of a run that goes on is
-            that much more than it has spent.
-        max_drop: The most that the metric may get worse: "0.5%" of the baseline's, or an amount such as 0.005. If None
-            it is 1 %, and the model itself is not altered.
-        trials: The most trials; as many as the budget allows if None.
-        metric_repeats: Paired training runs that judge the metric of settings which may change it, at least 2.
-        space: The name of a search space, or a .toml file.
-        fixed: Wishes such as "precision.autocast=bfloat16" that every trial has.
-        excluded: Names of knobs that keep your own value.
-        output: The folder of the run; a new one in ./autoaccel-runs if None.
-        resume: Go on with the run in that folder, or with the latest of this workload: one that was interrupted, or
-            whose budget left a proof open.
-        seed: Of the search.
-        runs: How often you will train like this. The search ends when what it could still save on so many runs is
-            less than what it costs.
-        evidence: What must show that the metric is kept: "any", what fits the budget, the strongest first; or "whole",
-            whole planned runs.
+        {options}
         listener: Told what happens; None prints progress.
 
     Raises:
@@ -79,126 +79,87 @@ def autotune(
         WorkloadFailedError: If the training fails under the user's own settings.
         BudgetSpentError: If the budget does not suffice to measure the baseline.
     """
-    from autoaccel.launch.runner import WORKER_MARK
+    from autoaccel.workers.runner import WORKER_MARK
 
     if WORKER_MARK in os.environ:
         raise BadRequestError(
-            "autotune() was called by the very code that is being tuned. Put the call under "
-            "`if __name__ == '__main__':`."
+            "autotune() was called by the code that it is tuning. Put the call under `if __name__ == '__main__':`."
         )
 
-    check_values_here(fixed)
-
-    def request_for(workload: Workload) -> Request:
-        return make_request(
-            workload,
-            budget,
-            max_drop,
-            trials,
-            metric_repeats,
-            space,
-            tuple(fixed),
-            tuple(excluded),
-            seed,
-            runs,
-            evidence,
-            resume,
-        )
-
+    options, build, listener = options_in(arguments), arguments.build, arguments.listener
+    check_values_here(options.fixed)
     if isinstance(build, (str, Path)):
-        request = request_for(find_workload(str(build)))
-        with open_folder(Path(request.workload.path).stem, output, resume) as folder:
-            recipe = run_request(continued(request, budget, folder), folder, listener)
+        request = make_request(find_workload(str(build)), options)
+        with open_folder(Path(request.workload.path).stem, options.output, options.resume) as folder:
+            recipe = run_request(continued(request, folder), folder, listener)
     else:
-        with open_folder(getattr(build, "__name__", "build"), output, resume) as folder:
-            request = request_for(pickle_workload(build, folder.pickled))
-            recipe = run_request(continued(request, budget, folder), folder, listener)
+        with open_folder(getattr(build, "__name__", "build"), options.output, options.resume) as folder:
+            request = make_request(pickle_workload(build, folder.pickled), options)
+            recipe = run_request(continued(request, folder), folder, listener)
     assert recipe is not None  # nobody else is there to prove it
     return recipe
 
 
-def make_request(
-    workload: Workload,
-    budget: str | float,
-    max_drop: str | float | None,
-    trials: int | None,
-    metric_repeats: int,
-    space: str | Path,
-    fixed: tuple[str, ...],
-    excluded: tuple[str, ...],
-    seed: int,
-    runs: int,
-    evidence: EvidenceWish = "any",
-    resume: bool = False,
-) -> Request:
-    """Return the request, checked as far as it can be without running anything; see autotune().
+def make_request(workload: Workload, options: TuneOptions) -> Request:
+    """Return the request, checked as far as it can be without running anything.
 
     Raises:
-        BadRequestError: Naming the argument, what must hold and what was found.
+        BadRequestError: Naming the option, what must hold and what was found.
     """
     # The knobs of other packages are looked for where this is imported.
+    from autoaccel.search.samplers import check_sampler
     from autoaccel.space.search_space import check_wishes
 
-    amount, relative = parse_max_drop(DEFAULT_MAX_DROP if max_drop is None else str(max_drop))
-    if trials is not None and trials < 1:
-        raise BadRequestError(f"--trials must be at least 1, got {trials}.")
-    if evidence not in ("any", "whole"):
-        raise BadRequestError(f"--evidence must be any or whole, got {evidence}.")
-    if runs < 1:
-        raise BadRequestError(f"--runs must be at least 1, got {runs}.")
-    if metric_repeats < 2:
+    check(options)
+    amount, relative = parse_max_drop(DEFAULT_MAX_DROP if options.max_drop is None else str(options.max_drop))
+    more, budget = _split_budget(options)
+    if more and not options.resume:
+        raise BadRequestError(f"--budget {options.budget}: additional time requires --resume, and this run is new.")
+    budget_seconds = parse_duration(budget)
+    if budget_seconds < MIN_BUDGET_SECONDS:
         raise BadRequestError(
-            f"--metric-repeats must be at least 2, because one run says nothing of the spread, got {metric_repeats}."
+            f"--budget must be at least {MIN_BUDGET_SECONDS:g}s, the time needed to probe the machine and build the "
+            f"training, got {options.budget}."
         )
-    more = str(budget).strip().startswith("+")
-    if more and not resume:
-        raise BadRequestError(f"--budget {budget}: how much more a run may take goes with --resume; there is none yet.")
-    budget_seconds = parse_duration(str(budget).strip().removeprefix("+"))
-    if budget_seconds < LEAST_BUDGET_SECONDS:
-        raise BadRequestError(
-            f"--budget must be at least {LEAST_BUDGET_SECONDS:g}s, which it takes to look at the machine and to build "
-            f"the training, got {budget}."
-        )
-    check_wishes(str(space), fixed, excluded)
-    return Request(
-        workload=workload,
-        budget_seconds=budget_seconds,
-        constraint=Constraint(amount, relative),
-        most_trials=trials,
-        metric_repeats=metric_repeats,
-        space=str(space),
-        fixed=fixed,
-        excluded=excluded,
-        seed=seed,
-        runs=runs,
-        evidence=evidence,
-        max_drop_said=max_drop is not None,
-    )
+    check_wishes(str(options.space), options.fixed, options.excluded)
+    check_sampler(options.sampler)
+    return Request(workload, budget_seconds, Constraint(amount, relative), options)
 
 
-def continued(request: Request, budget: str | float, folder: RunFolder) -> Request:
-    """Return what is asked of the run in a folder: of one that goes on what was asked then, but for the budget.
+def _split_budget(options: TuneOptions) -> tuple[bool, str]:
+    """Return whether a budget is more than was spent, as "+5m" is, and the duration in it."""
+    text = str(options.budget)
+    return text.startswith("+"), text.removeprefix("+")
+
+
+def continued(request: Request, folder: RunFolder) -> Request:
+    """Return what is asked of the run in a folder: of one that is resumed what was asked then, but for the budget.
 
     Args:
-        request: As it was typed now.
-        budget: As it was typed; "+5m" is that much more than was spent.
+        request: As it was typed now; a budget of "+5m" is that much more than was spent.
         folder: Of the run.
 
     Raises:
         BadRequestError: If all of the budget was spent before.
     """
+    from autoaccel.search.samplers import check_sampler
+
     state = folder.load_state()
     if state is None:
         return request
     spent_seconds = folder.spent_seconds
-    more = spent_seconds if str(budget).strip().startswith("+") else 0.0
-    if more + request.budget_seconds <= spent_seconds:
+    more, _ = _split_budget(request.options)
+    total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)
+    if total_seconds <= spent_seconds:
         raise BadRequestError(
-            f"--budget {budget}: the run in {folder.path} has spent {format_duration(spent_seconds)} before. Say how "
-            "much more it may take, such as --budget +5m."
+            f"--budget {request.options.budget}: the run in {folder.path} has already spent "
+            f"{format_duration(spent_seconds)}. Give additional time, such as --budget +5m."
         )
-    total_seconds = more + request.budget_seconds
-    return msgspec.structs.replace(state.request, workload=request.workload, budget_seconds=total_seconds)
+    options = dataclasses.replace(state.request.options, budget=total_seconds)
+    check_sampler(options.sampler)  # a class of the user's own may be found in another folder only
+    return msgspec.structs.replace(
+        state.request, workload=request.workload, budget_seconds=total_seconds, options=options
+    )
 
 
 def check_values_here(fixed: Sequence[str]) -> None:
@@ -254,7 +215,7 @@ def run_request(
 
 
 def apply(recipe: Recipe | str | Path, device: str | None = None) -> Applied:
-    """Bring a recipe to bear in your own training loop; see Applied for how.
+    """Apply a recipe in your own training loop; see Applied for how.
 
     In a process that a launcher has made one of several ranks of this machine, it is this rank's share of cores,
     threads and loader workers; meeting the other ranks, and sharing out samples, is your program's business.
@@ -266,8 +227,8 @@ def apply(recipe: Recipe | str | Path, device: str | None = None) -> Applied:
     Raises:
         BadRequestError: If the file is no recipe.
     """
-    from autoaccel.launch.shares import device_of_this_rank, share_of_this_rank
     from autoaccel.runtime.applied import Applied
+    from autoaccel.workers.shares import device_of_this_rank, share_of_this_rank
 
     found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
     return Applied(share_of_this_rank(found), device or device_of_this_rank(found))

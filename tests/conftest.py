@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -85,6 +86,28 @@ def vary() -> Callable[..., Place]:
         )
 
     return varied
+
+
+@pytest.fixture
+def process_restored() -> Iterator[None]:
+    """Leave what torch has set and compiled as it was: a test's thread count rounds the sums of the next one."""
+    import torch
+
+    from autoaccel.runtime.knobs import effects_of, found_settings
+
+    cpu, cudnn = torch.device("cpu"), torch.backends.cudnn
+    before = found_settings(cpu)
+    # Of convolutions alone, since torch 2.9: no knob can set that.
+    precision = cudnn.conv.fp32_precision if hasattr(cudnn, "conv") else None
+    yield
+    if precision is not None:
+        cudnn.conv.fp32_precision = precision
+    for effect in effects_of(before, cpu).values():
+        effect.process()
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is not None and dynamo.counters:
+        torch._dynamo.reset()
+        dynamo.counters.clear()
 
 
 TINY_MODEL = """\

@@ -69,7 +69,7 @@ class Evidence:
         return min(1.0, seconds / profile.traced_step_seconds)
 
     @property
-    def most_speedup(self) -> float:
+    def max_speedup(self) -> float:
         """By how much the step as it is could become faster on this machine: its roofline; infinite if not known.
 
         A step that is faster than the rates allow shows that others disturbed the measuring of these.

@@ -43,13 +43,13 @@ def advise(
     No bound is above the roofline of the step, but for remedies that change the work or what the machine can do.
     """
     evidence = Evidence(profile, machine, circumstances, rates, training, surroundings)
-    found = [_within(finding, evidence.most_speedup) for rule in RULES.values() if (finding := rule(evidence))]
+    found = [_within(finding, evidence.max_speedup) for rule in RULES.values() if (finding := rule(evidence))]
     return sorted(found, key=lambda finding: (-finding.expected_speedup, -finding.bound_speedup))
 
 
-def _within(finding: Finding, most_speedup: float) -> Finding:
+def _within(finding: Finding, max_speedup: float) -> Finding:
     """Return the finding with no larger bound than this."""
-    if finding.code in BEYOND_ROOFLINE or finding.bound_speedup <= most_speedup:
+    if finding.code in BEYOND_ROOFLINE or finding.bound_speedup <= max_speedup:
         return finding
-    expected = min(finding.expected_speedup, most_speedup)
-    return msgspec.structs.replace(finding, bound_speedup=most_speedup, expected_speedup=expected)
+    expected = min(finding.expected_speedup, max_speedup)
+    return msgspec.structs.replace(finding, bound_speedup=max_speedup, expected_speedup=expected)

@@ -29,7 +29,7 @@ _UNMEASURED = {"amx_bf16": 16.0, "cuda": 16.0}
 """How many times as fast 16-bit units are as those for float32, where nobody measured. AMX: 1,024 operations per core
 and cycle against 64 with two units for AVX-512 (Intel's optimization manual); tensor cores of an A100: 312 against 19.5
 TFLOP/s (NVIDIA's data sheet). Of others, a register holds twice as many numbers."""
-_MOST_UNITS = 4.0  # times the rate in float32, of 16-bit instructions without tiles (Arm's BFMMLA)
+_MAX_UNITS = 4.0  # times the rate in float32, of 16-bit instructions without tiles (Arm's BFMMLA)
 _READS_OVER_COPIES = 1.5  # a copy also reads the lines that it writes (McCalpin on STREAM): reading alone is that fast
 
 _OF_COMPUTE = (
@@ -79,7 +79,7 @@ def sixteen_bits(evidence: Evidence) -> dict[str, float]:
     convolutions = rate_ratio(evidence, "convolution", "float32", "bfloat16", "float16")
     has_amx = "amx_bf16" in evidence.machine.cpu.features and not evidence.on_gpu
     unit = "cuda" if evidence.on_gpu else "amx_bf16" if has_amx else ""
-    unmeasured, most = _UNMEASURED.get(unit, 2.0), _UNMEASURED.get(unit, _MOST_UNITS)
+    unmeasured, most = _UNMEASURED.get(unit, 2.0), _UNMEASURED.get(unit, _MAX_UNITS)
     # What no hardware has is a rate in float32 that others disturbed.
     matmul = min(most, max(1.0, products or unmeasured))
     # Convolutions are products for some of their shapes, and their gradients.
@@ -121,8 +121,8 @@ def bound_of_update(evidence: Evidence) -> float:
 
     Half of it always: memory that was measured beside others may be faster.
     """
-    least_share = _least_update_seconds(evidence) / evidence.mean_step_seconds
-    return bound_of_share(max(evidence.update / 2, evidence.update - least_share))
+    min_share = _min_update_seconds(evidence) / evidence.mean_step_seconds
+    return bound_of_share(max(evidence.update / 2, evidence.update - min_share))
 
 
 def _layout_ratio(evidence: Evidence) -> float | None:
@@ -133,19 +133,19 @@ def _layout_ratio(evidence: Evidence) -> float | None:
     return min(_STRIDED, max(1.0, last / evidence.rates.channels_first)) if last else None
 
 
-def _least_update_seconds(evidence: Evidence) -> float:
+def _min_update_seconds(evidence: Evidence) -> float:
     """Return the least time in which memory delivers what an update reads and writes; 0 where that is not known.
 
     Parameters, gradients and the optimizer's state are read, parameters and state are written; what the caches hold
     comes from there.
     """
     profile, rates, circumstances = evidence.profile, evidence.rates, evidence.circumstances
-    if rates is None or circumstances is None or profile.least_bytes is None:
+    if rates is None or circumstances is None or profile.min_bytes is None:
         return 0.0
     sizes = {"float64": 8, "bfloat16": 2, "float16": 2}
     weights = profile.parameters * sum(share * sizes.get(name, 4) for name, share in circumstances.model.dtypes.items())
     # See runtime/work.py: 6 times the parameters that are trained, twice the state, the batch.
-    twice_state = profile.least_bytes - 6 * weights - circumstances.batch_bytes
+    twice_state = profile.min_bytes - 6 * weights - circumstances.batch_bytes
     if twice_state < 0:
         return 0.0  # some parameters are not trained
     caches = 0 if evidence.on_gpu else evidence.machine.cpu.cache_bytes

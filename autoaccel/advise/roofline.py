@@ -16,7 +16,7 @@ def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Ci
     the caches hold, which are faster than the memory.
     """
     flops = sum(profile.flops.values())
-    if not flops or not profile.moved_bytes or profile.least_bytes is None:
+    if not flops or not profile.moved_bytes or profile.min_bytes is None:
         return None
     peak = rates.best(_dtype(circumstances))
     fastest = max((*rates.matmul.values(), *rates.convolution.values()), default=None)
@@ -25,7 +25,7 @@ def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Ci
     bandwidth = rates.memory_bytes_per_second
     intensity = flops / profile.moved_bytes
     on_gpu = rates.device != "cpu"
-    must_move = profile.least_bytes if on_gpu else max(0, profile.least_bytes - machine.cpu.cache_bytes)
+    must_move = profile.min_bytes if on_gpu else max(0, profile.min_bytes - machine.cpu.cache_bytes)
     shortest = max(flops / fastest, must_move / bandwidth)
     return Roofline(
         flops=flops,
@@ -33,7 +33,7 @@ def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Ci
         achieved=flops / profile.step_seconds,
         attainable=min(peak, intensity * bandwidth),
         step_seconds_at_least=shortest,
-        most_speedup=max(1.0, profile.step_seconds / shortest),
+        max_speedup=max(1.0, profile.step_seconds / shortest),
         limited_by="compute" if peak <= intensity * bandwidth else "memory",
     )
 

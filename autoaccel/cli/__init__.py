@@ -26,8 +26,8 @@ from autoaccel.errors import AutoaccelError, BadRequestError
 
 EXIT_INTERRUPTED = 130
 
-_EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: it does
-not hold, or --budget did not suffice to tell), 2 bad request, or a budget that cannot suffice, 3 the training fails
+_EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
+does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
 under your own settings, 130 interrupted"""
 
 
@@ -75,7 +75,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="autoaccel",
-        description="Finds out by measuring which settings make your PyTorch training faster on this machine.",
+        description="Measures which settings make your PyTorch training faster on this machine.",
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"autoaccel {__version__}")

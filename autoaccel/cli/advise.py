@@ -12,21 +12,21 @@ from autoaccel.errors import BadRequestError
 
 def add_advise(commands: Commands) -> None:
     """Declare the command."""
-    advise = commands.add_parser("advise", help="say what costs the time of a training step, and what would help")
+    advise = commands.add_parser("advise", help="show where the time of a training step goes, and what would reduce it")
     add_model(advise)
     advise.add_argument("--json", action="store_true", help="print JSON")
-    advise.add_argument("--trace", metavar="FILE", help="write a trace of some steps, for ui.perfetto.dev")
+    advise.add_argument("--trace", metavar="FILE", help="write a trace of a few steps to FILE, for ui.perfetto.dev")
     advise.add_argument("--tensorboard", metavar="DIR", help="write step times, phases and operators for TensorBoard")
     advise.set_defaults(handler=_advise)
 
 
 def _advise(parsed: argparse.Namespace) -> int:
+    from autoaccel.commands.advising import advise_workload
     from autoaccel.report.advice import print_advice
-    from autoaccel.session.advising import advise_workload
 
     trace = Path(parsed.trace) if parsed.trace else None
     if trace is not None and not trace.absolute().parent.is_dir():
-        raise BadRequestError(f"--trace {trace}: there is no such folder.")
+        raise BadRequestError(f"--trace {trace}: its folder does not exist.")
     board = Path(parsed.tensorboard) if parsed.tensorboard else None
     if board is not None and find_spec("tensorboard") is None:
         raise BadRequestError("--tensorboard needs tensorboard: pip install 'autoaccel[tensorboard]'.")

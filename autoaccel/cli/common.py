@@ -21,14 +21,20 @@ EXIT_NOT_FASTER = 1  # tune: nothing faster was found; verify: the claim does no
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Declare the user's file and its arguments."""
-    parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help="file that defines build(), or another function")
-    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="what the file sees in sys.argv[1:]")
+    parser.add_argument(
+        "model", metavar="MODEL.py[:ENTRY]", help="Python file that defines build(), or the function ENTRY"
+    )
+    parser.add_argument(
+        "arguments", nargs="*", metavar="-- ARGUMENT", help="arguments that the file finds in sys.argv[1:]"
+    )
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     """Declare the recipe."""
     parser.add_argument("recipe", metavar="RECIPE", help="recipe.json of a run")
-    parser.add_argument("--accept-other-machine", action="store_true", help="use it although it was made elsewhere")
+    parser.add_argument(
+        "--accept-other-machine", action="store_true", help="use the recipe even if it was made on another machine"
+    )
 
 
 def workload_of(parsed: argparse.Namespace) -> Workload:
@@ -56,5 +62,5 @@ def warn_if_changed(sha256: str, workload: Workload) -> None:
     """Say so where the file is not the one that a recipe was made for."""
     if sha256 != workload.sha256:
         name = Path(workload.path).name
-        print(f"autoaccel: {name} is not the file that the recipe was made for; what it claims may not hold.",
+        print(f"autoaccel: {name} is not the file that the recipe was made for, so its claims may not hold.",
               file=sys.stderr)  # fmt: skip

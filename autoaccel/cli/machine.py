@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 
 def add_hardware(commands: Commands) -> None:
     """Declare the command."""
-    hardware = commands.add_parser("hardware", help="show what this machine has")
-    hardware.add_argument("--topology", metavar="FILE", help="what `nvidia-smi topo -m` printed on some machine: show "
-                          "which of its GPUs to train on together, and why")  # fmt: skip
+    hardware = commands.add_parser("hardware", help="show the hardware and libraries of this machine")
+    hardware.add_argument(
+        "--topology",
+        metavar="FILE",
+        help="output of `nvidia-smi topo -m` from any machine: show which of its GPUs to train on together, and why",
+    )
     hardware.add_argument("--json", action="store_true", help="print JSON")
     hardware.set_defaults(handler=_hardware)
 
 
 def add_knobs(commands: Commands) -> None:
     """Declare the command."""
-    knobs = commands.add_parser("knobs", help="list what can be changed on this machine, and what cannot and why")
+    knobs = commands.add_parser("knobs", help="list the knobs: the values of each on this machine, or why it has none")
     knobs.add_argument("--json", action="store_true", help="print JSON")
     knobs.set_defaults(handler=_knobs)
 
@@ -85,8 +88,8 @@ def _knobs(parsed: argparse.Namespace) -> int:
 def _probe() -> Machine:
     import tempfile
 
-    from autoaccel.launch.runner import Runner
-    from autoaccel.session.workers import probe_machine
+    from autoaccel.workers.describing import probe_machine
+    from autoaccel.workers.runner import Runner
 
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder)) as runner:
         return probe_machine(runner)

@@ -23,8 +23,7 @@ from autoaccel.units import parse_duration
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from autoaccel.records.recipe import Recipe
-    from autoaccel.records.workload import Workload
+    from autoaccel.commands.use import RecipeUse
 
 
 def add_verify(commands: Commands) -> None:
@@ -35,54 +34,65 @@ def add_verify(commands: Commands) -> None:
     verify.add_argument(
         "--budget",
         default="10m",
-        help="the most time this may take, such as 90s, 10m, 1h; pairs of processes are added until it is clear "
-        "whether the claim holds (default: 10m)",
+        help="maximum time, such as 90s, 10m or 1h; pairs of processes are added until it is clear whether the "
+        "claim holds (default: 10m)",
     )
-    verify.add_argument("--rounds", type=int, metavar="N", help="measure at least so many pairs, 3 or more, "
-                        "however clear it is before (default: 5)")  # fmt: skip
+    verify.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="minimum number of pairs, at least 3, even if the result is clear earlier (default: 5)",
+    )
     verify.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_accuracy(verify)
     verify.set_defaults(handler=_verify)
 
 
 def _add_accuracy(verify: argparse.ArgumentParser) -> None:
-    accuracy = verify.add_argument_group("the metric, on whole planned runs")
-    accuracy.add_argument("--accuracy", action="store_true", help="train planned runs with and without the recipe from "
-                          "new seeds, until it is clear whether it keeps the metric or --budget is spent; go on where "
-                          "an earlier check ended")  # fmt: skip
+    accuracy = verify.add_argument_group("check of the metric on whole planned runs")
+    accuracy.add_argument(
+        "--accuracy",
+        action="store_true",
+        help="train planned runs with and without the recipe "
+        "from new seeds, until it is clear whether it "
+        "keeps the metric or --budget is spent; an "
+        "earlier check is resumed",
+    )
     accuracy.add_argument("--with", choices=("local", "slurm"), default="local", dest="launcher",
-                          help="slurm: submit the check as a job, alone on a machine")  # fmt: skip
+                          help="slurm: submit the check as a job that has a machine to itself")  # fmt: skip
     accuracy.add_argument("--dry-run", action="store_true", help="print the script instead of submitting it")
 
 
 def add_show(commands: Commands) -> None:
     """Declare the command."""
     show = commands.add_parser("show", help="show a recipe, or the trials of a run")
-    show.add_argument("path", metavar="RECIPE|RUN", help="recipe.json, or the folder of a run")
+    show.add_argument("path", metavar="RECIPE|RUN", help="recipe.json or the folder of a run")
     show.set_defaults(handler=_show)
 
 
 def _verify(parsed: argparse.Namespace) -> int:
+    from autoaccel.commands.use import RecipeUse
+    from autoaccel.commands.verifying import verify_recipe
     from autoaccel.records.recipe import read_recipe
     from autoaccel.report.terminal import print_verification, watch
-    from autoaccel.session.replaying import verify_recipe
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
     recipe = read_recipe(path)
     rounds = 5 if parsed.rounds is None else parsed.rounds
     if rounds < 3:
-        raise BadRequestError(f"--rounds must be at least 3: fewer prove nothing, got {rounds}.")
+        raise BadRequestError(f"--rounds must be at least 3, because fewer prove nothing, got {rounds}.")
     budget_seconds = parse_duration(parsed.budget)
     _check_accuracy_options(parsed)
     warn_if_changed(recipe.workload.sha256, workload)
     if recipe.is_baseline:
-        print("The recipe is your own settings: it claims nothing, so there is nothing to verify.")
+        print("The recipe keeps your own settings. It makes no claim, so there is nothing to verify.")
         return EXIT_FASTER
+    use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
     if parsed.accuracy:
-        return _verify_accuracy(parsed, recipe, workload, budget_seconds)
+        return _verify_accuracy(parsed, use, budget_seconds)
     console = make_console()
     with watch(make_console(to_stderr=True)) as listener:
-        result = verify_recipe(recipe, path, workload, rounds, budget_seconds, parsed.accept_other_machine, listener)
+        result = verify_recipe(use, rounds, budget_seconds, listener)
     if parsed.json:
         print_json(result)
     else:
@@ -92,39 +102,49 @@ def _verify(parsed: argparse.Namespace) -> int:
 
 def _check_accuracy_options(parsed: argparse.Namespace) -> None:
     if not parsed.accuracy and parsed.launcher != "local":
-        raise BadRequestError("--with slurm goes with --accuracy: a claim of speed is measured where it is to hold.")
+        raise BadRequestError(
+            "--with slurm requires --accuracy. Measure a claim of speed on the machine where it must hold."
+        )
     if parsed.dry_run and parsed.launcher != "slurm":
-        raise BadRequestError("--dry-run goes with --accuracy --with slurm: without them no script is made.")
+        raise BadRequestError("--dry-run requires --accuracy --with slurm: only these write a script.")
     if parsed.accuracy and parsed.rounds is not None:
-        raise BadRequestError("--rounds does not go with --accuracy: runs are added until it is clear, or --budget.")
+        raise BadRequestError(
+            "--rounds cannot be combined with --accuracy, which adds runs until the result is clear or --budget is "
+            "spent."
+        )
     if parsed.launcher == "slurm" and parsed.json:
-        raise BadRequestError("--json does not go --with slurm: the job writes its result beside the recipe.")
+        raise BadRequestError(
+            "--json cannot be combined with --with slurm: the job writes its result beside the recipe."
+        )
 
 
-def _verify_accuracy(parsed: argparse.Namespace, recipe: Recipe, workload: Workload, budget_seconds: float) -> int:
+def _verify_accuracy(parsed: argparse.Namespace, use: RecipeUse, budget_seconds: float) -> int:
+    from autoaccel.commands.checking import check_accuracy, check_path
     from autoaccel.report.terminal import print_check, watch
-    from autoaccel.session.checking import check_accuracy, check_path
 
-    path = Path(parsed.recipe)
     if parsed.launcher == "slurm":
         return _submit(parsed, budget_seconds)
     with watch(make_console(to_stderr=True)) as listener:
-        check = check_accuracy(recipe, path, workload, budget_seconds, parsed.accept_other_machine, listener)
+        check = check_accuracy(use, budget_seconds, listener)
     if parsed.json:
         print_json(check)
     else:
-        print_check(make_console(), check, check_path(path))
+        print_check(make_console(), check, check_path(use.file))
     return EXIT_FASTER if check.verdict == "holds" else EXIT_NOT_FASTER
 
 
 def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
-    from autoaccel.launch.submitting import job_script, submit
+    from autoaccel.export.batch import submit
+    from autoaccel.export.own_jobs import job_batch
 
     training = [parsed.model, *(["--", *parsed.arguments] if parsed.arguments else [])]
     accepts = ["--accept-other-machine"] if parsed.accept_other_machine else []
     check = ["verify", "--accuracy", "--budget", parsed.budget, *accepts, parsed.recipe, *training]
-    script = job_script(check, budget_seconds, Path.cwd())
-    print(script if parsed.dry_run else submit(script))
+    batch = job_batch(check, budget_seconds)
+    if parsed.dry_run:
+        print(batch.script)
+    else:
+        submit(batch, print)
     return EXIT_FASTER
 
 
@@ -145,7 +165,7 @@ def _show(parsed: argparse.Namespace) -> int:
         print_recipe(console, folder.load_recipe(), folder.recipe)
         _show_check(console, folder.recipe)
     elif state is None:
-        raise BadRequestError(f"{path}: there is no run in this folder. Name recipe.json, or the folder of a run.")
+        raise BadRequestError(f"{path}: this folder does not contain a run. Name recipe.json or the folder of a run.")
     if state is not None:
         print_trials(console, folder.load_trials(), state.baseline_settings)
     return EXIT_FASTER
@@ -153,10 +173,10 @@ def _show(parsed: argparse.Namespace) -> int:
 
 def _show_check(console: Console, recipe: Path) -> None:
     """Show what whole planned runs have said of a recipe's metric since, if there were any."""
+    from autoaccel.commands.checking import check_path
     from autoaccel.records.base import read_json
     from autoaccel.records.check import AccuracyCheck
     from autoaccel.report.terminal import print_check
-    from autoaccel.session.checking import check_path
 
     if (path := check_path(recipe)).exists():
         console.print()

@@ -11,16 +11,29 @@ from autoaccel.errors import BadRequestError
 
 def add_scale(commands: Commands) -> None:
     """Declare the command."""
-    scale = commands.add_parser("scale", help="predict a data-parallel training's run time with other numbers of ranks")
-    scale.add_argument("times", nargs="?", metavar="TIMES.json", help='measured seconds, such as {"1": 707, "2": 393}')
-    scale.add_argument("--measured", metavar="N=SECONDS,...", help="the same without a file: 1=707,2=393,4=208")
-    scale.add_argument("--predict", metavar="N,...", required=True, help="numbers of ranks, such as 8,16,64")
-    scale.add_argument("--batch", choices=("keep", "split"), default="keep", help="with more ranks each keeps its "
-                       "batch size, or the batch is split among them (default: keep)")  # fmt: skip
-    scale.add_argument("--machines-of", type=int, metavar="N", help="ranks per machine (default: one machine for all)")
+    scale = commands.add_parser(
+        "scale", help="predict the run time of a data-parallel training with other numbers of ranks"
+    )
+    scale.add_argument(
+        "times",
+        nargs="?",
+        metavar="TIMES.json",
+        help='file of measured run times in seconds, such as {"1": 707, "2": 393}',
+    )
+    scale.add_argument("--measured", metavar="N=SECONDS,...", help="the same without a file, such as 1=707,2=393,4=208")
+    scale.add_argument("--predict", metavar="N,...", required=True, help="numbers of ranks to predict, such as 8,16,64")
+    scale.add_argument(
+        "--batch",
+        choices=("keep", "split"),
+        default="keep",
+        help="keep: each rank keeps its batch size; split: the ranks share the global batch (default: keep)",
+    )
+    scale.add_argument("--machines-of", type=int, metavar="N", help="ranks per machine (default: all on one machine)")
     scale.add_argument("--within", metavar="LINK", help="link within a machine: nvlink3, nvlink4, pcie3, pcie4, pcie5")
     scale.add_argument("--between", metavar="LINK", help="network: '10 GbE', '25 GbE', '100 GbE', HDR, NDR")
-    scale.add_argument("--gradient-bytes", type=int, metavar="BYTES", help="of one step: 4 x parameters, as a rule")
+    scale.add_argument(
+        "--gradient-bytes", type=int, metavar="BYTES", help="bytes of gradients per step: usually 4 x parameters"
+    )
     scale.add_argument("--steps", type=int, metavar="N", help="optimizer steps of the whole run with one rank")
     scale.add_argument("--json", action="store_true", help="print JSON")
     scale.set_defaults(handler=_scale)
@@ -34,7 +47,7 @@ def _scale(parsed: argparse.Namespace) -> int:
     from autoaccel.report.scaling import print_scaling
 
     if (parsed.times is None) == (parsed.measured is None):
-        raise BadRequestError("measured times must be given once: TIMES.json, or --measured 1=707,2=393,4=208.")
+        raise BadRequestError("measured times must be given once, as TIMES.json or as --measured 1=707,2=393,4=208.")
     if parsed.times is not None:
         measured = read_json(Path(parsed.times), dict[int, float], "measured times")
     else:
@@ -43,8 +56,8 @@ def _scale(parsed: argparse.Namespace) -> int:
     if any(value is not None for value in (parsed.within, parsed.between, parsed.gradient_bytes, parsed.steps)):
         if (parsed.gradient_bytes or 0) < 1 or (parsed.steps or 0) < 1:
             raise BadRequestError(
-                "what links cost follows from --gradient-bytes and --steps (of the whole run with one rank): both must "
-                f"be at least 1, got {parsed.gradient_bytes} and {parsed.steps}."
+                "the cost of links requires --gradient-bytes and --steps (of the whole run with one rank), both at "
+                f"least 1, got {parsed.gradient_bytes} and {parsed.steps}."
             )
         within = find_link(parsed.within, "--within") if parsed.within else None
         between = find_link(parsed.between, "--between") if parsed.between else None

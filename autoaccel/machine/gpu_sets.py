@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import PCIE_LINKS, GpuSet, Interconnect
 
-MOST_GPUS = 16
+MAX_GPUS = 16
 """Among so many GPUs the exact choice takes a fraction of a second."""
 
 _NVLINK_BANDWIDTH = 20
@@ -41,9 +41,9 @@ def best_connected(interconnect: Interconnect, count: int) -> tuple[int, ...]:
         raise BadRequestError(f"the number of GPUs must be from 1 to {total}, which this machine has, got {count}.")
     if count == total:
         return tuple(range(total))
-    if total > MOST_GPUS:
+    if total > MAX_GPUS:
         raise BadRequestError(
-            f"the best GPUs can be found among at most {MOST_GPUS}, got {total}: choose them yourself."
+            f"the best GPUs can be found among at most {MAX_GPUS}, got {total}. Choose them yourself."
         )
     sets = _best_ring_sets(interconnect.links, count)
     return min(sets, key=lambda gpus: _rank(interconnect, gpus))

@@ -9,7 +9,7 @@ from autoaccel.records.machine import Gpu
 
 _Value = TypeVar("_Value")
 
-_LEAST_TAKEN = 64 << 20  # bytes; less than any process takes that has begun to use a GPU
+_MIN_TAKEN = 64 << 20  # bytes; less than any process takes that has begun to use a GPU
 
 
 class GpuUse(NamedTuple):
@@ -47,7 +47,7 @@ def fills_a_gpu(before: Sequence[GpuUse], since: Sequence[GpuUse]) -> bool:
     used = {gpu.uuid: gpu.used_bytes for gpu in before}
     for gpu in since:
         taken = gpu.used_bytes - used.get(gpu.uuid, gpu.used_bytes)
-        if taken > _LEAST_TAKEN and (gpu.is_exclusive or taken > gpu.total_bytes - gpu.used_bytes):
+        if taken > _MIN_TAKEN and (gpu.is_exclusive or taken > gpu.total_bytes - gpu.used_bytes):
             return True
     return False
 

@@ -62,7 +62,8 @@ def _stolen_hint(load: Load) -> str:
     if load.stolen < _STOLEN_SHARE:
         return ""
     return (
-        f"the host gives {load.stolen:.0%} of this virtual machine's time to others: tune on a dedicated one, or later"
+        f"the host gives {load.stolen:.0%} of this virtual machine's time to others: tune on a dedicated "
+        "machine, or later"
     )
 
 
@@ -71,10 +72,10 @@ def _quota_hint(machine: Machine, root: Path) -> str:
     if quota is None or quota >= allowed:
         return ""
     throttled = throttled_periods(root)
-    so_far = f"; it was held up {throttled:,} times so far" if throttled else ""
+    so_far = f" ({throttled:,} times so far)" if throttled else ""
     return (
-        f"this container sees {allowed} cores but may use {quota:g} cores' time, and is stopped in between{so_far}: "
-        f"pin it instead, for example docker run --cpuset-cpus 0-{max(1, math.floor(quota)) - 1}"
+        f"this container sees {allowed} cores but has the time of {quota:g}, so it is throttled{so_far}: pin it "
+        f"instead, for example docker run --cpuset-cpus 0-{max(1, math.floor(quota)) - 1}"
     )
 
 
@@ -93,8 +94,8 @@ def _governor_hint(root: Path) -> str:
     if governor in (None, "performance") or driver in ("intel_pstate", "amd-pstate-epp"):
         return ""
     return (
-        f"the clock follows the load (governor {governor}, driver {driver}): "
-        "sudo cpupower frequency-set --governor performance"
+        f"the CPU clock follows the load (governor {governor}, driver {driver}): sudo cpupower frequency-set "
+        "--governor performance"
     )
 
 
@@ -102,4 +103,4 @@ def _battery_hint() -> str:
     battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
     if battery is None or battery.power_plugged is not False:
         return ""
-    return "this computer runs on its battery, which slows it down: plug it in"
+    return "this computer runs on battery, which slows it down: plug it in"

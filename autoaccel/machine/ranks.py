@@ -141,8 +141,9 @@ def _of_slurm(environ: Mapping[str, str]) -> Rank | None:
     per_node = tasks_per_node(environ.get(per_node_name, ""))
     if sum(per_node) != tasks or node_rank >= len(per_node):
         raise BadRequestError(
-            f"{per_node_name} must list {tasks} tasks, those of machine {node_rank} among them, got "
-            f"{environ.get(per_node_name, 'nothing')}. Start the ranks with srun, and set none of its variables."
+            f"{per_node_name} must list {tasks} tasks, including those of machine {node_rank}, got "
+            f"{environ.get(per_node_name, 'nothing')}. Start the ranks with srun, and do not set its variables "
+            "yourself."
         )
     several = len(per_node) > 1
     # Not SLURM_LAUNCH_NODE_IPADDR: srun may have been typed on a login node, where no rank runs.

@@ -13,8 +13,8 @@ from autoaccel.machine.gpus import ask_driver
 _THROTTLING = {
     "HwThermalSlowdown": "it is too hot: improve its cooling",
     "SwThermalSlowdown": "it is too hot: improve its cooling",
-    "HwPowerBrakeSlowdown": "the power supply holds it back",
-    "SwPowerCap": "it is at its power limit: nvidia-smi --power-limit shows and sets that",
+    "HwPowerBrakeSlowdown": "its power supply limits it",
+    "SwPowerCap": "it is at its power limit: nvidia-smi --power-limit shows and sets the limit",
 }
 """Part of NVML's name of a reason for lower clocks -> what it means and what to do."""
 
@@ -84,7 +84,7 @@ def throttling_hints(looks: Looks) -> Sequence[str]:
     """Return one sentence for each GPU that was held down while it worked, with what to do."""
     found = []
     for index in sorted({index for index, _ in looks}):
-        name = max(_THROTTLING, key=lambda reason, index=index: looks[index, reason])  # type: ignore[misc]
+        name = max(_THROTTLING, key=lambda reason, index=index: looks[index, reason])  # type: ignore[misc]  # bound early
         if looks[index, name] > 0 and looks[index, name] >= _HELD_SHARE * looks[index, ""]:
             found.append(f"GPU {index} is slowed down: {_THROTTLING[name]}")
     return found

@@ -55,7 +55,7 @@ def parse_topology(text: str) -> Interconnect:
 def _parse_link(cell: str) -> str:
     cell = "SYS" if cell == "SOC" else cell  # its name up to driver 375
     if not (cell == "X" or cell in PCIE_LINKS or re.fullmatch(r"NV[1-9]\d?", cell)):
-        _refuse(f"{cell[:20]!r} is no link between GPUs")
+        _refuse(f"{cell[:20]!r} is not a link between GPUs")
     return cell
 
 
@@ -63,7 +63,7 @@ def _parse_numbers(cell: str) -> tuple[int, ...]:
     try:
         return () if cell == "N/A" else parse_cpu_list(cell)
     except ValueError:
-        _refuse(f"{cell[:20]!r} is no list of CPUs or memory nodes")
+        _refuse(f"{cell[:20]!r} is not a list of CPUs or memory nodes")
 
 
 def _refuse(reason: str) -> NoReturn:

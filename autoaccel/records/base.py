@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,8 +47,16 @@ def write_json(path: Path, record: Any) -> None:
     write_text(path, msgspec.json.format(encode(record), indent=2).decode() + "\n")
 
 
-def read_json(path: Path, kind: type[RecordType], what: str) -> RecordType:
-    """Return the record in a file; `what` names it in errors ("a recipe").
+def read_json(
+    path: Path, kind: type[RecordType], what: str, upgrade: Callable[[bytes], bytes] | None = None
+) -> RecordType:
+    """Return the record in a file.
+
+    Args:
+        path: Of the file.
+        kind: Of the record.
+        what: Names it in errors, such as "a recipe".
+        upgrade: Turns the JSON that an earlier version wrote into today's.
 
     Raises:
         BadRequestError: If the file is missing, unreadable or holds something else.
@@ -57,6 +66,6 @@ def read_json(path: Path, kind: type[RecordType], what: str) -> RecordType:
     except OSError as error:
         raise BadRequestError(f"{path}: cannot be read ({error.strerror}). Name the file of {what}.") from error
     try:
-        return decode(data, kind)
+        return decode(upgrade(data) if upgrade else data, kind)
     except msgspec.MsgspecError as error:
         raise BadRequestError(f"{path}: this is not {what}: {error}.") from error

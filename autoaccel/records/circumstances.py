@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from autoaccel.records.base import Record
 
 
@@ -36,26 +38,26 @@ class Switched(Record, frozen=True):
     """Step times as they are and with something switched off, measured in turns."""
 
     step_seconds: float  # median
-    least_step_seconds: float  # lower quartile
+    min_step_seconds: float = msgspec.field(name="least_step_seconds")  # lower quartile
     without_seconds: float  # median
-    least_without_seconds: float  # lower quartile
+    min_without_seconds: float = msgspec.field(name="least_without_seconds")  # lower quartile
 
     @property
     def bound_speedup(self) -> float:
         """What switching it off could win at most: a step without may always be one of the quicker ones."""
-        return self.step_seconds / self.least_without_seconds
+        return self.step_seconds / self.min_without_seconds
 
     @property
     def wins_half(self) -> bool:
         """Whether at least half of the bound is won, even if a step as it is were always one of the quicker ones."""
-        return self.least_step_seconds / self.without_seconds - 1 >= (self.bound_speedup - 1) / 2
+        return self.min_step_seconds / self.without_seconds - 1 >= (self.bound_speedup - 1) / 2
 
 
 class Alone(Record, frozen=True):
     """What a step on a batch that is there takes while loader workers are stopped."""
 
     step_seconds: float  # median
-    least_seconds: float  # lower quartile
+    min_seconds: float = msgspec.field(name="least_seconds")  # lower quartile
 
 
 class Scaling(Record, frozen=True):

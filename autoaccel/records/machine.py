@@ -181,7 +181,7 @@ def fingerprint_difference(recorded: Machine, present: Machine) -> str | None:
     release_here, build_here = _release_and_build(here["torch"])
     if release == release_here and build != build_here:
         if build and build_here:
-            found["torch"] += ", another build of the same version"
+            found["torch"] += " (another build of the same version)"
         else:
             del found["torch"]
     return "; ".join(found.values()) or None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from autoaccel.records.base import Record
 
 PHASES = ("data wait", "host to device", "forward", "loss", "backward", "all-reduce", "optimizer", "zero grad", "other")
@@ -88,7 +90,8 @@ class Profile(Record, frozen=True):
     gpu: GpuTimes | None = None
     flops: dict[str, int] = {}  # group -> floating-point operations of a step: forward and backward
     moved_bytes: int | None = None  # per step, if each operator read its inputs from memory and wrote its outputs to it
-    least_bytes: int | None = None  # per step, of parameters, gradients, the optimizer's state and the batch alone
+    # Per step, of parameters, gradients, the optimizer's state and the batch alone.
+    min_bytes: int | None = msgspec.field(default=None, name="least_bytes")
     left_out: tuple[str, ...] = ()  # what was not measured because of the time that it takes
     failed: dict[str, str] = {}  # what could not be measured -> why: what the user's code raised
 

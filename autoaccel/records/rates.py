@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from autoaccel.records.base import Record
 
 
@@ -36,7 +38,7 @@ class Roofline(Record, frozen=True):
     achieved: float  # floating-point operations per second
     attainable: float  # with its dtype and the bytes that its operators move
     step_seconds_at_least: float  # with the fastest dtype, if nothing but what must be is moved
-    most_speedup: float
+    max_speedup: float = msgspec.field(name="most_speedup")
     limited_by: str  # "compute" or "memory": what the attainable rate is limited by
 
 

@@ -9,19 +9,22 @@ from typing import Any, Literal
 
 import msgspec
 
-from autoaccel.records.base import Record, read_json
+from autoaccel.records.base import Record, encode, read_json
 from autoaccel.records.machine import Machine
+from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import StageName
 from autoaccel.records.settings import Settings, Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, ModelSize
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import Workload, with_workload_type
 from autoaccel.units import format_duration
 
 SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
 
 
-NOTHING_TO_WIN = "there is nothing to win"
-"""Why a search ended that did not begin."""
+StopReason = Literal[
+    "nothing to win", "nothing pays", "out of time", "everything tried", "trials made", "proof left open"
+]
+"""Why a search ended. With "nothing to win" it did not begin; with "proof left open" a run was resumed for a proof."""
 
 
 class Constraint(Record, frozen=True):
@@ -101,6 +104,9 @@ class SearchSummary(Record, frozen=True):
     importance: dict[str, float] = {}  # knob -> share of what decides whether a trial is a good one; the largest first
     values: tuple[ValueResult, ...] = ()  # all that the recipe does not have
     stages: tuple[StageTimes, ...] = ()  # in their order; together they are spent_seconds
+    stop: StopReason | None = None  # what `ended` says in words; None in recipes from before it was written down
+    sampler: str = OWN_SAMPLER  # what proposed the trials
+    study: str = ""  # name of the Optuna study in study.journal; empty if machines shared one, or nothing was searched
 
 
 class Contribution(Record, frozen=True):
@@ -188,7 +194,12 @@ def read_recipe(path: Path) -> Recipe:
     Raises:
         BadRequestError: If it is missing or is no recipe.
     """
-    return read_json(path, Recipe, "a recipe (schema autoaccel/recipe/1)")
+    return read_json(path, Recipe, "a recipe (schema autoaccel/recipe/1)", _upgraded)
+
+
+def _upgraded(recipe: bytes) -> bytes:
+    """Return a recipe as it is written today; earlier versions left out the type of its workload."""
+    return encode(with_workload_type(msgspec.json.decode(recipe)))
 
 
 def recipe_schema() -> dict[str, Any]:

@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.options import DEFAULT_RUNS, EvidenceWish, TuneOptions
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.workload import Workload
 
-DEFAULT_BUDGET_SECONDS = 600.0
-DEFAULT_MAX_DROP = "1%"
-DEFAULT_METRIC_REPEATS = 3
-DEFAULT_RUNS = 20
-DEFAULT_SPACE = "default"
-LEAST_BUDGET_SECONDS = 10.0
-
-EvidenceWish = Literal["any", "whole"]
-"""What must show that settings keep the metric: what fits, the strongest first; or whole planned runs."""
+MIN_BUDGET_SECONDS = 10.0
 
 
 class Request(Record, frozen=True):
-    """What a person asks of a tuning run."""
+    """What a person asks of a tuning run: the training and the options, of which two are worked out."""
 
     workload: Workload
     budget_seconds: float  # ceiling for the whole run
     constraint: Constraint
-    most_trials: int | None = None  # None: as many as the budget allows
-    metric_repeats: int = DEFAULT_METRIC_REPEATS  # paired training runs per settings, at least 2
-    space: str = DEFAULT_SPACE  # name of a search space, or path of one
-    fixed: tuple[str, ...] = ()  # knob=value, as typed
+    options: TuneOptions = TuneOptions()
+
+    @property
+    def may_alter(self) -> bool:
+        """Whether the person has said how much worse the metric may get: the model itself may be altered."""
+        return self.options.max_drop is not None
+
+
+class RequestOfSchema3(Record, frozen=True):
+    """A request as a run folder of schema autoaccel/run/3 has it."""
+
+    workload: Workload
+    budget_seconds: float
+    constraint: Constraint
+    max_trials: int | None = msgspec.field(default=None, name="most_trials")
+    metric_repeats: int = 3
+    space: str = "default"
+    fixed: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     seed: int = 0
-    runs: int = DEFAULT_RUNS  # how often the training will be run with the recipe: what a saved second counts
+    runs: int = DEFAULT_RUNS
     evidence: EvidenceWish = "any"
-    max_drop_said: bool = False  # the person has said how much worse the metric may get: the model may be altered
+    max_drop_said: bool = False
+
+    def upgraded(self) -> Request:
+        """Return it as a request of today."""
+        drop = self.constraint
+        shown = f"{drop.max_drop * 100:g}%" if drop.relative else f"{drop.max_drop:g}"
+        options = TuneOptions(
+            budget=self.budget_seconds,
+            trials=self.max_trials,
+            max_drop=shown if self.max_drop_said else None,
+            metric_repeats=self.metric_repeats,
+            evidence=self.evidence,
+            space=self.space,
+            fixed=self.fixed,
+            excluded=self.excluded,
+            seed=self.seed,
+            runs=self.runs,
+        )
+        return Request(self.workload, self.budget_seconds, self.constraint, options)

@@ -9,7 +9,7 @@ from autoaccel.records.base import Record
 Batch = Literal["keep", "split"]
 """With more ranks each keeps its batch size (weak scaling), or they split the global batch (strong scaling)."""
 
-Limit = Literal["compute", "all-reduce", "slowest rank", "loader", "fixed cost"]
+Limit = Literal["compute", "all-reduce", "fixed cost"]
 
 
 class LinkFigures(Record, frozen=True):
@@ -36,44 +36,6 @@ class Exchange(Record, frozen=True):
     steps: int  # optimizer steps of the whole run with one rank
     within: LinkFigures | None = None
     between: LinkFigures | None = None
-
-
-class StepCost(Record, frozen=True):
-    """Forward, backward and update of one rank: a part per step and a part per sample."""
-
-    fixed_seconds: float
-    sample_seconds: float
-
-
-class ScalingPlan(Record, frozen=True):
-    """A data-parallel training for which step times are to be simulated."""
-
-    cost: StepCost
-    batch_size: int  # per rank if it is kept, else of all ranks
-    gradient_bytes: int
-    cluster: Cluster
-    world_sizes: tuple[int, ...]
-    samples: int  # of the whole run, all epochs together
-    batch: Batch = "keep"
-    bucket_bytes: int = 25 << 20  # DistributedDataParallel's bucket_cap_mb
-    step_deviation: float = 0.0  # standard deviation of the logarithm of a rank's step time, from step to step
-    loader_samples_per_second: float | None = None  # of all loader workers of one machine; None: never waited for
-    fixed_seconds: float = 0.0  # per run: start-up, evaluation on one rank
-
-
-class StepForecast(Record, frozen=True):
-    """A step with so many ranks; the parts add up to it. All means."""
-
-    ranks: int
-    step_seconds: float
-    compute_seconds: float  # of a usual rank
-    slowest_rank_seconds: float  # what the slowest of all ranks takes longer
-    all_reduce_seconds: float  # what is not hidden behind the backward pass
-    loader_seconds: float  # what the loader makes everybody wait
-    samples_per_second: float
-    efficiency: float  # throughput per rank, relative to that of one rank
-    run_seconds: float
-    limit: Limit  # the largest part
 
 
 class RunPoint(Record, frozen=True):

@@ -35,7 +35,7 @@ class Measure(Record, frozen=True, tag="measure"):
     settling_steps: int | None = None  # see Ready; None: the warm-up has to find out
 
 
-MOST_PROFILE_SECONDS = 20.0
+MAX_PROFILE_SECONDS = 20.0
 """That looking at a training may take after its warm-up: eight steps of two seconds, and the machine's rates."""
 
 
@@ -48,7 +48,7 @@ class TakeProfile(Record, frozen=True, tag="profile"):
     cache_bytes: int = 0  # of the largest cache
     trace_path: str | None = None  # where a trace for Perfetto or chrome://tracing goes
     board_path: str | None = None  # folder that TensorBoard is to show
-    most_seconds: float = MOST_PROFILE_SECONDS  # after the warm-up; a few steps are made in any case
+    max_seconds: float = MAX_PROFILE_SECONDS  # after the warm-up; a few steps are made in any case
 
 
 class Train(Record, frozen=True, tag="train"):
@@ -95,7 +95,7 @@ class GiveTurn(Record, frozen=True, tag="turn"):
     """Ask a measuring worker to run steps for about this long."""
 
     seconds: float
-    least_steps: int = 3  # that count
+    min_steps: int = 3  # that count
     uncounted_steps: int = 1  # before those, for caches that another process has emptied
 
 

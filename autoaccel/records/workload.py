@@ -1,8 +1,8 @@
-"""Workload: the user's file by reference; TrainingFacts: what its build() returned, as data."""
+"""Workload: the user's file by reference, of whichever kind; TrainingFacts: what its training is, as data."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
@@ -13,14 +13,69 @@ DEFAULT_ENTRY = "build"
 Direction = Literal["maximize", "minimize"]
 
 
-class Workload(Record, frozen=True):
-    """Where the user's training is found. A reference; it never holds torch objects."""
+class BuildFunction(Record, frozen=True, tag="build"):
+    """A function in a Python file that returns a Training."""
 
     path: str  # absolute
-    entry: str  # name of the function that returns a Training
+    entry: str  # its name
     sha256: str
     arguments: tuple[str, ...] = ()  # what the file sees in sys.argv[1:]
-    pickled: bool = False  # the file is a function pickled by value, from a notebook or a program
+
+    @property
+    def part(self) -> str:
+        """What of the file is trained: the function's name."""
+        return self.entry
+
+    @property
+    def start(self) -> str:
+        """What happens when it is started, as a clause in the past tense."""
+        return f"{self.entry}() was called"
+
+    def target(self, file: str) -> str:
+        """Return how a command names it, given how it names the file."""
+        return file if self.entry == DEFAULT_ENTRY else f"{file}:{self.entry}"
+
+
+class PickledFunction(Record, frozen=True, tag="pickled"):
+    """A function that returns a Training, pickled by value, from a notebook or a program."""
+
+    path: str  # absolute
+    sha256: str
+    arguments: tuple[str, ...] = ()  # what the function sees in sys.argv[1:]
+
+    @property
+    def part(self) -> str:
+        """What of the file is trained: as for a file with one function."""
+        return DEFAULT_ENTRY
+
+    @property
+    def start(self) -> str:
+        """What happens when it is started, as a clause in the past tense."""
+        return f"{DEFAULT_ENTRY}() was called"
+
+    def target(self, file: str) -> str:
+        """Return how a command names it, given how it names the file."""
+        return file
+
+
+Workload = BuildFunction | PickledFunction
+"""Where the user's training is found. A reference; it never holds torch objects."""
+
+
+def identity_of(workload: Workload) -> tuple[str, str, tuple[str, ...]]:
+    """Return what two workloads share if they are the same training, wherever their files lie."""
+    return workload.sha256, workload.part, workload.arguments
+
+
+def with_workload_type(stored: Any) -> Any:
+    """Return the JSON of a record that has a workload, with the workload's type if an earlier version left it out."""
+    if not (isinstance(stored, dict) and isinstance(stored.get("workload"), dict) and "type" not in stored["workload"]):
+        return stored
+    workload = dict(stored["workload"])
+    if workload.pop("pickled", False):
+        del workload["entry"]
+        return {**stored, "workload": {"type": "pickled", **workload}}
+    return {**stored, "workload": {"type": "build", **workload}}
 
 
 class TrainingFacts(Record, frozen=True):

@@ -39,7 +39,7 @@ def metric_change_words(accuracy: Accuracy) -> str:
 def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
     """Return the drop of the metric with its upper bound, and what was allowed; or why it needs no bound."""
     if accuracy.evidence == "exact":
-        return "the same numbers as before: nothing that changed can alter the metric"
+        return "none of the changed settings can alter a number"
     if accuracy.rounding is not None:
         runs = f"; the runs alone leave it open: {_bound_words(accuracy, constraint)}" if accuracy.repeats else ""
         return f"{one_line(rounding_words(accuracy.rounding))}{runs}"
@@ -49,7 +49,7 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
 def _bound_words(accuracy: Accuracy, constraint: Constraint) -> str:
     """Return what runs say of the drop."""
     if accuracy.drop is None or accuracy.drop_high is None:
-        return f"no run was trained to tell by how much it drops; {drop_words(constraint.max_drop, constraint)} allowed"
+        return f"the drop is unknown, because no run was trained; {drop_words(constraint.max_drop, constraint)} allowed"
     drop = drop_words(abs(accuracy.drop), constraint)
     # Equal runs differ in the last digit of their mean.
     same = abs(accuracy.drop) < 1e-9
@@ -61,7 +61,7 @@ def _bound_words(accuracy: Accuracy, constraint: Constraint) -> str:
 def evidence_words(accuracy: Accuracy) -> str:
     """Return what an accuracy rests on: `judged on the first 25 % of the planned run, 3 pairs of runs ...`."""
     if accuracy.evidence == "exact":
-        return "known without training: only settings changed that alter no number"
+        return "known without training: the recipe computes the same numbers"
     if accuracy.evidence == "rounding":
         basis = rounding_basis_words(accuracy.rounding) if accuracy.rounding else "the planned run was not trained"
         return f"judged by rounding: {basis}"
@@ -70,7 +70,7 @@ def evidence_words(accuracy: Accuracy) -> str:
         return f"judged on whole planned runs, {pairs} from the same seeds"
     return (
         f"judged on the first {two_digits(accuracy.share * 100)} % of the planned run, {pairs} from the same seeds; "
-        "the rest was not: a larger --budget trains longer"
+        "a larger --budget covers more of the run"
     )
 
 
@@ -91,18 +91,19 @@ def more_runs_words(own_deviation: float, constraint: Constraint, runs: int, pai
         pair_seconds: What each takes.
     """
     needed = f"about {runs} pairs of runs ({format_duration(runs * pair_seconds)})"
-    needed = needed if runs < MANY_RUNS else "more runs than anybody makes"
+    needed = needed if runs < MANY_RUNS else "more runs than are practical"
     allowed = drop_words(constraint.max_drop, constraint)
     return (
-        f"your own seeds scatter by {two_digits(own_deviation)}: to show a drop of less than {allowed} takes {needed}"
+        f"under your own settings the metric varies by {two_digits(own_deviation)} between seeds: showing a "
+        f"drop of less than {allowed} takes {needed}"
     )
 
 
 def check_advice(check: AccuracyCheck) -> str:
     """Return how to go on with a check that is not clear yet."""
-    go_on = "The same command goes on from here"
+    go_on = "Run the same command again to continue"
     if check.accuracy is None or check.pair_seconds is None:
         return go_on
     own = statistics.stdev(check.accuracy.baseline_runs)
     needed = more_runs_words(own, check.constraint, check.pairs_needed or MANY_RUNS, check.pair_seconds)
-    return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are made. {go_on}"
+    return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are done. {go_on}"

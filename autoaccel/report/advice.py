@@ -69,7 +69,7 @@ def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
         console.print(
             Text.assemble(
                 (f"{number}. {one_line(finding.title)}", "bold"),
-                f": at most {speedup_words(finding.bound_speedup)} to win",
+                f": at most {speedup_words(finding.bound_speedup)} faster",
                 f" ({', '.join(finding.knobs)})" if finding.knobs else "",
             )
         )

@@ -15,7 +15,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 14.0, 12.0, 46.0
 _FAILURES_Y = HEIGHT - 30.0  # under the scale: what failed has no speed-up
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0)
 _TICK_DISTANCE = 18.0
-_MOST_NUMBERS = 20
+_MAX_NUMBERS = 20
 _ROOM = 1.06  # a factor above and below the marks
 
 
@@ -91,7 +91,7 @@ def search_history(trials: Sequence[Trial], baseline_total_seconds: float) -> Ch
         if leader_y != last_y:
             path += f"H{x}V{leader_y}"
             last_y = leader_y
-    every = math.ceil(len(trials) / _MOST_NUMBERS)
+    every = math.ceil(len(trials) / _MAX_NUMBERS)
     return Chart(
         marks=tuple(marks),
         best_path=f"{path}H{right}",

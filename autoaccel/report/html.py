@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.profile import PythonFunction
-from autoaccel.records.recipe import NOTHING_TO_WIN, Contribution, Recipe
+from autoaccel.records.recipe import Contribution, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
@@ -58,9 +58,9 @@ from autoaccel.report.wording import (
 )
 from autoaccel.units import format_bytes, format_duration, format_share
 
-_MOST_OPERATORS = 15
-_MOST_FUNCTIONS = 10
-_LEAST_FUNCTION = 0.01  # share of the step in its own lines
+_MAX_OPERATORS = 15
+_MAX_FUNCTIONS = 10
+_MIN_FUNCTION = 0.01  # share of the step in its own lines
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,6 @@ def render_report(
     profile = diagnosis.profile if diagnosis else None
     return template.render(
         recipe=recipe,
-        nothing_to_win=NOTHING_TO_WIN,
         title=Path(recipe.workload.path).name,
         changes=[(name, own.get(name, ""), value) for name, value in changed(recipe.settings, own).items()],
         accuracy=accuracy,
@@ -135,7 +134,7 @@ def render_report(
         pareto_width=pareto.WIDTH,
         pareto_height=pareto.HEIGHT,
         profile=profile,
-        operators=profile.operators[:_MOST_OPERATORS] if profile else (),
+        operators=profile.operators[:_MAX_OPERATORS] if profile else (),
         functions=_functions(profile.python) if profile else (),
         limits=diagnosis.limits if diagnosis else None,
         roofline=plot_roofline(diagnosis.limits) if diagnosis else None,
@@ -188,7 +187,7 @@ _FILTERS = (
 
 def _functions(functions: Sequence[PythonFunction]) -> list[PythonFunction]:
     """Return the user's own functions whose lines cost anything, the most expensive first."""
-    return [function for function in functions if function.line_share >= _LEAST_FUNCTION][:_MOST_FUNCTIONS]
+    return [function for function in functions if function.line_share >= _MIN_FUNCTION][:_MAX_FUNCTIONS]
 
 
 def _trial_rows(recipe: Recipe, trials: Sequence[Trial]) -> list[TrialRow]:

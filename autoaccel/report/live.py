@@ -32,11 +32,11 @@ from autoaccel.units import format_duration
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 
-_MOST_TRIALS = 8
-_LEAST_TRIALS = 2
+_MAX_TRIALS = 8
+_MIN_TRIALS = 2
 _COLUMNS_FOR_INTERVALS = 80
 _COLUMNS_FOR_STEPS = 100
-_MOST_NOTES = 3
+_MAX_NOTES = 3
 _TABLE_HEADER_LINES = 3  # an empty one, the headings, and the one that the cursor stands in
 Lines: TypeAlias = list[list[Segment]]
 
@@ -93,13 +93,13 @@ def _under_clock(state: RunState, ended: bool, height: int, console: Console, op
     """Baseline, best, the last trials and notes: as many trials as fit into the height."""
     standing, trials, notes = _standing(state), Group(), Group()
     over = console.render_lines(Group("", _facts(standing, "bold")) if standing else Group(), options, pad=False)
-    texts = state.notes if ended else state.notes[-_MOST_NOTES:]
+    texts = state.notes if ended else state.notes[-_MAX_NOTES:]
     if texts:
         notes = Group("", *(Text(f"Note: {one_line(text)}", style="yellow") for text in texts))
     under = console.render_lines(notes, options, pad=False)
     if state.trials:
-        spare = _MOST_TRIALS if ended else height - len(over) - len(under) - _TABLE_HEADER_LINES
-        trials = Group("", _trials(state, options, max(_LEAST_TRIALS, min(_MOST_TRIALS, spare))))
+        spare = _MAX_TRIALS if ended else height - len(over) - len(under) - _TABLE_HEADER_LINES
+        trials = Group("", _trials(state, options, max(_MIN_TRIALS, min(_MAX_TRIALS, spare))))
     return [*over, *console.render_lines(trials, options, pad=False), *under]
 
 

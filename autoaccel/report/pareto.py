@@ -18,8 +18,8 @@ from autoaccel.space.knobs import KNOBS, is_exact
 WIDTH, HEIGHT = 360.0, 230.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 22.0, 24.0, 44.0
 _ROOM = 0.08  # of the range beyond the outermost marks
-_MOST_TICKS = 5
-_MOST_NAME = 40  # characters of the metric's name that there is room for
+_MAX_TICKS = 5
+_MAX_NAME = 40  # characters of the metric's name that there is room for
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collect
         for kind, speed, metric, settings in entries
     ]
     return Pareto(
-        metric=one_line(accuracy.metric)[:_MOST_NAME],
+        metric=one_line(accuracy.metric)[:_MAX_NAME],
         points=tuple(points),
         front=_front([(x_of(speed), y_of(metric)) for _, speed, metric, _ in entries], accuracy),
         left=_LEFT,
@@ -135,8 +135,8 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 def _round_numbers(low: float, high: float) -> list[float]:
     """Return the multiples of 1, 2 or 5 times a power of ten within the range: as many as there is room for."""
-    power = 10.0 ** math.floor(math.log10((high - low) / _MOST_TICKS))
-    step = next(step for factor in (1, 2, 5, 10) if (high - low) / (step := factor * power) <= _MOST_TICKS)
+    power = 10.0 ** math.floor(math.log10((high - low) / _MAX_TICKS))
+    step = next(step for factor in (1, 2, 5, 10) if (high - low) / (step := factor * power) <= _MAX_TICKS)
     return [round(index * step, 12) for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 

@@ -9,15 +9,15 @@ from autoaccel.units import two_digits
 def rounding_words(evidence: RoundingEvidence) -> str:
     """Return what updates have shown, for people who have never heard of gradient noise."""
     if evidence.verdict != "holds":
-        verdict = {"open": "not told by rounding", "too large": "more than rounding"}[evidence.verdict]
+        verdict = {"open": "undecided by rounding", "too large": "more than rounding"}[evidence.verdict]
         return f"{verdict}: {evidence.reason}"
     difference = two_digits(100 * evidence.relative_error)
-    return f"its updates differ from yours by {difference} % of what those of two of your own batches differ by"
+    return f"its updates differ from yours by {difference} % of the difference between two of your own batches"
 
 
 def rounding_basis_words(evidence: RoundingEvidence) -> str:
     """Return what that rests on."""
     return (
-        f"{evidence.points} times {evidence.batches} batches from the same weights during {evidence.steps} steps that "
-        "were trained both ways: the planned training was not"
+        f"{evidence.points} comparisons on {evidence.batches} batches from the same weights, during "
+        f"{evidence.steps} steps trained both ways; the planned run was not trained"
     )

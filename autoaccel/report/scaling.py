@@ -38,26 +38,30 @@ def print_scaling(console: Console, scaling: RunScaling) -> None:
 def _notes(scaling: RunScaling) -> list[str]:
     notes = []
     if scaling.batch == "keep":
-        notes.append("Each rank keeps its batch size. What sets in only beyond the measured ranks is in no interval.")
+        notes.append(
+            "Each rank keeps its batch size. The intervals cannot cover effects that begin only beyond the measured "
+            "ranks."
+        )
     else:
         notes.append(
-            "The global batch is split among the ranks: fixed cost and all-reduce within a machine grow alike, so that "
-            "times cannot tell one from the other. What sets in only beyond the measured ranks is in no interval."
+            "The global batch is split among the ranks: fixed cost and all-reduce within a machine grow alike, so "
+            "run times cannot distinguish them. The intervals cannot cover effects that begin only beyond the "
+            "measured ranks."
         )
     if scaling.deviation > _BAD_FIT:
         notes.append(
-            f"The measured times deviate from the model by {scaling.deviation:.0%}: do not rely on what it predicts. "
-            "Measure again, and more numbers of ranks."
+            f"The measured times deviate from the model by {scaling.deviation:.0%}: do not rely on its predictions. "
+            "Measure again, with more numbers of ranks."
         )
     if scaling.effective_bytes_per_second is not None:
         notes.append(
-            "Within a machine, ranks cost one another as much as a link of "
-            f"{scaling.effective_bytes_per_second / 1e9:.2g} GB/s would, known links apart: all-reduce that is not "
-            "hidden, and waiting for the slowest rank."
+            "Within a machine, ranks slow each other down as much as a link of "
+            f"{scaling.effective_bytes_per_second / 1e9:.2g} GB/s would, besides known links: by all-reduce that is "
+            "not hidden, and by waiting for the slowest rank."
         )
     if scaling.links:
         figures = ", ".join(f"{link.name} {link.bytes_per_second / 1e9:g} GB/s" for link in scaling.links)
-        notes.append(f"Published figures: {figures}; their sources with --json.")
+        notes.append(f"Published figures: {figures}. --json gives their sources.")
     return notes
 
 

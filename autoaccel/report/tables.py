@@ -44,7 +44,7 @@ def machine_facts(machine: Machine) -> dict[str, str]:
         or "none",
         "C++ compiler": machine.compiler or "none, so torch.compile cannot run on the CPU",
         "OpenMP": ", ".join(library.name for library in machine.openmp) or "none found",
-        "Allocators": ", ".join(library.name for library in machine.allocators) or "the system's only",
+        "Allocators": ", ".join(library.name for library in machine.allocators) or "only the system's",
     }
     torch = machine.torch
     if torch is None:
@@ -54,7 +54,7 @@ def machine_facts(machine: Machine) -> dict[str, str]:
             f"{torch.version} on {torch.device_name or torch.device}, {torch.cpu_capability}, "
             f"{torch.intra_op_threads} intra-op and {torch.inter_op_threads} inter-op threads"
         )
-        facts["Autocast"] = ", ".join(torch.autocast) or "no dtype trained under autocast"
+        facts["Autocast"] = ", ".join(torch.autocast) or "no dtype works under autocast"
         facts["Fused optimizer"] = "yes" if torch.fused_optimizer else "no"
     return {name: one_line(text) for name, text in facts.items() if text}
 
@@ -106,8 +106,9 @@ def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
     console.print()
     console.print(
         Text(
-            f"To train on them: CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={','.join(map(str, sets[0].gpus))}. "
-            "Without the first, CUDA may number GPUs otherwise than nvidia-smi does.",
+            "To train on them: CUDA_DEVICE_ORDER=PCI_BUS_ID "
+            f"CUDA_VISIBLE_DEVICES={','.join(map(str, sets[0].gpus))}. Without the first, CUDA may number GPUs "
+            "differently from nvidia-smi.",
             style="dim",
         )
     )
@@ -118,7 +119,7 @@ def print_shares(console: Console, shares: Sequence[RankShare]) -> None:
     rows = make_table("rank", "CPUs", "threads", "loader workers", "GPU")
     for share in shares:
         cpus = format_numbers(share.cpus) if share.cpus else "any"
-        threads = "torch's own choice" if share.threads is None else str(share.threads)
+        threads = "torch's choice" if share.threads is None else str(share.threads)
         gpu = "none" if share.gpu is None else str(share.gpu)
         rows.add_row(str(share.local_rank), cpus, threads, str(share.loader_workers), gpu)
     console.print(rows)
@@ -131,7 +132,7 @@ def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
         if row.available:
             head.append_text(_values(row.values, row.default))
         else:
-            head.append(f"not here: {one_line(row.reason)}", style="yellow")
+            head.append(f"not available: {one_line(row.reason)}", style="yellow")
         console.print(head)
         print_indented(console, f"{one_line(row.help)}; {row.stage} stage, {row.risk.replace('_', ' ')}")
         if row.helps_when:
@@ -139,9 +140,9 @@ def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
     console.print()
     console.print(
         Text(
-            "* is what happens if nobody changes anything. Risk: exact gives the same numbers; rounding the same "
-            "algorithm with other rounding; changes training another model, batch, number of steps or draw of samples. "
-            "Whatever is not exact must keep the metric.",
+            "* marks the default. Risk: exact means the same numbers; rounding, the same algorithm with other "
+            "rounding; changes training, another model, batch, number of steps or draw of samples. Settings that "
+            "are not exact must keep the metric.",
             style="dim",
         )
     )
@@ -164,7 +165,7 @@ def _values(values: Sequence[Value], default: Value) -> Text:
 def print_trials(console: Console, trials: Sequence[Trial], baseline_settings: Settings) -> None:
     """Print every trial in the order it was made; what failed says why."""
     if not trials:
-        console.print(Text("No trial was made."))
+        console.print(Text("No trials were made."))
         return
     # The whole run's time follows from the step's: where space is short, the settings need it more.
     with_steps = console.width >= _COLUMNS_FOR_STEPS

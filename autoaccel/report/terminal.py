@@ -13,7 +13,7 @@ from rich.text import Text
 
 from autoaccel.records.check import AccuracyCheck
 from autoaccel.records.progress import Listener
-from autoaccel.records.recipe import NOTHING_TO_WIN, Projection, Recipe
+from autoaccel.records.recipe import Projection, Recipe
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import ClaimVerdict, TrainResult, Verification
 from autoaccel.report.accuracy import (
@@ -90,14 +90,14 @@ def print_recipe(console: Console, recipe: Recipe, path: Path) -> None:
 
 def _print_nothing_faster(console: Console, recipe: Recipe) -> None:
     grid = _fact_grid()
-    grid.add_row("Settings", Text("your own settings stay; there is nothing to change"))
+    grid.add_row("Settings", Text("keep your own; there is nothing to change"))
     baseline = recipe.baseline
     grid.add_row("Step", Text(step_words(baseline.step_seconds)))
     grid.add_row("Whole run", _run_words(recipe, recipe.projection.baseline_total_seconds))
     grid.add_row("Search", Text(search_words(recipe)))
     if words := stage_words(recipe.search):
         grid.add_row("", Text(words, style="dim"))
-    if recipe.search.ended != NOTHING_TO_WIN:
+    if recipe.search.stop != "nothing to win":
         grid.add_row("", Text("a larger budget or another search space may still find something", style="dim"))
     console.print(grid)
 
@@ -182,7 +182,7 @@ def print_verification(console: Console, result: Verification) -> None:
     grid = _fact_grid()
     for name, comparison in (("Claimed", result.claimed), ("Measured", result.measured)):
         if comparison is None:
-            grid.add_row(name, Text("too few pairs of processes to compare, at least two are needed"))
+            grid.add_row(name, Text("too few pairs of processes to compare: at least two are needed"))
             continue
         grid.add_row(name, Text(f"{comparison_words(comparison)}, {comparison.verdict}"))
         grid.add_row("", Text(proof_words(comparison), style="dim"))
@@ -216,7 +216,7 @@ def print_check(console: Console, check: AccuracyCheck, path: Path) -> None:
     if check.message:
         grid.add_row("Failed", Text(one_line(check.message)))
     elif accuracy is None:
-        grid.add_row("Accuracy", Text("too few pairs of planned runs to compare, at least three are needed"))
+        grid.add_row("Accuracy", Text("too few pairs of planned runs to compare: at least three are needed"))
     else:
         grid.add_row("Accuracy", Text(f"{metric_change_words(accuracy)}: {accuracy_words(accuracy, check.constraint)}"))
         grid.add_row("", Text(evidence_words(accuracy), style="dim"))
@@ -237,10 +237,10 @@ def print_training(result: TrainResult, recipe: Recipe) -> None:
     """Print what a run with a recipe came to, beside what was recorded when the recipe was made."""
     seconds, made = result.train_seconds[0], result.steps - result.resumed_at
     if result.step_seconds is None:
-        print(f"all {result.steps} steps were done before: the checkpoint is that of a finished training")
+        print(f"all {result.steps} steps were already done: the checkpoint is of a finished training")
     else:
         rate = result.samples * made / result.steps / seconds
-        after = f" after the {result.resumed_at} before" if result.resumed_at else ""
+        after = f" after resuming at step {result.resumed_at}" if result.resumed_at else ""
         print(
             f"trained {made} steps{after} in {format_duration(seconds)}: {rate:,.0f} samples/s, "
             f"{format_duration(result.step_seconds)} per step (median)"

@@ -25,7 +25,7 @@ from autoaccel.records.trial import Comparison, Failure, Trial
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.units import format_bytes, format_duration, format_flops
 
-_MOST_MODULES = 10
+_MAX_MODULES = 10
 _FAR_FROM_ITS_LIMITS = 100.0  # times what arithmetic and memory take: something else takes the time
 _WORTH_SHOWING = 1.01  # expected of a finding's remedies
 
@@ -112,18 +112,18 @@ def product_words(recipe: Recipe) -> str:
     """Return how the contributions multiply up beside the whole."""
     product = math.prod(one.speedup for one in recipe.contributions)
     whole = speedup_words(recipe.comparison.speedup)
-    agrees = "which agree within their intervals" if recipe.interaction is None else "which do not agree"
-    return f"multiplied {speedup_words(product)}, all together {whole}, {agrees}"
+    agrees = "equal within their intervals" if recipe.interaction is None else "which differ"
+    return f"product {speedup_words(product)}, whole recipe {whole}, {agrees}"
 
 
 def interaction_words(interaction: Interaction) -> str:
     """Return which two settings depend on each other, and how."""
     one, other = map(one_line, interaction.settings)
-    how = "help each other" if interaction.factor > 1 else "do partly the same work"
+    how = "reinforce each other" if interaction.factor > 1 else "partly do the same work"
     interval = f"{interaction.low:.2f} to {interaction.high:.2f}"
     return (
-        f"{one} and {other} {how}: both are worth {speedup_words(interaction.factor)} ({interval}) "
-        "of what each alone would multiply to"
+        f"{one} and {other} {how}: together they give {speedup_words(interaction.factor)} ({interval}) the product "
+        "of what each contributes alone"
     )
 
 
@@ -185,7 +185,7 @@ def break_even_words(projection: Projection) -> str:
     """Return from which step on the recipe pays an average run; nothing where there is nothing to repay."""
     steps = projection.break_even_steps
     if steps is None:
-        return "its slower start is never repaid"
+        return "never repays its slower start"
     return f"pays from step {steps:,} on; a shorter run is faster without it" if steps else ""
 
 
@@ -229,11 +229,11 @@ def search_words(recipe: Recipe) -> str:
 
 def roofline_words(line: Roofline) -> str:
     """Return what a step attains, and how much faster it could become at most."""
-    limit = f"This step can become at most {speedup_words(line.most_speedup)} faster on this machine"
-    if line.most_speedup > _FAR_FROM_ITS_LIMITS:
+    limit = f"This step can become at most {speedup_words(line.max_speedup)} faster on this machine"
+    if line.max_speedup > _FAR_FROM_ITS_LIMITS:
         limit = "Neither arithmetic nor memory holds this step back"
     return (
-        f"{limit}: its {format_flops(line.flops)} run at {format_flops(line.achieved)}/s; as its operators are, "
+        f"{limit}: its {format_flops(line.flops)} run at {format_flops(line.achieved)}/s; with its operators, "
         f"{format_flops(line.attainable)}/s are attainable, limited by {line.limited_by}"
     )
 
@@ -256,7 +256,7 @@ def tracing_words(profile: Profile) -> str:
         return ""
     slower = profile.tracing_overhead
     what = f"made a step {slower:.0%} slower" if slower >= 0.005 else "did not make a step slower"
-    return f"Recording operators {what}; phases are timed without"
+    return f"Recording operators {what}; phases are timed without it"
 
 
 def closed_words(space: SearchSpace) -> list[str]:
@@ -267,12 +267,21 @@ def closed_words(space: SearchSpace) -> list[str]:
     return [f"{', '.join(of)} {'is' if len(of) == 1 else 'are'} not searched: {why}" for why, of in names.items()]
 
 
+def inexact_words(space: SearchSpace) -> list[str]:
+    """Return what is open that is exact elsewhere but not in this training, and why, a line for each reason."""
+    names: dict[str, list[str]] = {}
+    for name in space.open:
+        if name in space.inexact:
+            names.setdefault(space.inexact[name], []).append(name)
+    return [f"{', '.join(of)} must be shown to keep the metric too: {why}" for why, of in names.items()]
+
+
 def left_out_words(profile: Profile) -> str:
     """Return what was not measured, because of the time that it takes or because it failed; nothing if all was."""
     said = []
     if profile.left_out:
         step = format_duration(profile.step_seconds)
-        said.append(f"Left out for want of time, a step takes {step}: {', '.join(profile.left_out)}")
+        said.append(f"Left out to save time, because a step takes {step}: {', '.join(profile.left_out)}")
     if profile.failed:
         reasons = (f"{what} ({one_line(why)})" for what, why in profile.failed.items())
         said.append(f"Could not be measured: {', '.join(reasons)}")
@@ -284,10 +293,10 @@ def memory_peak_words(profile: Profile) -> str:
     if profile.memory is None:
         return ""
     peak = format_bytes(profile.memory.bytes_above_start)
-    return f"Tensors take up to {peak} more than between steps, in {profile.memory.phase}"
+    return f"Tensor memory peaks in {profile.memory.phase}, {peak} above its level between steps"
 
 
 def slowest_modules(modules: Sequence[ModuleTime]) -> list[ModuleTime]:
     """Return those with the most time of their own, in the model's order."""
-    slowest = sorted(modules, key=lambda module: -module.own_seconds)[:_MOST_MODULES]
+    slowest = sorted(modules, key=lambda module: -module.own_seconds)[:_MAX_MODULES]
     return [module for module in modules if module in slowest]

@@ -1,4 +1,4 @@
-"""Applied: settings brought to bear on a training, whoever runs its loop."""
+"""Applied: settings applied to a training, whoever runs its loop."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from torch import nn
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
-from autoaccel.runtime import ranks
 from autoaccel.runtime.batches import map_tensors
-from autoaccel.runtime.knobs import effects_of
-from autoaccel.runtime.knobs.batches import scale_rates
+from autoaccel.runtime.knobs import effects_of, optimizer_arguments
 from autoaccel.runtime.knobs.effect import IneffectiveError
+from autoaccel.runtime.learning_rates import scale_rates
 from autoaccel.runtime.modules import take_shapes
 
 
 class Applied:
-    """Settings brought to bear on a training. The methods stand in the order in which a training needs them.
+    """Settings applied to a training. The methods stand in the order in which a training needs them.
 
         applied = autoaccel.apply("recipe.json")
         loader = DataLoader(applied.dataset(dataset), applied.batch_size(64), **applied.loader_arguments())
         model = applied.model(model)
         optimizer = applied.optimizer(optimizer)
-        for batch in applied.ahead(loader):
+        for batch in applied.prefetch(loader):
             inputs, target = applied.batch(batch)
             with applied.forward():
                 loss = loss_function(model(inputs), target)
@@ -46,7 +45,7 @@ class Applied:
         device: str | torch.device = "cpu",
         own: Mapping[str, Value] | None = None,
     ) -> None:
-        """Bring the settings to bear on this process.
+        """Apply the settings to this process.
 
         Args:
             settings: All of them.
@@ -56,31 +55,34 @@ class Applied:
         """
         self.settings = dict(settings)
         self.device = torch.device(device)
-        self._effects = effects_of(settings, self.device, own)
-        for effect in self._effects.values():
+        self._effects = tuple(effects_of(settings, self.device, own).values())
+        self.parts = math.prod(effect.parts() for effect in self._effects)
+        """How many batches, each with its backward pass, make one step."""
+        self._passes = 0
+        self._non_blocking = any(effect.non_blocking() for effect in self._effects)
+        for effect in self._effects:
             effect.process()
 
     @property
     def compiles(self) -> bool:
         """Whether the model will be compiled, so that a new shape of batch is expensive."""
-        return self.settings.get("compile.mode", "off") != "off"
+        return any(effect.compiles() for effect in self._effects)
+
+    @property
+    def copies_ahead(self) -> bool:
+        """Whether a batch is fetched before the step on the one before it is over."""
+        return any(effect.copies_ahead() for effect in self._effects)
 
     def dataset(self, dataset: Any) -> Any:
         """Return the dataset to load from."""
-        for effect in self._effects.values():
+        for effect in self._effects:
             dataset = effect.dataset(dataset)
         return dataset
 
     @property
     def batch_factor(self) -> float:
         """Samples of one step, over those of a step of the training's own."""
-        kept = ranks.world_size() if self.settings.get("parallel.batch") == "keep" else 1
-        return float(self.settings.get("optimizer.batch_factor", 1.0)) * kept
-
-    @property
-    def parts(self) -> int:
-        """How many batches, each with its backward pass, make one step."""
-        return int(self.settings.get("optimizer.accumulation", 1))
+        return math.prod((effect.batch_factor() for effect in self._effects), start=1.0)
 
     def step_samples(self, own: int) -> int:
         """Return the samples of a step, all its batches on all ranks, where the training's own step has so many.
@@ -90,8 +92,9 @@ class Applied:
         """
         samples = own * self.batch_factor
         if samples < 0.5 or abs(samples - round(samples)) > 1e-6:
+            names = " and ".join(effect.name for effect in self._effects if not effect.batch_factor().is_integer())
             raise BadRequestError(
-                f"optimizer.batch_factor must give a whole number of samples, got {samples:g} "
+                f"{names} must give a whole number of samples, got {samples:g} "
                 f"({self.batch_factor:g} times {own}). Choose another factor."
             )
         return round(samples)
@@ -106,22 +109,23 @@ class Applied:
         """
         samples = self.step_samples(own)
         if samples % self.parts:
+            names = " and ".join(effect.name for effect in self._effects if effect.parts() > 1)
             raise BadRequestError(
-                f"optimizer.accumulation must divide the {samples} samples of a step, got {self.parts}. Choose a batch "
-                "size that it divides, or train by `autoaccel run`, where unequal parts have weights."
+                f"{names} must divide the {samples} samples of a step, got {self.parts}. Choose a batch size that "
+                "it divides, or train with `autoaccel run`, which weights unequal parts."
             )
         return samples // self.parts
 
     def loader_arguments(self, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return keyword arguments for a torch DataLoader; `own` are those that you would give it otherwise."""
         arguments = dict(own or {})
-        for effect in self._effects.values():
+        for effect in self._effects:
             arguments = effect.loader_arguments(arguments)
         return arguments
 
     def model(self, model: nn.Module) -> nn.Module:
         """Return the module to call in training. It shares its parameters with `model`: evaluate and save that one."""
-        for effect in self._effects.values():
+        for effect in self._effects:
             model = effect.model(model)
         return model
 
@@ -130,17 +134,29 @@ class Applied:
 
         Make schedulers from the one returned.
         """
-        for effect in self._effects.values():
+        for effect in self._effects:
             optimizer = effect.optimizer(optimizer)
-        factor = math.prod(effect.rate_factor() for effect in self._effects.values())
+        # Their product, at once: of two that scale the rates for a step the second would keep what the first had made.
+        factor = math.prod(effect.rate_factor() for effect in self._effects)
         if factor != 1.0:
             scale_rates(optimizer, factor)
         return optimizer
 
+    def load_optimizer_state_dict(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+        """Resume an optimizer from what its `state_dict` has returned, under these settings or others.
+
+        Arguments of its groups that settings decide on, such as `fused`, stay as these settings have made them.
+        """
+        decided = optimizer_arguments()
+        kept = [{name: group[name] for name in group if name in decided} for group in optimizer.param_groups]
+        optimizer.load_state_dict(state)
+        for group, arguments in zip(optimizer.param_groups, kept, strict=True):
+            group.update(arguments)
+
     @property
     def shrinks_after(self) -> int | None:
         """After how many epochs the model is to be made smaller; None: never."""
-        found = [epochs for effect in self._effects.values() if (epochs := effect.shrinks_after()) is not None]
+        found = [epochs for effect in self._effects if (epochs := effect.shrinks_after()) is not None]
         return max(found, default=None)
 
     def shrink(self, model: nn.Module, run: Callable[[nn.Module], torch.Tensor]) -> tuple[nn.Module, ModelSize | None]:
@@ -153,7 +169,7 @@ class Applied:
             run: Returns the loss of a model on a batch.
         """
         size: ModelSize | None = None
-        for effect in self._effects.values():
+        for effect in self._effects:
             if (smaller := effect.shrink(model, run)) is not None:
                 model, size = smaller
         return model, size
@@ -164,16 +180,15 @@ class Applied:
         Raises:
             RuntimeError: If the state dict is not of this model, whatever the sizes.
         """
-        for name, effect in self._effects.items():
-            if name in ("model.biases", "model.norm_biases"):
-                model = effect.model(model)
+        for effect in self._effects:
+            model = effect.restore(model)
         return take_shapes(model, state)
 
-    def ahead(self, batches: Any) -> Iterator[Any]:
-        """Return an iterator over the batches, perhaps copied to the device ahead of time."""
+    def prefetch(self, batches: Any) -> Iterator[Any]:
+        """Return an iterator over the batches, which may already be copied to the device."""
         found: Iterator[Any] = iter(batches)
-        for effect in self._effects.values():
-            found = effect.ahead(found, self.batch)
+        for effect in self._effects:
+            found = effect.prefetch(found, self.batch)
         return found
 
     def batch(self, batch: Any) -> Any:
@@ -182,37 +197,44 @@ class Applied:
         Its tensors lie in tuples, lists, mappings and dataclasses; any other object is moved by its own `.to()`, if it
         has one.
         """
-        non_blocking = bool(self.settings.get("loader.non_blocking", False))
 
         def place(tensor: torch.Tensor) -> torch.Tensor:
-            tensor = tensor.to(self.device, non_blocking=non_blocking)
-            for effect in self._effects.values():
+            tensor = tensor.to(self.device, non_blocking=self._non_blocking)
+            for effect in self._effects:
                 tensor = effect.batch(tensor)
             return tensor
 
         def move(thing: Any) -> Any:
-            return thing.to(self.device, non_blocking=True) if non_blocking else thing.to(self.device)
+            return thing.to(self.device, non_blocking=True) if self._non_blocking else thing.to(self.device)
 
         return map_tensors(place, batch, move)
 
     def forward(self) -> AbstractContextManager[Any]:
         """Return the context for the forward pass and the loss."""
         stack = ExitStack()
-        for effect in self._effects.values():
+        for effect in self._effects:
             stack.enter_context(effect.forward())
         return stack
 
     def backward(self, loss: torch.Tensor) -> None:
         """Run the backward pass."""
-        for effect in self._effects.values():
+        self._passes += 1
+        for effect in self._effects:
             loss = effect.scale(loss)
+        if self.parts > 1:
+            loss = loss / self.parts
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    @property
+    def is_accumulating(self) -> bool:
+        """Whether the gradients so far are only a part of the step's: more backward passes make it up."""
+        return self._passes % self.parts != 0
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         """Update the parameters and clear their gradients; return False if more backward passes make up this step."""
         updated = self.update(optimizer)
         if updated:
-            self.clear(optimizer)
+            self.zero_grad(optimizer)
         return updated
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
@@ -220,9 +242,9 @@ class Applied:
 
         Call it before you look at gradients or change them. After False leave them alone: they are only a part.
         """
-        if any(effect.holds_back() for effect in self._effects.values()):
+        if self.is_accumulating:
             return False
-        for effect in self._effects.values():
+        for effect in self._effects:
             effect.unscale(optimizer)
         return True
 
@@ -230,31 +252,31 @@ class Applied:
         """Update the parameters; return False if more backward passes make up this step."""
         if not self.unscale(optimizer):
             return False
-        if not any(effect.step(optimizer) for effect in self._effects.values()):
+        if not any(effect.step(optimizer) for effect in self._effects):
             optimizer.step()
         return True
 
-    def clear(self, optimizer: torch.optim.Optimizer) -> None:
+    def zero_grad(self, optimizer: torch.optim.Optimizer) -> None:
         """Clear the gradients."""
-        if not any(effect.clear(optimizer) for effect in self._effects.values()):
+        if not any(effect.zero_grad(optimizer) for effect in self._effects):
             optimizer.zero_grad(set_to_none=True)
 
     def check(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return, after some steps, what shows that each knob took effect, and which did nothing and why."""
         learned, ineffective = {}, {}
-        for name, effect in self._effects.items():
+        for effect in self._effects:
             try:
                 if shown := effect.check():
-                    learned[name] = shown
+                    learned[effect.name] = shown
             except IneffectiveError as error:
-                ineffective[name] = str(error)
+                ineffective[effect.name] = str(error)
         return learned, ineffective
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return what the settings have learned from the steps so far, such as float16's scale, for a checkpoint."""
-        return {name: state for name, effect in self._effects.items() if (state := effect.state())}
+        return {effect.name: state for effect in self._effects if (state := effect.state_dict())}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` has returned, under these settings or others."""
-        for name, effect in self._effects.items():
-            effect.load_state(state.get(name, {}))
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume from what `state_dict` has returned, under these settings or others."""
+        for effect in self._effects:
+            effect.load_state_dict(state.get(effect.name, {}))

@@ -22,7 +22,7 @@ _SHOWN_FUNCTIONS = 12
 _SHOWN_BUILT_IN = 12
 _SHOWN_PARTS = 5
 _CALIBRATING_CALLS = 2000
-_MOST_SHARE = 0.98  # of a step: the rest of it takes some time, too
+_MAX_SHARE = 0.98  # of a step: the rest of it takes some time, too
 
 
 class _Calls(NamedTuple):
@@ -129,7 +129,7 @@ def functions_of(stats: list[_Calls], steps: int, whole_seconds: float) -> tuple
                 where=where(code),
                 calls_per_step=entry.times / steps,
                 total_share=min(1.0, entry.total_seconds / whole_seconds),
-                line_share=min(_MOST_SHARE, seconds / whole),
+                line_share=min(_MAX_SHARE, seconds / whole),
                 built_in_calls={name: count / steps for name, count in most_called},
             )
         )

@@ -57,11 +57,11 @@ class Checkpoints:
             form, seed = state.pop("form"), state.pop("seed")
         except Exception as error:  # whatever torch raises for a file that is none of its own
             reason = str(error).splitlines()[0]
-            return f"{self._path}: must be a checkpoint that autoaccel has written ({reason}). Name another file."
+            return f"{self._path}: must be a checkpoint written by autoaccel ({reason}). Name another file."
         if form != _FORM:
             return f"{self._path}: must be of the form {_FORM}, got {form}. Name another file."
         if seed != self._seed:
-            return f"{self._path}: is of a training from seed {seed}, not {self._seed}. Name another file or seed."
+            return f"{self._path}: belongs to a training from seed {seed}, not {self._seed}. Name another file or seed."
         return Progress(**state)
 
     def keep(self, loop: Loop) -> None:
@@ -88,17 +88,17 @@ def begins_anew(loop: Loop, resumed: Progress) -> list[str]:
         found.append(f"it ran with other settings ({', '.join(changed)})")
     if loop.whole_samples != resumed.whole_samples:
         found.append(
-            f"steps have {loop.whole_samples} samples instead of {resumed.whole_samples}: it goes on at the same "
-            "sample, with the learning rate that it had"
+            f"steps have {loop.whole_samples} samples instead of {resumed.whole_samples}: it resumes at the same "
+            "sample, with the same learning rate"
         )
     if batches_of(loop.loader) is None and resumed.place[2]:
-        found.append("the data is a stream, which begins anew")
+        found.append("the data is a stream, which starts over")
     if getattr(loop.loader, "num_workers", 0):
-        found.append("loader workers draw other random numbers, if samples depend on any")
-    if settings.get("loader.side_stream"):
-        found.append("the batch that was fetched ahead is loaded again, with other random numbers if it depends on any")
+        found.append("loader workers draw different random numbers, if samples depend on any")
+    if loop.applied.copies_ahead:
+        found.append("the prefetched batch is loaded again, with different random numbers if it depends on any")
     if ranks.world_size() > 1:
-        found.append("ranks other than the first draw other random numbers, such as those of dropout")
+        found.append("ranks other than the first draw different random numbers, such as those of dropout")
     return found
 
 

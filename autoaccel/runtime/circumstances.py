@@ -18,8 +18,8 @@ from autoaccel.runtime.accelerator import gpu_uuids
 from autoaccel.runtime.batches import count_samples, tensors_of
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.knobs.precision import Float32Matmul, FlushDenormals
-from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.modules import layers
+from autoaccel.runtime.paced import Inspectable
 
 SLOWING_VARIABLES = (
     "CUDA_LAUNCH_BLOCKING",
@@ -60,7 +60,7 @@ _EVEN = 8  # sizes that tensor cores and AMX tiles take without padding: multipl
 class _Seen:
     """What is switched on while the model is called: users switch it on for a step alone, too."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Inspectable) -> None:
         self.anomaly_mode = torch.is_anomaly_enabled()
         self.deterministic = torch.are_deterministic_algorithms_enabled()
         self.autocast = self.gradients = self.profiled = False
@@ -82,7 +82,7 @@ class _Seen:
         self.profiled |= torch._C._autograd._profiler_enabled()
 
 
-def gather_circumstances(loop: Loop) -> Circumstances:
+def gather_circumstances(loop: Inspectable) -> Circumstances:
     """Return the circumstances of a loop that has made some steps; it makes one more."""
     profilers = _profilers()
     seen = _Seen(loop)

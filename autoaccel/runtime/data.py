@@ -13,7 +13,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import count_samples
-from autoaccel.runtime.dividing import Divided, Piece
+from autoaccel.runtime.dividing import Divided, Division, Piece
 from autoaccel.runtime.loaders import why_not_rebuildable, with_arguments, with_batches
 from autoaccel.runtime.modules import normalises_batches
 from autoaccel.runtime.training import Training, is_dataset
@@ -43,8 +43,8 @@ def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[An
         return _divided(loader, seeds, training, applied, seed)
     if applied.batch_factor != 1:
         raise BadRequestError(
-            "Training: under optimizer.batch_factor, or parallel.batch=keep, train_data must be a dataset; the batches "
-            "of ready loaders are your own. Leave these settings out, or give the dataset and batch_size."
+            "Training: with optimizer.batch_factor or parallel.batch=keep, train_data must be a dataset, because "
+            "the batches of ready loaders are fixed. Remove these settings, or give the dataset and batch_size."
         )
     own = data()  # type: ignore[operator]  # no dataset, so a function
     if not isinstance(own, DataLoader):
@@ -75,14 +75,12 @@ def _divided(
         if loader.generator is None:
             loader.generator = torch.Generator().manual_seed(seed)
         return loader
+    least = 2 if normalises_batches(training.model) else 1
     divided = Divided(
         loader.batch_sampler or (),
         seed,
+        Division(applied.parts, ranks.rank(), ranks.world_size(), least),
         generator=generator,
-        parts=applied.parts,
-        rank=ranks.rank(),
-        ranks=ranks.world_size(),
-        least=2 if normalises_batches(training.model) else 1,
         steps_per_epoch=training.steps_per_epoch,
     )
     made = with_batches(loader, divided)
@@ -102,8 +100,8 @@ def _require_whole(applied: Applied) -> None:
     """
     if applied.parts > 1 or ranks.world_size() > 1:
         raise BadRequestError(
-            "Training: under parallel.world_size or optimizer.accumulation above 1, train_data must be a dataset or "
-            "give loaders with batches of a dataset's samples; what else there is cannot be divided. Leave both at 1."
+            "Training: with parallel.world_size or optimizer.accumulation above 1, train_data must be a dataset or "
+            "give loaders with batches of a dataset's samples; nothing else can be divided. Leave both at 1."
         )
 
 
@@ -200,8 +198,8 @@ def epochs_of(loader: Iterable[Any], steps_per_epoch: int, done: int = 0, goes_o
 
 
 _OTHER_BATCHES = (
-    "Training: the loader gives more or fewer batches than its batch sampler draws, so that nobody knows which samples "
-    "they hold. Let a function as train_data return an iterable that is no DataLoader."
+    "Training: the loader gives more or fewer batches than its batch sampler draws, so it is unknown which samples "
+    "they hold. Let train_data be a function that returns an iterable other than a DataLoader."
 )
 
 

@@ -15,10 +15,10 @@ from autoaccel.runtime.batches import parts_of
 from autoaccel.runtime.randomness import Apart, State, generators_of, state_of
 
 _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
-_LEAST_LOOKED_AT = 2
+_MIN_LOOKED_AT = 2
 _LOOK_SECONDS = 2.0  # of which no more samples are begun: somebody waits for a run to begin
 
-_OTHER_NUMBERS = "draws random numbers, and workers draw others"
+_OTHER_NUMBERS = "draws random numbers, and workers draw different ones"
 
 
 class Look(NamedTuple):
@@ -42,14 +42,14 @@ def look_at_samples(loader: DataLoader[Any]) -> Look:
     """
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
-        return Look(None, "its data is a stream, which workers divide among them, or repeat")
+        return Look(None, "its data is a stream, which workers either divide among themselves or repeat")
     try:
         samples, numbers = _load_samples(dataset)
         _make_batches(loader, samples, numbers)
     except _Found as found:
         return Look(None, str(found))
     except Exception:  # whatever the user's code raises where it is not asked as its sampler would
-        return Look(None, "its samples cannot be looked at one by one")
+        return Look(None, "its samples cannot be inspected one by one")
     if not samples:
         return Look(None, "")
     mean_bytes = sum(map(bytes_of, samples)) / len(samples)
@@ -64,12 +64,12 @@ def _load_samples(dataset: Any) -> tuple[list[Any], list[int]]:
     numbers: list[int] = []
     until = time.perf_counter() + _LOOK_SECONDS
     for number in range(0, len(dataset), step)[:_LOOKED_AT]:
-        if time.perf_counter() > until and len(samples) >= _LEAST_LOOKED_AT:
+        if time.perf_counter() > until and len(samples) >= _MIN_LOOKED_AT:
             break
         load = partial(dataset.__getitem__, number)
         once, twice = (_watched(load, own, seed, "loading a sample") for seed in (0, 1))
         if not _is_same(once, twice):
-            raise _Found("samples are not the same each time that they are loaded")
+            raise _Found("samples differ each time they are loaded")
         samples.append(once)
         numbers.append(number)
     return samples, numbers
@@ -87,7 +87,7 @@ def _make_batches(loader: DataLoader[Any], samples: list[Any], numbers: list[int
     if samples:
         once, twice = (_watched(make, own, seed, "making a batch of samples") for seed in (0, 1))
         if not _is_same(once, twice):
-            raise _Found("batches of the same samples are not the same each time")
+            raise _Found("batches of the same samples differ each time")
 
 
 def _watched(load: Callable[[], Any], own: list[State], seed: int, what: str) -> Any:

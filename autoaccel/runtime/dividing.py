@@ -28,6 +28,15 @@ class Piece(NamedTuple):
     digest: int = 0  # of all batches so far, this one included
 
 
+class Division(NamedTuple):
+    """Into how many pieces batches are divided, and whose to give."""
+
+    parts: int = 1  # backward passes per step
+    rank: int = 0  # whose pieces to give
+    ranks: int = 1  # how many there are
+    least: int = 1  # samples in a piece that has any, as far as there are: batch normalisation refuses a single one
+
+
 class Divided:
     """A batch sampler: of each batch of another, the pieces of one rank, one after the other.
 
@@ -45,12 +54,9 @@ class Divided:
         self,
         batches: Iterable[list[Any]],
         seed: int,
+        division: Division,
         *,
         generator: torch.Generator | None = None,
-        parts: int = 1,
-        rank: int = 0,
-        ranks: int = 1,
-        least: int = 1,
         steps_per_epoch: int | None = None,
     ) -> None:
         """Divide batches.
@@ -58,21 +64,16 @@ class Divided:
         Args:
             batches: To divide.
             seed: Of the random numbers that they are drawn from.
+            division: Into what.
             generator: Of the loader; see above.
-            parts: Backward passes per step.
-            rank: Whose pieces to give.
-            ranks: How many there are.
-            least: Samples in a piece that has any, if the batch has as many: batch normalisation refuses a single one.
             steps_per_epoch: Batches that are drawn in an epoch at most; None for all.
         """
         self.batches = batches
-        self.parts = parts
+        self.parts = division.parts
         self.pieces: deque[Piece] = deque()
         self._random = Apart(seed)
         self._generator = generator
-        self._rank = rank
-        self._ranks = ranks
-        self._least = least
+        self._division = division
         self._steps_per_epoch = steps_per_epoch
         self._digest = 0
         self._begun: Iterator[list[Any]] | None = None
@@ -81,7 +82,7 @@ class Divided:
         self.pieces.clear()  # what was drawn ahead for an epoch that was left early
         begun, self._begun = self._begun, None
         for batch in begun if begun is not None else self._epoch():
-            self._digest = zlib.crc32(repr(batch).encode(), self._digest) if self._ranks > 1 else 0
+            self._digest = zlib.crc32(repr(batch).encode(), self._digest) if self._division.ranks > 1 else 0
             for part in range(self.parts):
                 samples, weight = self.piece_of(batch, part)
                 self.pieces.append(Piece(weight, part == self.parts - 1, len(batch), self._digest))
@@ -102,9 +103,10 @@ class Divided:
 
         Where there are none left for it, it gets some all the same, with weight 0: every rank has to take part.
         """
-        pieces = self.parts * self._ranks
-        filled = max(1, min(pieces, len(batch) // self._least))
-        number = part * self._ranks + self._rank
+        parts, rank, ranks, least = self._division
+        pieces = parts * ranks
+        filled = max(1, min(pieces, len(batch) // least))
+        number = part * ranks + rank
         if number >= filled:
             return batch[::filled], 0.0
         samples = batch[number::filled]

@@ -13,8 +13,8 @@ import torch
 
 from autoaccel.records.circumstances import Evaluation
 from autoaccel.runtime.data import OnDevice, eval_loader
-from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.metrics import read_metric
+from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.randomness import same_random_numbers_after
 
 _MORE_TURNS = 2
@@ -42,7 +42,7 @@ class _First:
                 return
 
 
-def evaluation_steps(loop: Loop, step_samples: float) -> tuple[float, float]:
+def evaluation_steps(loop: Inspectable, step_samples: float) -> tuple[float, float]:
     """Return as how many steps looking at evaluation counts: in turns without gradients, and once.
 
     Its batches may be many times as large as those of a step, which have so many samples.
@@ -52,7 +52,7 @@ def evaluation_steps(loop: Loop, step_samples: float) -> tuple[float, float]:
     return _IN_TURNS * factor, _ONCE * factor
 
 
-def measure_evaluation(loop: Loop, seconds: float, in_turns: bool = True) -> Evaluation | None:
+def measure_evaluation(loop: Inspectable, seconds: float, in_turns: bool = True) -> Evaluation | None:
     """Return what evaluating costs, from as many batches as it takes in about this time.
 
     None if the metric cannot be computed on a part of the data, or there is no telling how large that part is. With
@@ -93,7 +93,7 @@ def measure_evaluation(loop: Loop, seconds: float, in_turns: bool = True) -> Eva
     return Evaluation(as_is / share, first.given, has_gradients, without / share if without is not None else None)
 
 
-def _seconds_on(loop: Loop, loader: Iterable[Any]) -> float:
+def _seconds_on(loop: Inspectable, loader: Iterable[Any]) -> float:
     device = loop.device
     loop.plain_model.eval()
     start = time.perf_counter()
@@ -102,7 +102,7 @@ def _seconds_on(loop: Loop, loader: Iterable[Any]) -> float:
     return time.perf_counter() - start
 
 
-def _seconds_without_gradients(loop: Loop, loader: Iterable[Any], batches: int) -> float | None:
+def _seconds_without_gradients(loop: Inspectable, loader: Iterable[Any], batches: int) -> float | None:
     """Return the time with nobody able to switch gradients on; None if the metric needs them."""
     was_on = torch.is_grad_enabled()
     # Not no_grad(): that itself calls what is replaced here.

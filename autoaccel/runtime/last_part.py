@@ -9,25 +9,26 @@ from collections.abc import Sequence
 import torch
 
 from autoaccel.records.trial import Failure, Finished
-from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.metrics import Evaluated
+from autoaccel.runtime.paced import Inspectable
+from autoaccel.runtime.steps import Stretch
 
 _LOSS_SHARE = 0.25  # of the steps, the last: over them the loss is averaged
 _POINTS = (0.9, 0.925, 0.95, 0.975, 1.0)  # of the steps, after which the metric is computed; the last one always is
-_MOST_TIME = 0.1
+_MAX_TIME = 0.1
 """Of the time that all steps take, for evaluating at the other points. Where weights jump from step to step, the mean
 of five metrics scatters by less than half of what the last one does. A training whose rate ends at zero shows nearly
 the same at each of them."""
 
 _NEARLY = 0.9  # of the planned steps: with larger batches an epoch's last one makes the run some steps longer
-_MOST_SCORES = 10_000
+_MAX_SCORES = 10_000
 """Numbers that are told of one metric; of more samples groups of neighbours are told, whose means scatter as much."""
 
 
 class LastPart:
     """Of a training that ends after so many of its own steps."""
 
-    def __init__(self, loop: Loop, steps: int) -> None:
+    def __init__(self, loop: Inspectable, steps: int) -> None:
         """Let the loop keep the losses that count."""
         self._loop = loop
         self._steps = steps
@@ -41,8 +42,8 @@ class LastPart:
         """Steps after which the metric is looked at for the first time: what goes on before may be interrupted."""
         return self._points[0]
 
-    def train(self, step_seconds: float) -> Finished | Failure:
-        """Make the steps that are left; return what they show.
+    def training(self, step_seconds: float) -> Stretch[Finished | Failure]:
+        """Take the steps that are left; return what they show.
 
         Args:
             step_seconds: What a step takes, to know which evaluations are cheap beside the run.
@@ -51,13 +52,13 @@ class LastPart:
         cheap = True
         for number, point in enumerate(self._points):
             while loop.steps_done < point:
-                loop.step()
+                yield
             if not (cheap or number == len(self._points) - 1):
                 continue
             start = time.perf_counter()
             found.append(loop.evaluate_samples())
             others = (len(self._points) - 1) * (time.perf_counter() - start)
-            cheap = cheap and others <= _MOST_TIME * self._steps * step_seconds
+            cheap = cheap and others <= _MAX_TIME * self._steps * step_seconds
         # Both trainings of a pair must have been looked at alike: those that were not look at the end only.
         counted = found if len(found) == len(self._points) else found[-1:]
         metric = math.fsum(one.metric for one in counted) / len(counted)
@@ -82,6 +83,6 @@ def _mean_scores(found: Sequence[Evaluated]) -> bytes:
     if len(scores) < len(found) or len({len(one) for one in scores}) > 1:
         return b""
     mean = torch.stack(scores).mean(dim=0)
-    if len(mean) > _MOST_SCORES:
-        mean = torch.stack([group.mean() for group in mean.tensor_split(_MOST_SCORES)])
+    if len(mean) > _MAX_SCORES:
+        mean = torch.stack([group.mean() for group in mean.tensor_split(_MAX_SCORES)])
     return mean.float().numpy().tobytes()

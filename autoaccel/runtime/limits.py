@@ -14,7 +14,7 @@ from autoaccel.runtime.accelerator import cache_bytes, free_bytes, synchronize
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _ENOUGH_SECONDS = 0.03  # that a call should take before its rate is believed
 _REPEATS = 3
-_MOST_SECONDS = 0.3  # for all sizes of one kind and dtype; a size that is begun is finished
+_MAX_SECONDS = 0.3  # for all sizes of one kind and dtype; a size that is begun is finished
 _SIDES = (128, 256, 512, 1024, 2048, 4096, 8192)
 _LARGEST_ARRAY = 1 << 29  # bytes; more would take seconds to fill where memory is slow
 _MEMORY_SHARE = 1 / 16  # of what is free, for each of two arrays
@@ -74,7 +74,7 @@ def _growing_rate(work_of: Callable[[int], tuple[Callable[[], object], float]], 
     """Return the best rate among sizes that grow until a call takes long enough; None if the dtype is not supported."""
     best, start = 0.0, time.perf_counter()
     for side in _SIDES:
-        if time.perf_counter() - start > _MOST_SECONDS / 2:  # the next size takes longer than all before it together
+        if time.perf_counter() - start > _MAX_SECONDS / 2:  # the next size takes longer than all before it together
             break
         try:
             work, flops = work_of(side)

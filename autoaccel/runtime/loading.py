@@ -15,11 +15,12 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+import msgspec
 import torch
 from torch.nn.modules.conv import _ConvNd
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.records.workload import PickledFunction, TrainingFacts, Workload
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, divides_batches, train_loader
 from autoaccel.runtime.datasets import Look, look_at_samples
@@ -54,7 +55,7 @@ def load_build(workload: Workload) -> Callable[[], Any]:
     # First, as Python itself puts a script's folder; torch and autoaccel are loaded already, so a json.py of the
     # user's shadows nothing of theirs.
     sys.path.insert(0, str(path.parent))
-    if workload.pickled:
+    if isinstance(workload, PickledFunction):
         unpickled: Callable[[], Any] = pickle.loads(path.read_bytes())  # written by this user's own program
         return unpickled
     # Under its own name, so that loader workers started by spawning can import its classes again.
@@ -83,7 +84,7 @@ def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> T
         BaseException: Whatever it raises.
     """
     seed_all(seed)
-    training = check_training(build(), f"{Path(workload.path).name}: {workload.entry}()")
+    training = check_training(build(), f"{Path(workload.path).name}: {workload.part}()")
     seed_all(seed)
     return training
 
@@ -92,16 +93,11 @@ def describe(training: Training) -> TrainingFacts:
     """Return what a Training is, as data."""
     loader = train_loader(training, Applied({}), seed=0)
     torch_loader = loader if isinstance(loader, torch.utils.data.DataLoader) else None
-    fixed = why_not_rebuildable(torch_loader) if torch_loader is not None else ""
     look = look_at_samples(torch_loader) if torch_loader is not None else Look(None, "")
     model = training.model.train()
     blocks = repeated_blocks(model)
-    optimizer = training.make_optimizer(training.model)
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise BadRequestError(
-            "Training: optimizer must make a step from one gradient, got LBFGS. Choose another, such as Adam."
-        )
-    return TrainingFacts(
+    optimizer = _make_optimizer(training)
+    facts = TrainingFacts(
         metric=training.metric.name,
         direction=training.metric.direction,
         epochs=training.epochs,
@@ -117,13 +113,9 @@ def describe(training: Training) -> TrainingFacts:
             isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in model.modules()
         ),
         has_convolutions=any(isinstance(module, _ConvNd) for module in model.modules()),
-        loader_adjustable=torch_loader is not None and not fixed,
-        loader_fixed=fixed,
-        loader_workers=torch_loader.num_workers if torch_loader is not None else 0,
-        loader_pins_memory=torch_loader.pin_memory if torch_loader is not None else False,
-        loader_prefetch=(torch_loader.prefetch_factor or 2) if torch_loader is not None else 2,
-        loader_persistent=torch_loader.persistent_workers if torch_loader is not None else False,
-        loader_context=context_name(torch_loader) if torch_loader is not None else "",
+        loader_adjustable=False,
+        loader_workers=0,
+        loader_pins_memory=False,
         batches_divisible=divides_batches(loader),
         batch_adjustable=_has_batches_of_any_size(training),
         dataset_bytes=look.bytes_if_cached,
@@ -136,6 +128,36 @@ def describe(training: Training) -> TrainingFacts:
         prunable_layers=len(layers(model)),
         dtype=_most_common_dtype(model),
         eval_samples=_count_samples(training.eval_data),
+    )
+    return facts if torch_loader is None else _with_loader(facts, torch_loader)
+
+
+def _make_optimizer(training: Training) -> torch.optim.Optimizer:
+    """Return the training's optimizer.
+
+    Raises:
+        BadRequestError: If its steps take more than one gradient.
+    """
+    optimizer = training.make_optimizer(training.model)
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise BadRequestError(
+            "Training: optimizer must make a step from one gradient, got LBFGS. Choose another, such as Adam."
+        )
+    return optimizer
+
+
+def _with_loader(facts: TrainingFacts, loader: torch.utils.data.DataLoader[Any]) -> TrainingFacts:
+    """Return the facts with those of the loader of training batches."""
+    fixed = why_not_rebuildable(loader)
+    return msgspec.structs.replace(
+        facts,
+        loader_adjustable=not fixed,
+        loader_fixed=fixed,
+        loader_workers=loader.num_workers,
+        loader_pins_memory=loader.pin_memory,
+        loader_prefetch=loader.prefetch_factor or 2,
+        loader_persistent=loader.persistent_workers,
+        loader_context=context_name(loader),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import torch
 
+from autoaccel.records.circumstances import Switched
 from autoaccel.records.profile import Profile
 from autoaccel.records.trial import Profiled, TakeProfile
 from autoaccel.runtime import ranks
@@ -17,7 +18,7 @@ from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.circumstances import gather_circumstances
 from autoaccel.runtime.evaluating import evaluation_steps, measure_evaluation
 from autoaccel.runtime.limits import measure_rates
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.profiling import take_profile, users_functions, with_work
 from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.spending import Spending
@@ -84,7 +85,9 @@ class Looking:
             self._found = _of_profile(self._found, failed={**self._found.profile.failed, what: reason})
 
 
-def take_and_gather(loop: Loop, task: TakeProfile, step_seconds: float, tell: Callable[[Profiled], None]) -> Profiled:
+def take_and_gather(
+    loop: Inspectable, task: TakeProfile, step_seconds: float, tell: Callable[[Profiled], None]
+) -> Profiled:
     """Return the profile, its circumstances and the machine's rates, as far as there is time for them.
 
     Args:
@@ -93,7 +96,7 @@ def take_and_gather(loop: Loop, task: TakeProfile, step_seconds: float, tell: Ca
         step_seconds: What a step takes, about.
         tell: Told, before each measurement, what was found so far.
     """
-    spending = Spending(step_seconds, task.most_seconds)
+    spending = Spending(step_seconds, task.max_seconds)
     profile, steps = take_profile(loop, task.seconds, task.trace_path, spending)
     spending.step_seconds = profile.step_seconds
     if task.board_path is not None:
@@ -106,12 +109,14 @@ def take_and_gather(loop: Loop, task: TakeProfile, step_seconds: float, tell: Ca
     return looking.found
 
 
-def _look_at_steps(looking: Looking, loop: Loop, task: TakeProfile) -> None:
+def _look_at_steps(looking: Looking, loop: Inspectable, task: TakeProfile) -> None:
     """Find out what steps take without what costs time and could be switched off, and what loading takes."""
     seconds = _SHARE_FOR_EACH * task.seconds
     for name, switch in _switches(looking.found, loop, task.cores).items():
-        measure = partial(_with_switched, loop, name, switch, seconds)
-        looking.measure(f"steps with other {name}", measure, tuple(ROUNDS_OF_STEPS))
+        switched = partial(measure_without, loop, switch, seconds)
+        if name == "anomaly":
+            switched = partial(measure_without_anomaly_mode, loop, seconds)
+        looking.measure(f"steps with other {name}", partial(_with_switched, name, switched), tuple(ROUNDS_OF_STEPS))
     if looking.found.circumstances is None:
         return
     waits = looking.found.profile.phases["data wait"] >= _WAITS or bool(getattr(loop.loader, "num_workers", 0))
@@ -128,7 +133,7 @@ def _look_at_steps(looking: Looking, loop: Loop, task: TakeProfile) -> None:
     )
 
 
-def _look_closer(looking: Looking, loop: Loop, task: TakeProfile) -> None:
+def _look_closer(looking: Looking, loop: Inspectable, task: TakeProfile) -> None:
     """Find out what explains rather than decides."""
     seconds, step_seconds = _SHARE_FOR_EACH * task.seconds, looking.found.profile.step_seconds
     if task.thorough:
@@ -138,7 +143,7 @@ def _look_closer(looking: Looking, loop: Loop, task: TakeProfile) -> None:
             seconds=_RATES_SECONDS,
         )
         looking.measure(
-            "floating-point operations, and so the roofline",
+            "floating-point operations, and thus the roofline",
             lambda found, _: _replace(found, profile=with_work(found.profile, loop)),
             (_COUNTED_STEPS,),
         )
@@ -167,7 +172,7 @@ def _look_closer(looking: Looking, loop: Loop, task: TakeProfile) -> None:
 Switch = Callable[[], AbstractContextManager[Any]]
 
 
-def _switches(found: Profiled, loop: Loop, usable_cores: int) -> dict[str, Switch]:
+def _switches(found: Profiled, loop: Inspectable, usable_cores: int) -> dict[str, Switch]:
     """Return what costs time here, or may, and how to switch it off."""
     seen = found.circumstances
     if seen is None:
@@ -184,13 +189,9 @@ def _switches(found: Profiled, loop: Loop, usable_cores: int) -> dict[str, Switc
     return switches
 
 
-def _with_switched(loop: Loop, name: str, switch: Switch, seconds: float, found: Profiled, steps: float) -> Profiled:
+def _with_switched(name: str, measure: Callable[[int], Switched], found: Profiled, steps: float) -> Profiled:
     assert found.circumstances is not None  # they tell what there is to switch off
-    rounds = ROUNDS_OF_STEPS[steps]
-    if name == "anomaly":
-        switched = measure_without_anomaly_mode(loop, seconds, rounds)
-    else:
-        switched = measure_without(loop, switch, seconds, rounds)
+    switched = measure(ROUNDS_OF_STEPS[steps])
     return _of_circumstances(found, switched={**found.circumstances.switched, name: switched})
 
 

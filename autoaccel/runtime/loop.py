@@ -36,7 +36,7 @@ from autoaccel.runtime.reached import reached_modules
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.training import Training, is_dataset
 
-_MOST_AHEAD = 4
+_MAX_AHEAD = 4
 """Steps that the program may be ahead of an accelerator: enough for it never to wait for the program between steps. A
 program that nothing holds back queues a thousand operators, and a turn would last as long as these take."""
 
@@ -91,11 +91,8 @@ class Loop:
         self.training = training
         self.applied = applied
         self.device = applied.device
-        self.plain_model = training.model.to(self.device).train()
-        for module in reached_modules([training.loss, training.step, training.evaluate]):
-            module.to(self.device)
-        if resumed is not None:
-            self.plain_model = applied.restore(self.plain_model, resumed.model)
+        self.stated = training.settings
+        self.plain_model = self._place_modules(resumed)
         self._equip()
         self.model_size: ModelSize | None = None
         self.loader = train_loader(training, applied, seed)
@@ -122,16 +119,27 @@ class Loop:
         self._epochs_begun, self._epoch_steps, self._epoch_samples = 0, 0, 0
         if resumed is not None:
             self._find_place(resumed)
-        self._batches: Iterator[Drawn] = applied.ahead(
+        self._batches: Iterator[Drawn] = applied.prefetch(
             epochs_of(self.loader, self.steps_per_epoch, self._epoch_steps, goes_on=self._epoch_samples > 0)
         )
         self._steps_compared = 0
         self._part_losses: list[torch.Tensor] = []
+        self._seed_rank(seed)
+        if resumed is not None:
+            self._resume(resumed)
+
+    def _place_modules(self, resumed: Progress | None) -> nn.Module:
+        """Move all modules to the device; return the one that is trained, with the weights that it has come to."""
+        training = self.training
+        model = training.model.to(self.device).train()
+        for module in reached_modules([training.loss, training.step, training.evaluate]):
+            module.to(self.device)
+        return model if resumed is None else self.applied.restore(model, resumed.model)
+
+    def _seed_rank(self, seed: int) -> None:
         if not ranks.leads():
             # Dropout and the like: other numbers for other samples.
             seed_all(seed + ranks.SEEDS_APART * ranks.rank() + self.steps_done)
-        if resumed is not None:
-            self._resume(resumed)
 
     def _equip(self) -> None:
         """Make what belongs to the plain model: the module to call, its optimizer, its schedule."""
@@ -142,22 +150,14 @@ class Loop:
     def _resume(self, resumed: Progress) -> None:
         if resumed.has_shrunk:
             self.shrinks_at = math.inf
-        # Which form its update takes is a matter of these settings, not of those that it ran with.
-        of_form = ("fused", "foreach")
-        forms = [{name: group[name] for name in group if name in of_form} for group in self._groups()]
-        self.optimizer.load_state_dict(resumed.optimizer)
-        for group, form in zip(self._groups(), forms, strict=True):
-            group.update(form)
-        self.applied.load_state(resumed.applied)
+        self.applied.load_optimizer_state_dict(self.optimizer, resumed.optimizer)
+        self.applied.load_state_dict(resumed.applied)
         # At the beginning of an epoch the schedule advances before the new optimizer object's first step.
         warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before", UserWarning)
         if self.scheduler is not None and resumed.scheduler is not None:
             self.scheduler.load_state_dict(resumed.scheduler)
         if ranks.leads():
             restore_random_states(resumed.random_states, self.device)
-
-    def _groups(self) -> list[dict[str, Any]]:
-        return self.optimizer.param_groups
 
     @property
     def last_loss(self) -> float:
@@ -181,7 +181,7 @@ class Loop:
             model=self.plain_model.state_dict(),
             optimizer=self.optimizer.state_dict(),
             scheduler=self.scheduler.state_dict() if self.scheduler else None,
-            applied=self.applied.state(),
+            applied=self.applied.state_dict(),
             random_states=random_states(self.device),
             settings=self.applied.settings,
         )
@@ -194,8 +194,8 @@ class Loop:
             if resumed.whole_samples != self.whole_samples:
                 if self.scheduler is not None and self.training.scheduler_interval == "step":
                     raise BadRequestError(
-                        f"the checkpoint: its schedule counts steps of {resumed.whole_samples} samples, which now have "
-                        f"{self.whole_samples}. Go on with the batch size that it ran with, or begin anew."
+                        f"the checkpoint: its schedule counts steps of {resumed.whole_samples} samples, but steps "
+                        f"now have {self.whole_samples}. Resume with the same batch size, or start over."
                     )
                 self.steps_done = self._epochs_begun * self.steps_per_epoch + self._epoch_steps
         self._epochs_begun += self._epoch_samples > 0
@@ -241,7 +241,7 @@ class Loop:
         share = 1.0 if self.whole_samples is None else drawn.piece.step_samples / self.whole_samples
         step = Step(begin, mark(self.device), first.begins_epoch, share)
         self._ahead.append(step)
-        if len(self._ahead) > _MOST_AHEAD:
+        if len(self._ahead) > _MAX_AHEAD:
             _ = self._ahead.popleft().seconds
         return step
 
@@ -257,9 +257,9 @@ class Loop:
         often = self._steps_compared & (self._steps_compared - 1) == 0 or self._steps_compared % _STEPS_APART == 0
         if ranks.world_size() > 1 and often and not ranks.agree(digest):
             raise BadRequestError(
-                "Training: every rank must draw the same batches, but they differ: the sampler must get what it draws "
-                "from the generators of torch, numpy or random only, and build() must give every rank the same data. "
-                "Sort what comes from a set or a folder; or leave parallel.world_size at 1."
+                "Training: every rank must draw the same batches, but they differ: the sampler must use only the "
+                "random generators of torch, numpy or random, and build() must give every rank the same data. Sort "
+                "what comes from a set or a folder; or leave parallel.world_size at 1."
             )
 
     def shrink(self, batch: Any) -> None:
@@ -306,7 +306,7 @@ class Loop:
         stepped = self.applied.update(self.optimizer)
         self.phase_ended("optimizer")
         if stepped:
-            self.applied.clear(self.optimizer)
+            self.applied.zero_grad(self.optimizer)
         self.phase_ended("zero grad")
         # Not its number, for which the program would wait; a copy, because a CUDA graph writes over its outputs.
         self._part_losses.append(loss.detach().clone())
@@ -327,9 +327,9 @@ class Loop:
             return None
         return min(step(own), len(data))  # type: ignore[arg-type]  # it is no function, and no stream
 
-    def own_steps(self, steps: int | None) -> int | None:
-        """Return how many of its steps see as many samples as this many of the training's own; None for None."""
-        return None if steps is None else max(1, round(steps / self.batch_factor))
+    def own_steps(self, steps: int) -> int:
+        """Return how many of its steps see as many samples as this many of the training's own."""
+        return max(1, round(steps / self.batch_factor))
 
     def last_step(self) -> list[tuple[Any, Piece]]:
         """Return an incomplete step's batches, such as end each epoch; none if all steps are alike."""

@@ -13,8 +13,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import tensors_of
-from autoaccel.runtime.knobs import found_settings
-from autoaccel.runtime.knobs.optimizers import own_forms
+from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.training import Training
 
@@ -55,10 +54,9 @@ def find_own(training: Training) -> Own:
         finally:
             hook.remove()
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
-    forms = own_forms(training.make_optimizer(training.model))
-    return Own(
-        {**found_settings(device), **forms}, " and ".join(autocast), any(other != shapes[0] for other in shapes[1:])
-    )
+    chosen = found_in(training.make_optimizer(training.model))
+    settings = {**found_settings(device), **chosen}
+    return Own(settings, " and ".join(autocast), any(other != shapes[0] for other in shapes[1:]))
 
 
 def _first_batches(loop: Loop, shapes: list[list[torch.Size]]) -> list[Any]:

@@ -12,7 +12,7 @@ import torch
 
 from autoaccel.records.profile import PHASES
 from autoaccel.runtime.accelerator import Mark, mark, seconds_between
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 
 _LOADED_BY_WORKERS = "data wait"
 
@@ -53,7 +53,7 @@ class PhaseClock:
 
 
 @contextmanager
-def timed_phases(loop: Loop) -> Iterator[PhaseClock]:
+def timed_phases(loop: Inspectable) -> Iterator[PhaseClock]:
     """Let a clock be told of every phase of the loop's steps."""
     # With step=, only the model's own calls tell where the loss begins; hooks on a compiled one would compile it anew.
     hooked = loop.training.step is not None and not loop.applied.compiles

@@ -16,17 +16,17 @@ from autoaccel.records.profile import Profile, PythonFunction
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes
 from autoaccel.runtime.calls import functions_of, record_calls
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.phases import timed_phases, typical_phases
 from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.tracing import trace_steps
-from autoaccel.runtime.work import count_work, least_bytes
+from autoaccel.runtime.work import count_work, min_bytes
 
-_LEAST_STEPS = 3  # untraced, unless they take too large a part of the time that there is
-_MOST_SHARE = 1 / 3
-_MOST_CALL_STEPS = 20
-_MOST_CALL_SECONDS = 1.0
+_MIN_STEPS = 3  # untraced, unless they take too large a part of the time that there is
+_MAX_SHARE = 1 / 3
+_MAX_CALL_STEPS = 20
+_MAX_CALL_SECONDS = 1.0
 
 
 class _Usage(NamedTuple):
@@ -53,8 +53,18 @@ def _usage() -> _Usage:
     return _Usage(time.perf_counter(), spent, own.ru_stime, own.ru_minflt, own.ru_majflt, workers)
 
 
+class _Untraced(NamedTuple):
+    """Steps that nobody recorded, and what was used before and after them."""
+
+    steps: list[Step]
+    step_phases: list[dict[str, float]]  # seconds
+    samples: int  # of all steps
+    before: _Usage
+    after: _Usage
+
+
 def take_profile(
-    loop: Loop, seconds: float, trace_path: str | None = None, spending: Spending | None = None
+    loop: Inspectable, seconds: float, trace_path: str | None = None, spending: Spending | None = None
 ) -> tuple[Profile, list[Step]]:
     """Return the profile of a loop that has warmed up, and the untraced steps that it rests on.
 
@@ -64,24 +74,16 @@ def take_profile(
         trace_path: Where a trace for Perfetto goes; None for nowhere.
         spending: Steps that may be made; None for any number.
     """
-    spending = spending or Spending()
-    least_steps = int(min(_LEAST_STEPS, max(1, _MOST_SHARE * spending.affordable_steps)))
-    steps: list[Step] = []
-    samples_before, before = loop.samples_done, _usage()
-    with timed_phases(loop) as clock:
-        while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < least_steps):
-            clock.start_step()
-            steps.append(loop.step())
-    after = _usage()
-    samples = (loop.samples_done - samples_before) / len(steps)
+    untraced = _make_untraced_steps(loop, seconds, spending or Spending())
+    steps, before, after = untraced.steps, untraced.before, untraced.after
     step_seconds = statistics.median(step.seconds for step in steps)
-    typical = typical_phases(clock.step_phases, bool(getattr(loop.loader, "num_workers", 0)))
+    typical = typical_phases(untraced.step_phases, bool(getattr(loop.loader, "num_workers", 0)))
     trace = trace_steps(loop, step_seconds, trace_path)
     _set_all_reduce_apart(typical, trace.all_reduce_seconds)
     whole = sum(typical.values())
     profile = Profile(
         step_seconds=step_seconds,
-        samples_per_second=samples / step_seconds,
+        samples_per_second=untraced.samples / len(steps) / step_seconds,
         phases={phase: spent / whole for phase, spent in typical.items()},
         operators=trace.operators,
         groups=trace.groups,
@@ -105,6 +107,18 @@ def take_profile(
         gpu=trace.gpu,
     )
     return profile, steps
+
+
+def _make_untraced_steps(loop: Inspectable, seconds: float, spending: Spending) -> _Untraced:
+    min_steps = int(min(_MIN_STEPS, max(1, _MAX_SHARE * spending.affordable_steps)))
+    steps: list[Step] = []
+    samples_before, before = loop.samples_done, _usage()
+    with timed_phases(loop) as clock:
+        while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < min_steps):
+            clock.start_step()
+            steps.append(loop.step())
+    after = _usage()
+    return _Untraced(steps, clock.step_phases, loop.samples_done - samples_before, before, after)
 
 
 def _set_all_reduce_apart(phases: dict[str, float], seconds: float) -> None:
@@ -132,9 +146,9 @@ def _epoch_start_seconds(steps: list[Step]) -> float | None:
     return max(0.0, statistics.median(first) - statistics.median(others)) if first and others else None
 
 
-def users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, ...]:
+def users_functions(loop: Inspectable, step_seconds: float) -> tuple[PythonFunction, ...]:
     """Return what the user's own functions take in a step, the most expensive lines first; it makes some."""
-    steps = min(_MOST_CALL_STEPS, max(1, int(_MOST_CALL_SECONDS / step_seconds)))
+    steps = min(_MAX_CALL_STEPS, max(1, int(_MAX_CALL_SECONDS / step_seconds)))
     steps_made: list[Step] = []
 
     def make_steps(recorder: cProfile.Profile) -> None:
@@ -155,7 +169,7 @@ def users_functions(loop: Loop, step_seconds: float) -> tuple[PythonFunction, ..
     return functions_of(stats, steps, steps * statistics.median(step.seconds for step in steps_made)) if stats else ()
 
 
-def with_work(profile: Profile, loop: Loop) -> Profile:
+def with_work(profile: Profile, loop: Inspectable) -> Profile:
     """Return the profile with its floating-point operations and the bytes that it moves."""
     batch = loop.next_batch()
     try:
@@ -166,5 +180,5 @@ def with_work(profile: Profile, loop: Loop) -> Profile:
         profile,
         flops=flops,
         moved_bytes=moved_bytes,
-        least_bytes=least_bytes(loop, batch),
+        min_bytes=min_bytes(loop, batch),
     )

@@ -98,8 +98,8 @@ State = Callable[[], Any]
 """Returns the state of a generator."""
 
 _DEEPEST = 6  # attributes of attributes
-_MOST_LOOKED_INTO = 1000  # objects
-_MOST_OF_ONE = 100  # a dataset may hold a list of a million paths
+_MAX_LOOKED_INTO = 1000  # objects
+_MAX_OF_ONE = 100  # a dataset may hold a list of a million paths
 
 
 def state_of(others: Iterable[State] = ()) -> bytes:
@@ -116,7 +116,7 @@ def generators_of(thing: Any) -> list[State]:
     found: dict[int, State] = {}
     seen: dict[int, Any] = {}  # kept, so that no other object gets the same id
     left = [(thing, 0)]
-    while left and len(seen) < _MOST_LOOKED_INTO:
+    while left and len(seen) < _MAX_LOOKED_INTO:
         one, depth = left.pop()
         if id(one) in seen or isinstance(one, (str, bytes, int, float, torch.Tensor, numpy.ndarray, type(None))):
             continue
@@ -142,7 +142,7 @@ def _own_state(thing: Any) -> State | None:
 def _parts(thing: Any) -> Iterator[Any]:
     """Yield what an object consists of, as far as generators may be there."""
     if isinstance(thing, (tuple, list, dict)):
-        yield from itertools.islice(thing.values() if isinstance(thing, dict) else thing, _MOST_OF_ONE)
+        yield from itertools.islice(thing.values() if isinstance(thing, dict) else thing, _MAX_OF_ONE)
         return
     if isinstance(thing, (type, ModuleType)):
         return

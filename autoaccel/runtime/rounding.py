@@ -17,11 +17,11 @@ import torch
 from autoaccel.errors import BadRequestError
 from autoaccel.records.rounding import UpdateError, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.trial import Failure
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.updates import Updates, Values
 
 
-def record_updates(loop: Loop, folder: Path, points: Sequence[int], batches: int) -> UpdatesRecorded | Failure:
+def record_updates(loop: Inspectable, folder: Path, points: Sequence[int], batches: int) -> UpdatesRecorded | Failure:
     """Train as far as the last point, and keep what others are to be compared with.
 
     Args:
@@ -44,7 +44,7 @@ def record_updates(loop: Loop, folder: Path, points: Sequence[int], batches: int
     return UpdatesRecorded()
 
 
-def compare_updates(loop: Loop, folder: Path) -> UpdatesCompared:
+def compare_updates(loop: Inspectable, folder: Path) -> UpdatesCompared:
     """Return how far the updates, and the losses, are from those that were recorded.
 
     Args:
@@ -121,7 +121,7 @@ def _errors_at(updates: Updates, point: int, path: Path, batches: int) -> tuple[
     """
     kept = torch.load(path, weights_only=True, mmap=True)
     if missing := sorted(kept["kinds"].keys() - updates.kinds().keys()):
-        raise BadRequestError(f"the settings leave out {missing[0]}, so that its updates cannot be compared.")
+        raise BadRequestError(f"the settings leave out {missing[0]}, so its updates cannot be compared.")
     own_way = updates.state()
     others = _stacked([updates.update_from(kept["state"], *updates.draw()) for _ in range(batches)])
     short = updates.short()

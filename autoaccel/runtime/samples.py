@@ -19,8 +19,8 @@ from autoaccel.records.circumstances import Part, Samples
 from autoaccel.runtime.calls import parts_of, record_calls
 from autoaccel.runtime.datasets import bytes_of
 
-_MOST_SAMPLES = 64
-_LEAST_SAMPLES = 3
+_MAX_SAMPLES = 64
+_MIN_SAMPLES = 3
 
 
 def measure_samples(loader: Any, seconds: float) -> Samples | None:
@@ -46,10 +46,10 @@ def _samples_of(dataset: Any) -> Iterator[Callable[[], Any]]:
     """Yield functions that load one sample each, of a map-style dataset spread over it."""
     if isinstance(dataset, IterableDataset):
         stream = iter(dataset)
-        yield from itertools.repeat(lambda: next(stream), _MOST_SAMPLES)
+        yield from itertools.repeat(lambda: next(stream), _MAX_SAMPLES)
         return
     # Not every so many: what is slow may recur as regularly.
-    for index in random.Random(0).sample(range(len(dataset)), min(_MOST_SAMPLES, len(dataset))):
+    for index in random.Random(0).sample(range(len(dataset)), min(_MAX_SAMPLES, len(dataset))):
         yield partial(dataset.__getitem__, index)
 
 
@@ -57,7 +57,7 @@ def _timed(loads: Iterator[Callable[[], Any]], seconds: float) -> Iterator[tuple
     """Yield samples with the time that each took and how much of it this thread did not sleep."""
     until = time.perf_counter() + seconds
     for number, load in enumerate(loads):
-        if time.perf_counter() > until and number >= _LEAST_SAMPLES:
+        if time.perf_counter() > until and number >= _MIN_SAMPLES:
             return
         start, busy_start = time.perf_counter(), _busy_seconds()
         try:

@@ -15,16 +15,16 @@ class Spending:
     case; what it then takes, its steps and all else, is seen on the clock.
     """
 
-    def __init__(self, step_seconds: float = 0.0, most_seconds: float = math.inf) -> None:
+    def __init__(self, step_seconds: float = 0.0, max_seconds: float = math.inf) -> None:
         """Begin.
 
         Args:
             step_seconds: What a step takes, about.
-            most_seconds: That all measurements together may take.
+            max_seconds: That all measurements together may take.
         """
         self.step_seconds = step_seconds
         self.left_out: list[str] = []
-        self._until = time.perf_counter() + most_seconds
+        self._until = time.perf_counter() + max_seconds
 
     @property
     def left_seconds(self) -> float:

@@ -1,8 +1,13 @@
-"""A step that a loop has made. Its time is asked for later: an accelerator ends it behind the program."""
+"""A step that was made, and stretches of steps. Its time is asked for later, once an accelerator has ended it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from typing import TypeAlias, TypeVar
+
 from autoaccel.runtime.accelerator import Mark, seconds_between
+
+Result = TypeVar("Result")
 
 
 class Step:
@@ -22,3 +27,31 @@ class Step:
             self._seconds = seconds_between(*self._marks)
             self._marks = None
         return self._seconds
+
+
+Stretch: TypeAlias = Generator[None, Step, Result]
+"""Steps with one purpose, such as a turn: it yields when it needs a step, is sent the step, and returns its result."""
+
+
+def advance(stretch: Stretch[Result], step: Step | None) -> None:
+    """Send a stretch the step that it needs, or None to begin it.
+
+    Raises:
+        StopIteration: With its result, if it needs no more.
+    """
+    if step is None:
+        next(stretch)
+    else:
+        stretch.send(step)
+
+
+def make_steps(stretch: Stretch[Result], step: Callable[[], Step]) -> Result:
+    """Make the steps that a stretch needs; return its result."""
+    made: Step | None = None
+    while True:
+        try:
+            advance(stretch, made)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        made = step()

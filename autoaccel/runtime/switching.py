@@ -18,12 +18,12 @@ import torch
 from autoaccel.records.circumstances import Alone, Scaling, Switched
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.batches import map_tensors, tensors_of
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 
 _ROUNDS = 5
-_LEAST_ROUNDS = 2
+_MIN_ROUNDS = 2
 _TURN_STEPS = 10
-ROUNDS_OF_STEPS: dict[float, int] = {7.0: _LEAST_ROUNDS, 3.0: 1}
+ROUNDS_OF_STEPS: dict[float, int] = {7.0: _MIN_ROUNDS, 3.0: 1}
 """The fewest steps for which something is switched off -> rounds: a step as it is, one to get used to it, one without,
 and one to get used to it again between rounds."""
 
@@ -33,17 +33,17 @@ _LARGER_BATCH = 64
 
 
 def measure_without(
-    loop: Loop,
+    loop: Inspectable,
     switch: Callable[[], AbstractContextManager[Any]],
     seconds: float,
-    least_rounds: int = _LEAST_ROUNDS,
+    min_rounds: int = _MIN_ROUNDS,
 ) -> Switched:
     """Return step times as they are and inside `switch()`, in turns: both meet the same neighbours."""
     as_is: list[float] = []
     without: list[float] = []
     until = time.perf_counter() + seconds
     for number in range(_ROUNDS):
-        if number >= least_rounds and time.perf_counter() > until:
+        if number >= min_rounds and time.perf_counter() > until:
             break
         if number:
             loop.step()
@@ -57,12 +57,12 @@ def measure_without(
     return Switched(_quantile(as_is, 0.5), _quantile(as_is, 0.25), _quantile(without, 0.5), _quantile(without, 0.25))
 
 
-def _seconds_of_steps(loop: Loop, count: int) -> list[float]:
+def _seconds_of_steps(loop: Inspectable, count: int) -> list[float]:
     steps = [loop.step() for _ in range(count)]
     return [step.seconds for step in steps]  # only now: asking for them makes the program wait for an accelerator
 
 
-def measure_without_anomaly_mode(loop: Loop, seconds: float, least_rounds: int = _LEAST_ROUNDS) -> Switched:
+def measure_without_anomaly_mode(loop: Inspectable, seconds: float, min_rounds: int = _MIN_ROUNDS) -> Switched:
     """Return step times with and without autograd's anomaly mode.
 
     In a thread of its own, whose stack is as short as a training's: for each operator that mode writes down the whole
@@ -71,7 +71,7 @@ def measure_without_anomaly_mode(loop: Loop, seconds: float, least_rounds: int =
     found: list[Switched] = []
 
     def measure() -> None:
-        found.append(measure_without(loop, without_anomaly_mode, seconds, least_rounds))
+        found.append(measure_without(loop, without_anomaly_mode, seconds, min_rounds))
 
     thread = threading.Thread(target=measure)
     thread.start()
@@ -136,7 +136,7 @@ def with_threads(count: int) -> Callable[[], AbstractContextManager[None]]:
     return switched
 
 
-def measure_alone(loop: Loop, batch: Any, seconds: float) -> Alone:
+def measure_alone(loop: Inspectable, batch: Any, seconds: float) -> Alone:
     """Return what a step on a batch that is there takes while all loader workers are stopped."""
     workers = psutil.Process().children(recursive=True)
     for worker in workers:
@@ -161,7 +161,7 @@ def scaling_factors(samples: int) -> dict[float, int]:
     return {3.0 + 4.0 * factor: factor for factor in (_LARGER_BATCH // samples, 8, 4, 2)}
 
 
-def measure_scaling(loop: Loop, factor: int, seconds: float) -> Scaling:
+def measure_scaling(loop: Inspectable, factor: int, seconds: float) -> Scaling:
     """Return what steps on a batch take, and on one so many times as large.
 
     Raises:
@@ -184,19 +184,19 @@ def _joined(batches: list[Any]) -> Any:
     return map_tensors(lambda tensor: next(joined), batches[0])
 
 
-def _seconds_on(loop: Loop, batch: Any, seconds: float) -> list[float]:
+def _seconds_on(loop: Inspectable, batch: Any, seconds: float) -> list[float]:
     """Return the times of steps on one batch, without loading it, the shortest first."""
     taken: list[float] = []
     until = time.perf_counter() + seconds
     _step_on(loop, batch)
-    while len(taken) < _LEAST_ROUNDS or (time.perf_counter() < until and len(taken) < 50):
+    while len(taken) < _MIN_ROUNDS or (time.perf_counter() < until and len(taken) < 50):
         start = time.perf_counter()
         _step_on(loop, batch)
         taken.append(time.perf_counter() - start)
     return sorted(taken)
 
 
-def _step_on(loop: Loop, batch: Any) -> None:
+def _step_on(loop: Inspectable, batch: Any) -> None:
     """Make an optimizer step on as many copies of the batch as make one."""
     while not loop.step_on(batch):
         pass

@@ -13,11 +13,11 @@ from torch._C._autograd import DeviceType
 
 from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.steps import Step
 
-MOST_STEPS = 3
-_MOST_SECONDS = 2.0
+MAX_STEPS = 3
+_MAX_SECONDS = 2.0
 _NO_WARMUP_SECONDS = 1.0  # a step from which on what the profiler does at its own start is nothing beside it
 SHOWN_OPERATORS = 20
 _PHASE_END = "phase end: "
@@ -70,7 +70,7 @@ class Trace(NamedTuple):
     all_reduce_seconds: float  # per step in which processes add up gradients
 
 
-def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Trace:
+def trace_steps(loop: Inspectable, step_seconds: float, path: str | None = None) -> Trace:
     """Return what a few steps show, after one that is not counted where steps are short.
 
     Args:
@@ -78,7 +78,7 @@ def trace_steps(loop: Loop, step_seconds: float, path: str | None = None) -> Tra
         step_seconds: About how long a step takes: fewer are recorded if they are long.
         path: Where the trace goes, for Perfetto or chrome://tracing; None for nowhere.
     """
-    steps = min(MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
+    steps = min(MAX_STEPS, max(1, int(_MAX_SECONDS / step_seconds)))
     skipped = int(step_seconds < _NO_WARMUP_SECONDS)
     # Of Apple's devices the profiler records nothing.
     activity = {"cuda": profiler.ProfilerActivity.CUDA, "xpu": profiler.ProfilerActivity.XPU}.get(loop.device.type)

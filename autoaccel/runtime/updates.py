@@ -11,16 +11,16 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from autoaccel.records.rounding import Kind
 from autoaccel.runtime.data import Drawn
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.randomness import random_states, seed_all
 
 _COORDINATES = 200_000
 """That are looked at in all, drawn at random: with all of a large model's, its updates would take more memory than the
 training itself. Sums over so many are as good as exact beside what decides, factors."""
 
-_LEAST_OF_ONE, _MOST_OF_ONE = 256, 4096  # coordinates of a tensor
+_MIN_OF_ONE, _MAX_OF_ONE = 256, 4096  # coordinates of a tensor
 
-_MOST_LEFT_OUT = 8  # steps in a row that a float16 scaler may leave out: from 65,536 down to 256
+_MAX_LEFT_OUT = 8  # steps in a row that a float16 scaler may leave out: from 65,536 down to 256
 
 Values = dict[str, torch.Tensor]
 """Name -> what was looked at of a tensor: coordinates, in float64, in the main memory."""
@@ -42,7 +42,7 @@ class Updates:
     leave the training where it was.
     """
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Inspectable) -> None:
         """Watch a training that has made no step, and find out what its first one takes.
 
         That compiles what is compiled, and lets float16 find its scale; then the training begins anew.
@@ -54,7 +54,7 @@ class Updates:
             named.get(id(parameter), f"parameter {place}"): parameter for place, parameter in enumerate(trained)
         }
         each = _COORDINATES // max(1, len(trained))
-        self._most = max(_LEAST_OF_ONE, min(_MOST_OF_ONE, each))
+        self._most = max(_MIN_OF_ONE, min(_MAX_OF_ONE, each))
         self._indices: dict[str, torch.Tensor] = {}
         self._numbers = 0
         self.gradients: Values = {}
@@ -104,15 +104,15 @@ class Updates:
     def update_from(self, state: dict[str, Any], number: int, batches: Sequence[Drawn]) -> Values:
         """Return what one step on these batches makes of a state; the training is left in what it becomes."""
         update: Values = {}
-        for _ in range(1 + _MOST_LEFT_OUT):
+        for _ in range(1 + _MAX_LEFT_OUT):
             self.restore(state)
-            before, learned = self._values(), self._loop.applied.state()
+            before, learned = self._values(), self._loop.applied.state_dict()
             self._make_step(number, batches)
             after = self._values()
             update = {name: value - before[name] for name, value in after.items() if name in before}
             # A float16 scaler leaves out a step whose gradients are too large for it, and learns from that.
             moved = any(bool(update[name].any()) for name in self._parameters)
-            if moved or self._loop.applied.state() == learned:
+            if moved or self._loop.applied.state_dict() == learned:
                 break
         return update
 

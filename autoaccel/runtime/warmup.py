@@ -1,4 +1,4 @@
-"""Warm-up that is found, not assumed: steps are made until their time has settled."""
+"""Warm-up that is found, not assumed: steps are taken until their time has settled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import NamedTuple
 from autoaccel.records.trial import LONG_STEP_SECONDS
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable, Paced
+from autoaccel.runtime.steps import Stretch
 
 _WINDOW = 3  # steps compared with as many before them; a stall of one step does not move their median
 _CHANGE = 0.15  # of the step time; below the noise between two windows, on two shared cores, nothing can be told
@@ -28,12 +29,12 @@ class WarmedUp(NamedTuple):
     surplus_steps: int  # after those, only to see that it had
 
 
-def burst_steps(loop: Loop) -> int:
+def burst_steps(paced: Paced) -> int:
     """Return how many steps show what loader workers deliver at once: as many as there are workers, at most three.
 
     Where workers are what a step waits for, some steps wait for nothing and one waits for all.
     """
-    return min(max(1, int(loop.applied.settings.get("loader.workers", 0))), _WINDOW)
+    return min(max(1, int(paced.applied.settings.get("loader.workers", 0))), _WINDOW)
 
 
 def window_of(step_seconds: float, burst: int = 1) -> int:
@@ -64,58 +65,54 @@ def settling_steps(step_seconds: Sequence[float], burst: int = 1) -> int:
     return max((number for number, found in enumerate(unlike, start=1) if found), default=0)
 
 
-def warm_up(
-    loop: Loop, most_seconds: float, training_steps: int | None = None, known_steps: int | None = None
-) -> WarmedUp:
-    """Make steps until their time has settled.
+def warming_up(
+    paced: Paced, max_seconds: float, training_steps: int | None = None, known_steps: int | None = None
+) -> Stretch[WarmedUp]:
+    """Take steps until their time has settled.
 
     The first step, the steps before the model shrinks and, where the model is compiled, an incomplete step such as
     ends an epoch come first, however long they take: what a whole run would pay for. After them, at most
-    `most_seconds` are spent. Of a training that ends after `training_steps` these are the first, in the order of
+    `max_seconds` are spent. Of a training that ends after `training_steps` these are the first, in the order of
     its data and at most half of them, by when its model has shrunk; where nothing is trained, a few steps of the
     larger model stand for all. Where another process has found out how many steps it takes to settle, no more than
-    these `known_steps` are made.
+    these `known_steps` are taken.
     """
-    burst = burst_steps(loop)
-    larger = _steps_before_shrinking(loop, training_steps)
-    seconds = [*larger, loop.step().seconds]
-    if training_steps is None and loop.applied.compiles and (rest := loop.last_step()):
-        start = time.perf_counter()
-        for batch, piece in rest:  # all parts: half a step would let all later ones begin in the middle
-            loop.step_on(batch, piece)
-        synchronize(loop.device)
-        seconds.append(time.perf_counter() - start)
+    burst = burst_steps(paced)
+    inspectable = paced if isinstance(paced, Inspectable) else None
+    larger = (yield from _before_shrinking(inspectable, training_steps)) if inspectable else []
+    seconds = [*larger, (yield).seconds]
+    if inspectable and training_steps is None and paced.applied.compiles:
+        seconds += _seconds_of_incomplete_step(inspectable)
     settled_from = len(seconds)
     # What loader workers prepared during the first step says nothing about how fast they are.
-    prepared = 2 * int(loop.applied.settings.get("loader.workers", 0))
+    prepared = 2 * int(paced.applied.settings.get("loader.workers", 0))
     start = time.perf_counter()
-    most = math.inf if training_steps is None else training_steps // 2
+    limit = math.inf if training_steps is None else training_steps // 2
 
-    def goes_on() -> bool:
-        made = seconds[settled_from:]
-        if time.perf_counter() - start >= most_seconds:
+    def needs_more() -> bool:
+        taken = seconds[settled_from:]
+        if time.perf_counter() - start >= max_seconds:
             return False
         if known_steps is not None:
-            return len(made) < known_steps
-        if not made or (prepared and len(made) < prepared + window_of(made[-1], burst)):
+            return len(taken) < known_steps
+        if not taken or (prepared and len(taken) < prepared + window_of(taken[-1], burst)):
             return True
         # A long first step that takes as long as the second was warm.
-        return not has_settled(seconds if made[-1] >= LONG_STEP_SECONDS else made, burst)
+        return not has_settled(seconds if taken[-1] >= LONG_STEP_SECONDS else taken, burst)
 
-    while loop.steps_done < most and ranks.follow(goes_on()):
-        seconds.append(loop.step().seconds)
-    made = seconds[settled_from:]
-    settled = statistics.median(made[-window_of(made[-1], burst) :]) if made else seconds[-1]
-    needed = settling_steps(made, burst)
+    while paced.steps_done < limit and ranks.follow(needs_more()):
+        seconds.append((yield).seconds)
+    taken = seconds[settled_from:]
+    settled = statistics.median(taken[-window_of(taken[-1], burst) :]) if taken else seconds[-1]
+    needed = settling_steps(taken, burst)
     late_seconds = 0.0
-    if training_steps is None and larger:
-        missing = (loop.applied.shrinks_after or 0) * loop.steps_per_epoch - len(larger)
-        late_seconds = max(0, missing) * max(0.0, statistics.median(larger) - statistics.median(made or seconds[-1:]))
-    return WarmedUp(seconds, late_seconds, settled, needed, len(made) - needed)
+    if inspectable and larger and training_steps is None:
+        late_seconds = _late_seconds(inspectable, larger, taken or seconds[-1:])
+    return WarmedUp(seconds, late_seconds, settled, needed, len(taken) - needed)
 
 
-def _steps_before_shrinking(loop: Loop, training_steps: int | None) -> list[float]:
-    """Make the steps of the model as it was built, if it will shrink; return how long each took."""
+def _before_shrinking(loop: Inspectable, training_steps: int | None) -> Stretch[list[float]]:
+    """Take the steps of the model as it was built, if it will shrink; return how long each took."""
     if math.isinf(loop.shrinks_at):
         return []
     if training_steps is None:
@@ -124,7 +121,24 @@ def _steps_before_shrinking(loop: Loop, training_steps: int | None) -> list[floa
         loop.shrinks_at = min(loop.shrinks_at, training_steps // 2 - 1)
     seconds: list[float] = []
     while loop.steps_done < loop.shrinks_at:
-        seconds.append(loop.step().seconds)
+        seconds.append((yield).seconds)
         if training_steps is None and ranks.follow(has_settled(seconds)):
             loop.shrinks_at = loop.steps_done  # they stand for all
     return seconds
+
+
+def _late_seconds(loop: Inspectable, larger: Sequence[float], smaller: Sequence[float]) -> float:
+    """Return what the steps before the model shrinks would take longer, beyond those that stood for them."""
+    missing = (loop.applied.shrinks_after or 0) * loop.steps_per_epoch - len(larger)
+    return max(0, missing) * max(0.0, statistics.median(larger) - statistics.median(smaller))
+
+
+def _seconds_of_incomplete_step(loop: Inspectable) -> list[float]:
+    """Make an incomplete step; return how long it took, or nothing if all steps are alike."""
+    if not (rest := loop.last_step()):
+        return []
+    start = time.perf_counter()
+    for batch, piece in rest:  # all parts: half a step would let all later ones begin in the middle
+        loop.step_on(batch, piece)
+    synchronize(loop.device)
+    return [time.perf_counter() - start]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -16,11 +16,11 @@ from autoaccel.records.profile import ModuleTime
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.datasets import bytes_of
-from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.tracing import group_of
 
-_MOST_STEPS = 3
-_MOST_SECONDS = 1.0
+_MAX_STEPS = 3
+_MAX_SECONDS = 1.0
 
 
 class _Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -45,7 +45,7 @@ def _makes_a_view(function: Any) -> bool:
     return any(alias is not None and not alias.is_write for alias in aliases)
 
 
-def count_work(loop: Loop, batch: Any) -> tuple[dict[str, int], int]:
+def count_work(loop: Inspectable, batch: Any) -> tuple[dict[str, int], int]:
     """Return a step's floating-point operations by group of operators, and the bytes that its operators move.
 
     The plain model is run, operator by operator; no parameter changes.
@@ -57,14 +57,14 @@ def count_work(loop: Loop, batch: Any) -> tuple[dict[str, int], int]:
     with counter, moved, torch.autograd.set_detect_anomaly(False), loop.applied.forward():
         loss = loop.loss(loop.plain_model, batch)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    loop.applied.clear(loop.optimizer)
+    loop.applied.zero_grad(loop.optimizer)
     groups: defaultdict[str, int] = defaultdict(int)
     for operator, flops in counter.get_flop_counts().get("Global", {}).items():
         groups[group_of(str(operator).replace(".", "::"))] += int(flops)
     return dict(groups), moved.bytes
 
 
-def least_bytes(loop: Loop, batch: Any) -> int:
+def min_bytes(loop: Inspectable, batch: Any) -> int:
     """Return the bytes that a step has to move whatever its operators are.
 
     Parameters are read forward and backward and changed, gradients are written and read, the optimizer's state is read
@@ -81,36 +81,45 @@ def least_bytes(loop: Loop, batch: Any) -> int:
     return 4 * weights + 2 * weights + 2 * state + bytes_of(batch)
 
 
-def time_modules(loop: Loop, step_seconds: float) -> tuple[ModuleTime, ...]:
+class _ModuleClock:
+    """Adds up how long the forward passes of modules take, by their names."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.seconds_in_children: defaultdict[str, float] = defaultdict(float)
+        self.calls: defaultdict[str, int] = defaultdict(int)
+        self._device = device
+        self._began: list[tuple[str, float, float]] = []  # name, start, seconds inside its children
+
+    def entering(self, name: str) -> Callable[[nn.Module, Any], None]:
+        """Return the hook that is called before a module of this name."""
+        return lambda module, inputs: self._began.append((name, self._now(), 0.0))
+
+    def leave(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+        """Note that the module which was entered last is left."""
+        name, start, in_children = self._began.pop()
+        seconds = self._now() - start
+        self.seconds[name] += seconds
+        self.seconds_in_children[name] += in_children
+        self.calls[name] += 1
+        if self._began:
+            parent, parent_start, others = self._began.pop()
+            self._began.append((parent, parent_start, others + seconds))
+
+    def _now(self) -> float:
+        synchronize(self._device)
+        return time.perf_counter()
+
+
+def time_modules(loop: Inspectable, step_seconds: float) -> tuple[ModuleTime, ...]:
     """Return how long each module's forward pass takes; none of a compiled model, whose modules are no longer apart."""
     if loop.applied.compiles:
         return ()
     modules = dict(loop.plain_model.named_modules())
-    spent: defaultdict[str, float] = defaultdict(float)
-    calls: defaultdict[str, int] = defaultdict(int)
-    began: list[tuple[str, float, float]] = []  # name, start, seconds inside its children
-    inside: defaultdict[str, float] = defaultdict(float)
-
-    def now() -> float:
-        synchronize(loop.device)
-        return time.perf_counter()
-
-    def enter(name: str) -> Any:
-        return lambda module, inputs: began.append((name, now(), 0.0))
-
-    def leave(module: nn.Module, inputs: Any, outputs: Any) -> None:
-        name, start, in_children = began.pop()
-        seconds = now() - start
-        spent[name] += seconds
-        inside[name] += in_children
-        calls[name] += 1
-        if began:
-            parent, parent_start, others = began.pop()
-            began.append((parent, parent_start, others + seconds))
-
-    steps = min(_MOST_STEPS, max(1, int(_MOST_SECONDS / step_seconds)))
-    hooks = [module.register_forward_pre_hook(enter(name)) for name, module in modules.items()]
-    hooks += [module.register_forward_hook(leave) for module in modules.values()]
+    clock = _ModuleClock(loop.device)
+    steps = min(_MAX_STEPS, max(1, int(_MAX_SECONDS / step_seconds)))
+    hooks = [module.register_forward_pre_hook(clock.entering(name)) for name, module in modules.items()]
+    hooks += [module.register_forward_hook(clock.leave) for module in modules.values()]
     try:
         for _ in range(steps):
             loop.step()
@@ -119,8 +128,12 @@ def time_modules(loop: Loop, step_seconds: float) -> tuple[ModuleTime, ...]:
             hook.remove()
     return tuple(
         ModuleTime(
-            name, type(module).__name__, spent[name] / steps, (spent[name] - inside[name]) / steps, calls[name] / steps
+            name,
+            type(module).__name__,
+            clock.seconds[name] / steps,
+            (clock.seconds[name] - clock.seconds_in_children[name]) / steps,
+            clock.calls[name] / steps,
         )
         for name, module in modules.items()
-        if calls[name]
+        if clock.calls[name]
     )

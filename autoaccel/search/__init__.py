@@ -1,1 +1,1 @@
-"""The search strategy; the only place that imports optuna."""
+"""The search: its loop, what it knows, and what it tries next; the only place that imports optuna."""

@@ -7,14 +7,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from autoaccel.records.settings import Settings, Value, changed, format_value, settings_key
+from autoaccel.records.conclusion import CommonCause, Part
+from autoaccel.records.settings import Settings, Value, changed, settings_key
 from autoaccel.records.trial import Failure, Trial
 
-Part = tuple[tuple[str, Value | None], ...]
-"""Changed settings, each with its value; None: any other than the user's own."""
-
-_LEAST_FAILURES = 2  # in different settings: one may be chance
-_MOST_TOGETHER = 2  # settings that fail only together; more are blamed only as a whole
+_MIN_FAILURES = 2  # in different settings: one may be chance
+_MAX_TOGETHER = 2  # settings that fail only together; more are blamed only as a whole
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")  # process ids, addresses, sizes: they differ between alike failures
 
 
@@ -35,32 +33,25 @@ class Cause(NamedTuple):
     @property
     def closed(self) -> Part | None:
         """What is to blame, and not tried again; None while that is not clear."""
-        return self.suspects[0] if len(self.suspects) == 1 and self.failures >= _LEAST_FAILURES else None
+        return self.suspects[0] if len(self.suspects) == 1 and self.failures >= _MIN_FAILURES else None
 
     def doubt(self, change: Mapping[str, Value]) -> float:
         """Return the probability that what some settings change fails for this cause: each suspect is as likely.
 
         After a single failure chance is one suspect more.
         """
-        chance = 1 if self.failures < _LEAST_FAILURES else 0
+        chance = 1 if self.failures < _MIN_FAILURES else 0
         return sum(contains(change, part) for part in self.suspects) / (len(self.suspects) + chance)
 
     @property
-    def reason(self) -> str:
-        """Why it is not tried again, once that is clear."""
-        return f"it is what {self.failures} failed trials have in common, and no other: {self.failure.message}"
+    def common(self) -> CommonCause | None:
+        """What is to blame, with the failures that show it; None while that is not clear."""
+        return CommonCause(self.closed, self.failures, self.failure.message) if self.closed else None
 
 
 def contains(change: Mapping[str, Value], part: Part) -> bool:
     """Whether all of a part is among what some settings change."""
     return all(name in change and value in (None, change[name]) for name, value in part)
-
-
-def part_words(part: Part) -> str:
-    """Return a part as people read it: `loader.workers=2 with compile.mode=default`, `any other loader.workers`."""
-    return " with ".join(
-        f"any other {name}" if value is None else f"{name}={format_value(value)}" for name, value in part
-    )
 
 
 def causes_of(trials: Sequence[Trial], own: Settings) -> list[Cause]:
@@ -122,8 +113,8 @@ def _rank(part: Part, explains: Sequence[int]) -> tuple[int, int, int]:
 def _parts(change: Settings) -> Iterator[Part]:
     """Yield the parts of a change that may be to blame, the smallest first; and all of it."""
     each: list[list[tuple[str, Value | None]]] = [[(name, value), (name, None)] for name, value in change.items()]
-    for size in range(1, min(_MOST_TOGETHER, len(each)) + 1):
+    for size in range(1, min(_MAX_TOGETHER, len(each)) + 1):
         for chosen in itertools.combinations(each, size):
             yield from itertools.product(*chosen)
-    if len(each) > _MOST_TOGETHER:
+    if len(each) > _MAX_TOGETHER:
         yield tuple(change.items())

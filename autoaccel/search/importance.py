@@ -11,7 +11,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 
-_LEAST_TRIALS = 6  # of fewer, half are too few to have something in common
+_MIN_TRIALS = 6  # of fewer, half are too few to have something in common
 _GOOD_SHARE = 0.5
 """Share of the trials that count as good: of the dozens of a search, the tenth that is usual would be one or two."""
 
@@ -27,7 +27,7 @@ def importance(space: SearchSpace, trials: Sequence[Trial]) -> dict[str, float]:
         name: CategoricalDistribution(values) for name, values in space.open.items()
     }
     seconds = sorted(trial.total_seconds for trial in measured if trial.total_seconds is not None)
-    if len(seconds) < _LEAST_TRIALS or not distributions or seconds[len(seconds) // 2] == seconds[0]:
+    if len(seconds) < _MIN_TRIALS or not distributions or seconds[len(seconds) // 2] == seconds[0]:
         return {}
     study = optuna.create_study()
     study.add_trials(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from autoaccel.records.knob import Risk
 from autoaccel.records.settings import Settings, changed
 from autoaccel.search.economy import Economy
-from autoaccel.search.strategy import Strategy
+from autoaccel.search.knowledge import Knowledge
 from autoaccel.space.knobs import RISKS, ranks_of, risk_of, without
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, PROCESS_DEVIATION
 
@@ -28,9 +28,9 @@ class Contender(NamedTuple):
 class Ranking:
     """What could be proven, and what of it first, by what a search has learned."""
 
-    def __init__(self, strategy: Strategy, own: Settings, economy: Economy) -> None:
-        """Go by what a strategy knows of these own settings."""
-        self._strategy = strategy
+    def __init__(self, knowledge: Knowledge, own: Settings, economy: Economy) -> None:
+        """Go by what is known beside these own settings."""
+        self._knowledge = knowledge
         self._own = own
         self._economy = economy
 
@@ -46,11 +46,11 @@ class Ranking:
                 settings=ranked.settings,
                 log_speedup=ranked.log_speedup,
                 total_seconds=ranked.total_seconds,
-                risk=risk_of(ranked.settings, self._own, self._strategy.space.risks),
+                risk=risk_of(ranked.settings, self._own, self._knowledge.space.risks),
                 changes=len(changed(ranked.settings, self._own)),
                 processes=ranks_of(ranked.settings),
             )
-            for ranked in self._strategy.ranked(also)
+            for ranked in self._knowledge.ranked(also)
             if ranked.total_seconds < worthwhile
         ]
 
@@ -59,13 +59,13 @@ class Ranking:
         return first_contender(contenders, self._doubt, self._harms) if contenders else None
 
     def _doubt(self, one: Contender, other: Contender) -> float:
-        return self._strategy.contrast([one.settings, other.settings], [1, -1])[1]
+        return self._knowledge.contrast([one.settings, other.settings], [1, -1])[1]
 
     def _harms(self, contender: Contender) -> int:
         """Return how many of a contender's settings, but a person's wishes, seem to slow it down by a deviation."""
         chosen = contender.settings
-        names = [name for name in changed(chosen, self._own) if name in self._strategy.space.open]
-        found = [self._strategy.contrast([chosen, without([name], chosen, self._own)], [1, -1]) for name in names]
+        names = [name for name in changed(chosen, self._own) if name in self._knowledge.space.open]
+        found = [self._knowledge.contrast([chosen, without([name], chosen, self._own)], [1, -1]) for name in names]
         return sum(mean < -deviation for mean, deviation in found)
 
 

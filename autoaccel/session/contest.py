@@ -1,21 +1,23 @@
-"""Contest: which of a search's settings is proven next, and what is kept of each proof that failed."""
+"""Contest: a search's best settings, proven one after the other until one holds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from autoaccel.records.contender import ProofOutcome
+from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
+from autoaccel.search.gauge import AnyClock
+from autoaccel.search.loop import Judgement, Search
 from autoaccel.search.ranking import Contender
-from autoaccel.session.evidence import MetricPlan
-from autoaccel.session.proof import MOST_CONTENDERS, Proof
+from autoaccel.session.proof import Proof
 from autoaccel.session.resuming import OPEN, Earlier
-from autoaccel.session.searching import Judgement, Search, Timer
 from autoaccel.space.knobs import RISKS, part_up_to
-from autoaccel.statistics.deciding import LEAST_PAIRS
+from autoaccel.statistics.deciding import MIN_PAIRS
 
 Needed = Callable[[Settings, float | None], float]
 """Returns the seconds that the proof of settings is expected to take: with their speed-up, None if it is not known."""
@@ -28,6 +30,9 @@ _JUDGEMENTS: dict[ProofOutcome, Judgement] = {
 }
 
 
+MAX_CONTENDERS = 3  # settings that are tried to be proven in one run
+
+
 class Open(NamedTuple):
     """A proof that could not be completed."""
 
@@ -37,10 +42,40 @@ class Open(NamedTuple):
     by: MetricPlan | None = None  # what would show whether the metric is kept; None if nothing need be shown
 
 
-class Contest:
-    """Knows which settings may still be proven."""
+class Attempt(NamedTuple):
+    """A contender's proof, and what it took."""
 
-    def __init__(self, search: Search, space: SearchSpace, own: Settings, needed: Needed, clock: Timer) -> None:
+    contender: Contender
+    proof: Proof
+    spent_seconds: float
+    missing_seconds: float = math.inf  # that the rest of an open one is expected to take
+    by: MetricPlan | None = None  # what would show whether the metric is kept
+
+
+class Won(NamedTuple):
+    """How a contest ended."""
+
+    stop: StopReason  # why the search did
+    attempt: Attempt | None  # that proved a contender; None if none was proven
+
+
+class Proving(Protocol):
+    """What a contest asks for: the proofs, and the time that they need."""
+
+    def reserve(self, settings: Settings, speedup: float | None) -> float:
+        """Return the seconds that must be left to prove settings; see `Search.run`."""
+
+    def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt | None:
+        """Return the proof of the n-th contender, now that the search has stopped; None to leave it to others."""
+
+    def refused(self, attempt: Attempt, searches_on: bool) -> None:
+        """Hear that a contender was not proven, before the next is looked for."""
+
+
+class Contest:
+    """Knows which settings may still be proven, and has them proven."""
+
+    def __init__(self, search: Search, space: SearchSpace, own: Settings, needed: Needed, clock: AnyClock) -> None:
         """Begin with nothing proven.
 
         Args:
@@ -92,10 +127,10 @@ class Contest:
         if worth and not fitting:
             self._add_parts(worth[0])
             fitting = [one for one in self.worth_proving() if self._fits(one)]
-        if self._number > MOST_CONTENDERS or self._failed > MOST_CONTENDERS:
+        if self._number > MAX_CONTENDERS or self._failed > MAX_CONTENDERS:
             return None
         is_first = self._number == 1 and not self._failed
-        exact = [one for one in fitting if one.risk == "exact"] if self._number == MOST_CONTENDERS else []
+        exact = [one for one in fitting if one.risk == "exact"] if self._number == MAX_CONTENDERS else []
         left = exact or fitting or (worth if is_first else [])
         # What failed in proofs may fail again: first comes what is expected to save most for all that.
         chances = [self._search.chance(one.settings) for one in left]
@@ -105,44 +140,52 @@ class Contest:
 
     def left_over(self) -> Contender | None:
         """Return the best of what is worth a proof, once there is no time for any; None if there is nothing."""
-        is_over = self._number > MOST_CONTENDERS or self._failed > MOST_CONTENDERS
+        is_over = self._number > MAX_CONTENDERS or self._failed > MAX_CONTENDERS
         return None if is_over else self._search.ranking.first(self.worth_proving())
 
     def worth_proving(self) -> list[Contender]:
         """Return what would save more time than its proof takes, the fastest first."""
-        least = LEAST_PAIRS * self._search.trial_seconds
+        least = MIN_PAIRS * self._search.trial_seconds
         found = self._search.ranking.contenders(self._parts)
         saving = [one for one in found if self._search.saving_of(one.total_seconds) >= least]
         return [one for one in saving if self._search.chance(one.settings) > 0]
 
-    def refuse(
-        self,
-        contender: Contender,
-        proof: Proof,
-        spent_seconds: float,
-        missing_seconds: float = math.inf,
-        by: MetricPlan | None = None,
-    ) -> bool:
+    def run(self, proving: Proving) -> Won | None:
+        """Search and prove the best, and if that fails the next, until one holds; None if a proof was left to others.
+
+        What an earlier part of the run left open is proven before anything else is looked for.
+        """
+        stop: StopReason = "proof left open"
+        searches = not self._resumed
+        while True:
+            if searches:
+                stop = self._search.run(proving.reserve)
+            contender = self.next()
+            if contender is None:
+                return Won(stop, None)
+            attempt = proving.prove(contender, self.number_of(contender.settings), stop)
+            if attempt is None:
+                return None
+            if attempt.proof.outcome == "proven":
+                return Won(stop, attempt)
+            searches = self.refuse(attempt)
+            proving.refused(attempt, searches)
+
+    def refuse(self, attempt: Attempt) -> bool:
         """Take in that a contender was not proven; return whether to search on before the next is proven.
 
         What its changes of numbers are to blame for may be proven without them. Where its metric scatters too much to
         tell, it does so whatever changes the numbers: nothing as risky is tried any more. Where only time was missing,
         none is left for another search.
-
-        Args:
-            contender: That was to be proven.
-            proof: What came of it.
-            spent_seconds: On the proof.
-            missing_seconds: That the rest of an open one is expected to take.
-            by: What would show whether the metric is kept.
         """
+        contender, proof = attempt.contender, attempt.proof
         if proof.failure is not None:
             self._failed += 1
-            self._search.fail(contender.settings, proof.failure, spent_seconds)
+            self._search.fail(contender.settings, proof.failure, attempt.spent_seconds)
         else:
-            self._search.judge(contender.settings, proof.accuracy, _JUDGEMENTS[proof.outcome])
+            self._search.judge(contender.settings, proof.accuracy, _JUDGEMENTS[proof.outcome], proof.comparison)
         if proof.outcome in OPEN:
-            self.open.append(Open(contender, proof.outcome, missing_seconds, by))
+            self.open.append(Open(contender, proof.outcome, attempt.missing_seconds, attempt.by))
         if proof.outcome == "metric unclear":
             self._search.leave_out(contender.risk)
         if proof.outcome != "not faster":

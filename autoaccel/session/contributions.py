@@ -13,15 +13,15 @@ from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure
-from autoaccel.search.strategy import Evidence
+from autoaccel.search.gauge import AnyClock
+from autoaccel.search.knowledge import Evidence
 from autoaccel.session.proof import PairSource
-from autoaccel.session.searching import Timer
 from autoaccel.space.knobs import without
 from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.student import t_quantile
 
-LEAST_ROUNDS, MOST_ROUNDS = 3, 5  # pairs for each setting
+MIN_ROUNDS, MAX_ROUNDS = 3, 5  # pairs for each setting
 _BUDGET_SHARE = 0.2
 """Of the budget may go into this at most: it makes nothing faster, it only explains."""
 
@@ -35,8 +35,8 @@ class Breakdown(NamedTuple):
     interaction: Interaction | None = None
 
 
-class Believer(Protocol):
-    """What believes something of settings that were not measured: the `Search`."""
+class Predictor(Protocol):
+    """What predicts the speed of settings that were not measured: the `Search`."""
 
     def contrast(
         self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
@@ -53,60 +53,78 @@ class _Log(NamedTuple):
     radius: float
 
 
-def break_down(
-    chosen: Settings,
-    own: Settings,
-    space: SearchSpace,
-    whole: Comparison,
-    pairs: PairSource,
-    believer: Believer,
-    clock: Timer,
-    budget_seconds: float,
-    pair_seconds: float,
-) -> Breakdown:
+class ProvenSettings(NamedTuple):
+    """Settings that were proven."""
+
+    settings: Settings
+    own: Settings  # the user's
+    space: SearchSpace  # that was searched
+    whole: Comparison  # the proven speed-up
+
+    def without(self, *names: str) -> Settings:
+        """Return the recipe without some of its settings."""
+        return without(names, self.settings, self.own)
+
+
+class TimeLeft(NamedTuple):
+    """What there is to spend, and what measuring takes."""
+
+    clock: AnyClock
+    budget_seconds: float  # of the run
+    pair_seconds: float  # of a pair that compiles nothing
+
+
+class _Left(NamedTuple):
+    """The recipe without a setting."""
+
+    name: str  # of the setting
+    settings: Settings
+    seconds: float  # that a pair of it is expected to take
+
+
+def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, time: TimeLeft) -> Breakdown:
     """Return what each changed setting contributes; nothing where fewer than two changed.
 
     As many settings as time allows are measured, those of which least is known first, one pair of each in every round
     so that a drift of the machine meets all; what the others contribute is what all trials let expect.
 
     Args:
-        chosen: The recipe's settings.
-        own: The user's.
-        space: That was searched.
-        whole: The proven speed-up of the recipe.
+        recipe: That was proven.
         pairs: Measures settings against the recipe.
-        believer: Knows the trials.
-        clock: Knows the budget.
-        budget_seconds: Of the run.
-        pair_seconds: What a pair takes that compiles nothing.
+        predictor: Knows the trials.
+        time: That there is.
     """
-    names = list(changed(chosen, own))
+    names = list(changed(recipe.settings, recipe.own))
     if len(names) < 2:
         return Breakdown()
-    without_it = {name: without([name], chosen, own) for name in names}
-    proven = Evidence(chosen, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
+    whole, clock = recipe.whole, time.clock
+    proven = Evidence(recipe.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
 
-    def doubt(name: str) -> float:
-        return believer.contrast([chosen, without_it[name]], [1, -1], [proven])[1]
+    def contribution(name: str, evidence: Sequence[Evidence]) -> tuple[float, float]:
+        return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], evidence)
 
-    candidates = sorted((name for name in names if space.allows(without_it[name])), key=doubt, reverse=True)
-    end = clock.spent + min(clock.left, _BUDGET_SHARE * budget_seconds)
-    costs = {name: pair_seconds + believer.compile_seconds(without_it[name]).cold for name in candidates}
-    readings = _read(_affordable(candidates, costs, end - clock.spent), without_it, costs, pairs, clock, end)
-    logs = _summed_up(readings)
+    possible = (name for name in names if recipe.space.allows(recipe.without(name)))
+    min_known = sorted(possible, key=lambda name: contribution(name, [proven])[1], reverse=True)
+    left = [_Left(name, recipe.without(name), _seconds(recipe.without(name), predictor, time)) for name in min_known]
+    end = clock.spent + min(clock.left, _BUDGET_SHARE * time.budget_seconds)
+    logs = _summed_up(_read(_affordable(left, end - clock.spent), pairs, clock, end))
     measured = set(logs)
     evidence = [proven]
     for name, log in logs.items():
-        evidence.append(Evidence(without_it[name], proven.log_speedup - log.mean, log.deviation))
+        evidence.append(Evidence(recipe.without(name), proven.log_speedup - log.mean, log.deviation))
     for name in names:
         if name not in measured:
-            mean, deviation = believer.contrast([chosen, without_it[name]], [1, -1], evidence)
+            mean, deviation = contribution(name, evidence)
             logs[name] = _Log(mean, deviation, _Z * deviation)
     agrees = _agrees(logs.values(), proven)
     return Breakdown(
-        contributions=_contributions(logs, chosen, measured),
-        interaction=None if agrees else _strongest(names, chosen, own, believer, evidence),
+        contributions=_contributions(logs, recipe.settings, measured),
+        interaction=None if agrees else _strongest(recipe, predictor, evidence),
     )
+
+
+def _seconds(settings: Settings, predictor: Predictor, time: TimeLeft) -> float:
+    return time.pair_seconds + predictor.compile_seconds(settings).cold
 
 
 def _contributions(logs: Mapping[str, _Log], chosen: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:
@@ -125,46 +143,37 @@ def _contributions(logs: Mapping[str, _Log], chosen: Settings, measured: Collect
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
-def _affordable(candidates: Sequence[str], costs: Mapping[str, float], seconds: float) -> list[str]:
+def _affordable(candidates: Sequence[_Left], seconds: float) -> list[_Left]:
     """Return the first candidates that can all be measured in this time as often as it takes to tell."""
     total, found = 0.0, []
-    for name in candidates:
-        total += LEAST_ROUNDS * costs[name]
+    for one in candidates:
+        total += MIN_ROUNDS * one.seconds
         if total <= seconds:
-            found.append(name)
+            found.append(one)
     return found
 
 
-def _read(
-    names: Sequence[str],
-    without_it: Mapping[str, Settings],
-    costs: Mapping[str, float],
-    pairs: PairSource,
-    clock: Timer,
-    end: float,
-) -> dict[str, list[float]]:
+def _read(candidates: Sequence[_Left], pairs: PairSource, clock: AnyClock, end: float) -> dict[str, list[float]]:
     """Return the log speed-ups of the recipe over itself without each setting, one of each pair that was undisturbed.
 
     Args:
-        names: Of the settings.
-        without_it: The recipe without each.
-        costs: Seconds that a pair of each is expected to take.
+        candidates: The recipe without each.
         pairs: Measures.
         clock: Knows the time.
         end: When to stop, in seconds since the start of the run.
     """
-    found: dict[str, list[float]] = {name: [] for name in names}
+    found: dict[str, list[float]] = {one.name: [] for one in candidates}
     failed: set[str] = set()
-    for number in range(MOST_ROUNDS):
+    for number in range(MAX_ROUNDS):
         # Who comes first changes, so that a drift of the machine favours none.
-        for name in names if number % 2 == 0 else reversed(names):
-            if name in failed or clock.spent + costs[name] > end:
+        for one in candidates if number % 2 == 0 else reversed(candidates):
+            if one.name in failed or clock.spent + one.seconds > end:
                 continue
-            reading = pairs.measure(without_it[name], number, None)
+            reading = pairs.measure(one.settings, number, None)
             if isinstance(reading, Failure):
-                failed.add(name)
+                failed.add(one.name)
             elif reading.trusted:
-                found[name].append(-middle(log_ratios(reading.turns)))
+                found[one.name].append(-middle(log_ratios(reading.turns)))
     return found
 
 
@@ -176,7 +185,7 @@ def _summed_up(readings: Mapping[str, Sequence[float]]) -> dict[str, _Log]:
     """
     enough = {name: logs for name, logs in readings.items() if len(logs) >= 2}
     degrees = sum(len(logs) - 1 for logs in enough.values())
-    if degrees < LEAST_ROUNDS - 1:
+    if degrees < MIN_ROUNDS - 1:
         return {}
     squares = sum((len(logs) - 1) * statistics.variance(logs) for logs in enough.values())
     spread, quantile = math.sqrt(squares / degrees), t_quantile((1 + CONFIDENCE) / 2, degrees)
@@ -192,19 +201,12 @@ def _agrees(logs: Collection[_Log], whole: Evidence) -> bool:
     return abs(sum(log.mean for log in logs) - whole.log_speedup) <= radius
 
 
-def _strongest(
-    names: Sequence[str],
-    chosen: Settings,
-    own: Settings,
-    believer: Believer,
-    evidence: Sequence[Evidence],
-) -> Interaction:
+def _strongest(recipe: ProvenSettings, predictor: Predictor, evidence: Sequence[Evidence]) -> Interaction:
     """Return the two settings whose joint effect departs most from the product of what each does alone."""
     found = []
-    for one, other in itertools.combinations(names, 2):
-        kept_back: list[tuple[str, ...]] = [(), (one,), (other,), (one, other)]
-        settings = [without(left, chosen, own) for left in kept_back]
-        mean, deviation = believer.contrast(settings, [1, -1, -1, 1], evidence)
+    for one, other in itertools.combinations(changed(recipe.settings, recipe.own), 2):
+        settings = [recipe.settings, recipe.without(one), recipe.without(other), recipe.without(one, other)]
+        mean, deviation = predictor.contrast(settings, [1, -1, -1, 1], evidence)
         found.append(((one, other), mean, deviation))
     pair, mean, deviation = max(found, key=lambda entry: abs(entry[1]))
     return Interaction(

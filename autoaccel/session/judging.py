@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.conclusion import Unprovable
+from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, ProofPair
-from autoaccel.session.evidence import MOST_TIMES, MetricPlan, choose_evidence, training_costs
+from autoaccel.records.trial import Failure
+from autoaccel.report.conclusions import unprovable_words
+from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.evidence import MAX_TIMES, choose_evidence, training_costs
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
+from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
 from autoaccel.session.rounding import UPDATE_STEPS, judge_rounding, why_not_by_rounding
 from autoaccel.session.run import Run
-from autoaccel.session.turn_plan import TURNS
-from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.comparison import CONFIDENCE
-from autoaccel.statistics.deciding import LEAST_PAIRS, deciding_pairs, share_of_error
-from autoaccel.units import format_duration
+from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_error
+from autoaccel.statistics.turn_plan import TURNS
 
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 
@@ -29,14 +31,14 @@ _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave 
 class MetricJudge:
     """Knows what evidence the rest of a run's budget allows for."""
 
-    def __init__(self, run: Run, yardstick: Yardstick, space: SearchSpace) -> None:
+    def __init__(self, run: Run, baseline: LiveBaseline, space: SearchSpace) -> None:
         """Read off the baseline what training costs."""
         self._run = run
-        self._yardstick = yardstick
+        self._baseline = baseline
         self._inexact = space.inexact
         self._risks = space.risks
-        warmup_steps = len(yardstick.measurement.warmup_step_seconds)
-        self._costs = training_costs(yardstick.facts, yardstick.step_seconds, yardstick.ready_seconds, warmup_steps)
+        warmup_steps = len(baseline.measurement.warmup_step_seconds)
+        self._costs = training_costs(baseline.facts, baseline.step_seconds, baseline.ready_seconds, warmup_steps)
 
     def plan(
         self, settings: Settings, speedup: float | None, left: float = math.inf, by_updates: bool = True
@@ -53,24 +55,24 @@ class MetricJudge:
             left: Seconds for all of the proof.
             by_updates: Whether updates may tell, if the settings only round.
         """
-        if is_exact(settings, self._yardstick.settings, self._inexact):
+        if is_exact(settings, self._baseline.settings, self._inexact):
             return None
         choose = functools.partial(self._choose, settings, speedup or 1.0, by_updates=by_updates)
-        pairs = deciding_pairs(speedup) if speedup else LEAST_PAIRS
-        pair_seconds, planned = self._yardstick.pair_seconds(speedup or 1.0), left / PROOF_MARGIN
-        beside = max(0, pairs - self._run.request.metric_repeats)
+        pairs = deciding_pairs(speedup) if speedup else MIN_PAIRS
+        pair_seconds, planned = self._baseline.pair_seconds(speedup or 1.0), left / PROOF_MARGIN
+        beside = max(0, pairs - self._run.request.options.metric_repeats)
         early, late = choose(planned - beside * pair_seconds), choose(planned - pairs * pair_seconds)
         if early.fits and early.training_pairs and (self._is_short(early.steps) or not late.fits):
             return early._replace(at_once=True)
         return late._replace(at_once=late.fits and late.training_pairs > 0 and self._is_short(late.steps))
 
-    def least_share(self) -> MetricPlan:
+    def min_share(self) -> MetricPlan:
         """Return the smallest part of the planned run that tells more than updates do."""
-        return choose_evidence(self._costs, 1.0, self._run.request.metric_repeats, 0.0)
+        return choose_evidence(self._costs, 1.0, self._run.request.options.metric_repeats, 0.0)
 
     def planned_runs(self) -> MetricPlan:
         """Return the strongest evidence, whatever it takes."""
-        return choose_evidence(self._costs, 1.0, self._run.request.metric_repeats, 0.0, "whole")
+        return choose_evidence(self._costs, 1.0, self._run.request.options.metric_repeats, 0.0, "whole")
 
     def seconds(self, plan: MetricPlan, speedup: float | None) -> float:
         """Return what a plan's trainings take under settings of this speed-up; None if it is not known."""
@@ -80,38 +82,30 @@ class MetricJudge:
         """Return the least budget of a whole run that leaves time for these trainings."""
         return self.seconds(plan, speedup) / METRIC_SHARE
 
-    def unprovable(self, space: SearchSpace) -> dict[str, str]:
-        """Return the open knobs of which nothing that fits could show that they keep the metric, and why.
+    def unprovable(self, space: SearchSpace) -> dict[str, Unprovable]:
+        """Return the open knobs of which nothing that fits could show that they keep the metric, and what would.
 
         Raises:
             BadRequestError: If a person has set such a value.
         """
-        own, found = self._yardstick.settings, dict[str, str]()
-        if reason := self._why_unprovable({**own, **space.fixed}):
-            raise BadRequestError(f"--set: {reason}.")
+        own, found = self._baseline.settings, dict[str, Unprovable]()
+        if why := self._why_unprovable({**own, **space.fixed}):
+            raise BadRequestError(f"--set: {unprovable_words(why)}.")
         for name, values in space.open.items():
             other = next((value for value in values if value != own[name]), own[name])
-            if reason := self._why_unprovable({**own, name: other}):
-                found[name] = reason
+            if why := self._why_unprovable({**own, name: other}):
+                found[name] = why
         return found
 
-    def _why_unprovable(self, settings: Settings) -> str:
+    def _why_unprovable(self, settings: Settings) -> Unprovable | None:
         plan = self.plan(settings, _FASTEST)
         if plan is None or plan.fits:
-            return ""
+            return None
         seconds = plan.seconds(self._costs)
-        return (
-            f"to see that the metric is kept takes {plan.words}, {format_duration(seconds)}, for which "
-            f"--budget {math.ceil(seconds / METRIC_SHARE / 60)}m leaves time"
-        )
+        return Unprovable(plan, seconds, math.ceil(seconds / METRIC_SHARE / 60))
 
     def begin(
-        self,
-        settings: Settings,
-        speedup: float,
-        contender: int,
-        earlier: Sequence[ProofPair] = (),
-        by_updates: bool = True,
+        self, settings: Settings, speedup: float, contender: int, earlier: Earlier = NOTHING_EARLIER
     ) -> MetricProof | None:
         """Return the proof of the n-th contender's metric, from 1, with nothing trained yet; see `plan`.
 
@@ -122,20 +116,21 @@ class MetricJudge:
             settings: Of the contender.
             speedup: Of their steps.
             contender: Its number.
-            earlier: Pairs of its proof in an earlier part of the run, in their order.
-            by_updates: Whether updates may tell, if the settings only round.
+            earlier: What an earlier part of the run has found.
         """
-        run, pairs = self._run, self._run.request.metric_repeats
+        by_updates = not earlier.differed_by_updates(settings)
+        run, pairs = self._run, self._run.request.options.metric_repeats
         plan = self.plan(settings, speedup, run.clock.left, by_updates)
         if plan is None:
             return None
-        trained = [pair.steps for pair in earlier if pair.steps]
+        measured = earlier.pairs_of(settings)
+        trained = [pair.steps for pair in measured if pair.steps]
         if plan.evidence != "whole" and trained:
-            plan = MetricPlan("share", trained[-1], pairs, MOST_TIMES * pairs)
-        if earlier:  # pairs count only if they are asked for in the same order
-            plan = plan._replace(at_once=earlier[0].steps == plan.steps)
+            plan = MetricPlan("share", trained[-1], pairs, MAX_TIMES * pairs)
+        if measured:  # pairs count only if they are asked for in the same order
+            plan = plan._replace(at_once=measured[0].steps == plan.steps)
         return MetricProof(
-            self._yardstick.facts,
+            self._baseline.facts,
             run.request.constraint,
             plan,
             error=(1 - CONFIDENCE) * share_of_error(contender) * (0.5 if trained else 1.0),
@@ -147,10 +142,10 @@ class MetricJudge:
 
     def _choose(self, settings: Settings, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
         """Return the strongest evidence that takes so long at most, and no more than its share of the budget."""
-        request = self._run.request
+        request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
         rounds = by_updates and self._may_ask_updates(settings)
-        return choose_evidence(self._costs, speedup, request.metric_repeats, most, request.evidence, rounds)
+        return choose_evidence(self._costs, speedup, options.metric_repeats, most, options.evidence, rounds)
 
     def _plan_the_rest(self, settings: Settings, speedup: float, by_updates: bool) -> MetricPlan:
         """Return how settings are judged whose speed is proven, in what is left; nothing else needs any of it."""
@@ -163,11 +158,11 @@ class MetricJudge:
 
     def _is_short(self, steps: int) -> bool:
         """Whether a training of so many steps takes hardly longer than the turns that judge the speed."""
-        return steps * self._yardstick.step_seconds <= 2 * TURNS * self._yardstick.plan.turn_seconds()
+        return steps * self._baseline.step_seconds <= 2 * TURNS * self._baseline.plan.turn_seconds()
 
     def _may_ask_updates(self, settings: Settings) -> bool:
-        rounds = not why_not_by_rounding(settings, self._yardstick.settings, self._risks)
-        return rounds and self._run.request.evidence != "whole"
+        rounds = not why_not_by_rounding(settings, self._baseline.settings, self._risks)
+        return rounds and self._run.request.options.evidence != "whole"
 
     def _compare_updates(self, settings: Settings, speedup: float) -> RoundingEvidence | Failure | None:
         """Return what updates say; None if there is no time to compare them.
@@ -182,4 +177,4 @@ class MetricJudge:
 
         if not has_time(UPDATE_STEPS):
             return None
-        return judge_rounding(self._run, self._yardstick.settings, settings, has_time)
+        return judge_rounding(self._run, self._baseline.settings, settings, has_time)

@@ -8,12 +8,13 @@ from typing import Literal
 
 import msgspec
 
+from autoaccel.records.conclusion import NoTime, RunsMissing
+from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.trial import Accuracy, Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.report.accuracy import more_runs_words
-from autoaccel.session.evidence import MOST_TIMES, MetricPlan
+from autoaccel.session.evidence import MAX_TIMES
 from autoaccel.statistics.accuracy import (
     Bound,
     MetricStatus,
@@ -30,7 +31,7 @@ from autoaccel.statistics.accuracy import (
 )
 from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, deviation_of
 
-_LEAST_PAIRS_TO_GIVE_UP = 2  # with one nothing is known of the scatter
+_MIN_PAIRS_TO_GIVE_UP = 2  # with one nothing is known of the scatter
 
 UpdateSource = Callable[[], RoundingEvidence | Failure | None]
 """Returns what the settings' updates say; None if there is no time left to compare them."""
@@ -93,7 +94,7 @@ class MetricProof:
         """Take in what another pair came to."""
         self._pairs.append(pair)
         plan = self.plan
-        if _LEAST_PAIRS_TO_GIVE_UP <= self.trained <= plan.most_pairs:
+        if _MIN_PAIRS_TO_GIVE_UP <= self.trained <= plan.max_pairs:
             self.accuracy = compare_metric(
                 self._facts.metric,
                 self._facts.direction,
@@ -114,7 +115,7 @@ class MetricProof:
             return "drops"
         if self.accuracy is None:
             return None if affordable else "unclear"
-        most = min(self.plan.most_pairs, self.trained + affordable)
+        most = min(self.plan.max_pairs, self.trained + affordable)
         if self.trained < most and self._runs_needed() <= most:
             return None
         drops = any(seems_to_drop(seen, allowed, known) for seen, allowed, known in self._drops())
@@ -140,21 +141,21 @@ class MetricProof:
     def missing_pairs(self) -> float:
         """How many more pairs must train if the settings are harmless; infinite if a proof never makes so many."""
         needed = self._runs_needed(harmless=True)
-        return max(1, needed - self.trained) if needed <= MOST_TIMES * self.plan.pairs else math.inf
+        return max(1, needed - self.trained) if needed <= MAX_TIMES * self.plan.pairs else math.inf
 
-    def unclear_words(self, pair_seconds: float) -> str:
-        """Return why more pairs are needed than fit; each takes so long."""
+    def missing(self, pair_seconds: float) -> NoTime | RunsMissing:
+        """Return what more is needed than fits, each pair of which takes so long."""
         if self.accuracy is None:
-            return f"{self.plan.words} would tell, but do not fit in what is left of the budget"
+            return NoTime(self.plan)
         own, needed = deviation_of([pair.metrics[0] for pair in self._pairs]), self._runs_needed(harmless=True)
-        return more_runs_words(own, self._constraint, needed, pair_seconds)
+        return RunsMissing(own, self._constraint, needed, pair_seconds)
 
     def _runs_needed(self, harmless: bool = False) -> int:
         """Return after how many pairs it is expected to be clear that the metric holds; see `runs_needed`.
 
         With `harmless`, of settings that scatter like these and change nothing on average.
         """
-        bound, center = self._bound(self.plan.most_pairs), 0.0 if harmless else None
+        bound, center = self._bound(self.plan.max_pairs), 0.0 if harmless else None
         return max(
             runs_needed(seen, allowed, bound._replace(known=known), center) for seen, allowed, known in self._drops()
         )
@@ -171,5 +172,5 @@ class MetricProof:
 
     def _bound(self, runs: int) -> Bound:
         """Return the bound after so many runs: all looks share the error."""
-        confidence = confidence_of_look(runs, self.plan.pairs, self.plan.most_pairs, self._error)
+        confidence = confidence_of_look(runs, self.plan.pairs, self.plan.max_pairs, self._error)
         return Bound(confidence, known_scatter(self._pairs, self._constraint))

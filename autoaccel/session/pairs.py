@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finished, Measure, ProofPair, TrainedPair
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import PairsFor
-from autoaccel.session.turn_plan import TurnPlan, TurnScatter, turns_worth
 from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair, log_ratios
+from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, turns_worth
+from autoaccel.workers.measuring import Measuring
 
-_MOST_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
+_MAX_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
 
 
 class PairReading(NamedTuple):
@@ -28,43 +28,38 @@ class PairReading(NamedTuple):
     trained: TrainedPair | None  # what the two came to, if they trained to their end
 
 
+class Reference(NamedTuple):
+    """What candidates are measured against."""
+
+    settings: Settings  # the baseline's; of contributions the recipe's
+    steps_per_epoch: int
+    plan: TurnPlan  # how turns are taken
+    usual_seconds: float  # what a step takes while nothing disturbs it
+    is_apart: bool = False  # whether two processes must not be alive together; found out where that is not known
+    scatter: TurnScatter | None = None  # what this run has shown of how much turns scatter; None: nothing yet
+
+
 class FreshPairs:
     """Starts a pair of processes for each reading."""
 
-    def __init__(
-        self,
-        run: Run,
-        own: Settings,
-        steps_per_epoch: int,
-        plan: TurnPlan,
-        usual: float,
-        fresh: bool = False,
-        purpose: PairsFor = "proof",
-        apart: bool = False,
-        scatter: TurnScatter | None = None,
-    ) -> None:
+    def __init__(self, run: Run, reference: Reference, purpose: PairsFor = "proof", fresh: bool = False) -> None:
         """Begin with no pair measured.
 
         Args:
             run: What all stages share.
-            own: The baseline's settings; of contributions the recipe's.
-            steps_per_epoch: Of the training.
-            plan: How turns are taken.
-            usual: What a step of the baseline takes while nothing disturbs it.
-            fresh: Whether the processes must be programs of their own, where forking would cost less.
+            reference: What candidates are measured against.
             purpose: What the pairs are kept as.
-            apart: Whether the two processes of a pair must not be alive together; found out where that is not known.
-            scatter: What this run has shown of how much turns scatter; None: nothing yet.
+            fresh: Whether the processes must be programs of their own, where forking would cost less.
         """
         self._run = run
-        self._own = own
-        self._steps_per_epoch = steps_per_epoch
-        self._plan = plan
-        self._own_seconds = [usual]
+        self._own = reference.settings
+        self._steps_per_epoch = reference.steps_per_epoch
+        self._plan = reference.plan
+        self._own_seconds = [reference.usual_seconds]
         self._fresh = fresh
         self._purpose = purpose
-        self._apart = apart
-        self._scatter = scatter or TurnScatter(plan.usual_deviation)
+        self._apart = reference.is_apart
+        self._scatter = reference.scatter or TurnScatter(reference.plan.usual_deviation)
         self._started = 0
         self._disturbed = 0
 
@@ -116,7 +111,7 @@ class FreshPairs:
                 return own
             if isinstance(other, Failure):
                 return other
-            most = self._turns_worth((own, other)) if steps is None else _MOST_TURNS
+            most = self._turns_worth((own, other)) if steps is None else _MAX_TURNS
             turns = take_turns(
                 own,
                 other,
@@ -156,7 +151,7 @@ class FreshPairs:
                 return measuring
             try:
                 # As many of the second as of the first.
-                most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MOST_TURNS)
+                most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MAX_TURNS)
                 for _ in range(most):
                     turn = measuring.take_turn(self._plan.order, clock.left)
                     if isinstance(turn, Failure):

@@ -13,9 +13,9 @@ from autoaccel.units import format_duration
 PROFILE_SHARE = 0.05  # of the budget for the profile at most: it makes nothing faster, it only tells where to look
 _SEARCH_SHARE = 0.25
 """The same for trials. Chosen on six trainings with steps of 0.2 to 2.6 s, ten minutes each (the first half of
-benchmarks/unseen, which therefore does not check it): of five of them what was proven had been tried by then, of a
-GPT-2 in the trial that began when this time was over. What is found must still be proven; a search that pays no more
-ends before, one whose best is refused goes on."""
+benchmarks/studies/unseen, which therefore does not check it): of five of them what was proven had been tried by then,
+of a GPT-2 in the trial that began when this time was over. What is found must still be proven; a search that pays no
+more ends before, one whose best is refused goes on."""
 
 METRIC_SHARE = 0.4  # the same for training runs that judge the metric
 PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
@@ -25,8 +25,8 @@ _MARGIN = 1.25
 """By how much a budget should exceed what the leanest run is expected to take before it is recommended: on shared
 machines steps take a fifth longer from one minute to the next."""
 
-_MOST_SECONDS_SHOWN = 120  # budgets up to this are recommended in seconds, longer ones in minutes,
-_MOST_MINUTES_SHOWN = 120  # and from here on in hours
+_MAX_SECONDS_SHOWN = 120  # budgets up to this are recommended in seconds, longer ones in minutes,
+_MAX_MINUTES_SHOWN = 120  # and from here on in hours
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,22 @@ class Costs:
     profile: float  # the fewest steps that make a profile, and the start of its process
     trial: float  # the shortest that tells anything
     pair: float  # of processes, for the proof
-    least_pairs: int  # that prove a large speed-up
+    min_pairs: int  # that prove a large speed-up
     pairs: int  # that a proof usually takes
-    least_evidence: float  # the cheapest evidence for the metric; 0 where nothing in the space can change it
+    min_evidence: float  # the cheapest evidence for the metric; 0 where nothing in the space can change it
     evidence: float  # the strongest that is asked for
     trials: int = 1  # that are needed before anything can be proven; 0 if an earlier part of the run made some
     earlier: float = 0.0  # spent by an earlier part of the run, beside this budget
 
     @property
-    def least_proof(self) -> float:
+    def min_proof(self) -> float:
         """The fewest pairs that prove a speed-up, and the cheapest evidence for the metric."""
-        return self.least_pairs * self.pair + self.least_evidence
+        return self.min_pairs * self.pair + self.min_evidence
 
     @property
     def leanest_run(self) -> float:
         """The least that can end with a proven recipe: the baseline, one trial, and the least proof."""
-        return self.hardware + self.baseline + self.trials * self.trial + self.least_proof + _REPORT_SECONDS
+        return self.hardware + self.baseline + self.trials * self.trial + self.min_proof + _REPORT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Plan:
 
     budget: float
     seconds: Mapping[StageName, float]
-    least_proof: float
+    min_proof: float
 
     def end_of(self, stage: StageName) -> float:
         """Return by when a stage should have ended, in seconds since the start of the run.
@@ -89,7 +89,7 @@ class Plan:
             trials: That were made.
         """
         if not trials:
-            return min(needed, self.least_proof)
+            return min(needed, self.min_proof)
         return max(min(needed, self.proof), self.budget - self.end_of("search"))
 
 
@@ -106,8 +106,8 @@ def plan_stages(costs: Costs) -> Plan | None:
     profile = profile if profile >= costs.profile else 0.0
     least: dict[StageName, float] = {
         "search": costs.trials * costs.trial,
-        "confirm": costs.least_pairs * costs.pair,
-        "metric": costs.least_evidence,
+        "confirm": costs.min_pairs * costs.pair,
+        "metric": costs.min_evidence,
     }
     wanted: dict[StageName, float] = {
         "search": _SEARCH_SHARE * costs.budget,
@@ -125,24 +125,24 @@ def plan_stages(costs: Costs) -> Plan | None:
         "contributions": min(max(0.0, left), _CONTRIBUTIONS_SHARE * costs.budget),
         "report": _REPORT_SECONDS,
     }
-    return Plan(costs.budget, seconds, costs.least_proof)
+    return Plan(costs.budget, seconds, costs.min_proof)
 
 
 def enough_budget(costs: Costs) -> str:
     """Return the budget that would do, as it is typed: `90s`, `6m`, `3h`."""
     seconds = costs.earlier + _MARGIN * costs.leanest_run
-    if seconds <= _MOST_SECONDS_SHOWN:
+    if seconds <= _MAX_SECONDS_SHOWN:
         return f"{10 * math.ceil(seconds / 10)}s"
     minutes = math.ceil(seconds / 60)
-    return f"{minutes}m" if minutes <= _MOST_MINUTES_SHOWN else f"{math.ceil(minutes / 60)}h"
+    return f"{minutes}m" if minutes <= _MAX_MINUTES_SHOWN else f"{math.ceil(minutes / 60)}h"
 
 
 def too_small(costs: Costs, step_seconds: float) -> str:
     """Return the sentence for a budget into which not even the leanest run fits, with one that would do."""
-    metric = " and the cheapest evidence for the metric" if costs.least_evidence else ""
+    metric = " and the cheapest evidence for the metric" if costs.min_evidence else ""
     budget, step = format_duration(costs.earlier + costs.budget), format_duration(step_seconds)
     return (
-        f"the budget of {budget} is too small: a step takes {step} here, so that the baseline, one trial, a "
-        f"proof in {costs.least_pairs} pairs of processes{metric} take about {format_duration(costs.leanest_run)} in "
-        f"all. Give it --budget {enough_budget(costs)}."
+        f"the budget of {budget} is too small: a step takes {step} here, so the baseline, one trial, a proof in "
+        f"{costs.min_pairs} pairs of processes{metric} take about {format_duration(costs.leanest_run)} in total. "
+        f"Use --budget {enough_budget(costs)}."
     )

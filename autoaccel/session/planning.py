@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autoaccel.errors import BudgetSpentError
-from autoaccel.launch.measuring import Measuring
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import TrainingFacts
+from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.evidence import choose_evidence, training_costs
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import why_not_by_rounding
 from autoaccel.session.run import Run
-from autoaccel.session.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
-from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import is_exact
-from autoaccel.statistics.deciding import CONFIRMING_PAIRS, LEAST_PAIRS
+from autoaccel.statistics.deciding import CONFIRMING_PAIRS, MIN_PAIRS
+from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
+from autoaccel.workers.measuring import Measuring
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
-_LEAST_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
+_MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
 
 
 class Planner:
@@ -70,14 +70,14 @@ class Planner:
             raise BudgetSpentError(f"{Path(self._run.request.workload.path).name}: {too_small(costs, step_seconds)}")
         self._run.stages.follow(plan)
 
-    def anew(self, yardstick: Yardstick) -> None:
+    def anew(self, baseline: LiveBaseline) -> None:
         """Make the plan once more, now that the baseline was measured; keep to the first if nothing fits any more."""
         costs = self._costs(
-            warmup_step_seconds=yardstick.measurement.warmup_step_seconds,
-            ready_seconds=yardstick.ready_seconds,
-            step_seconds=yardstick.step_seconds,
-            trial_seconds=yardstick.trial_seconds,
-            pair_seconds=yardstick.pair_seconds(),
+            warmup_step_seconds=baseline.measurement.warmup_step_seconds,
+            ready_seconds=baseline.ready_seconds,
+            step_seconds=baseline.step_seconds,
+            trial_seconds=baseline.trial_seconds,
+            pair_seconds=baseline.pair_seconds(),
         )
         if plan := plan_stages(costs):
             self._run.stages.follow(plan)
@@ -115,8 +115,8 @@ class Planner:
 
         def evidence(seconds: float) -> float:
             """Return what the strongest evidence takes that fits into this time, or the cheapest there is."""
-            rounds, wish = self._may_only_round, request.evidence
-            plan = choose_evidence(training, 1.0, request.metric_repeats, seconds, wish, rounds)
+            rounds, options = self._may_only_round, request.options
+            plan = choose_evidence(training, 1.0, options.metric_repeats, seconds, options.evidence, rounds)
             return plan.seconds(training) if self._inexact else 0.0
 
         settling = min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds)
@@ -126,12 +126,12 @@ class Planner:
             budget=request.budget_seconds - earlier,
             hardware=hardware,
             baseline=baseline + still_to_come,
-            profile=self._before_profile + _LEAST_PROFILED_STEPS * step_seconds,
+            profile=self._before_profile + _MIN_PROFILED_STEPS * step_seconds,
             trial=trial_seconds,
             pair=pair_seconds,
-            least_pairs=LEAST_PAIRS,
-            pairs=LEAST_PAIRS + CONFIRMING_PAIRS,
-            least_evidence=evidence(0.0),
+            min_pairs=MIN_PAIRS,
+            pairs=MIN_PAIRS + CONFIRMING_PAIRS,
+            min_evidence=evidence(0.0),
             evidence=evidence(METRIC_SHARE * request.budget_seconds),
             trials=0 if self._has_trials else 1,
             earlier=earlier,

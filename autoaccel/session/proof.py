@@ -5,58 +5,57 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from autoaccel.records.conclusion import Obstacle
 from autoaccel.records.contender import ProofOutcome
-from autoaccel.records.progress import Note, RoundFinished, StageStarted
+from autoaccel.records.progress import Listener, Note, RoundFinished, StageStarted
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
 from autoaccel.records.workload import TrainingFacts
+from autoaccel.report.conclusions import trainings_words
 from autoaccel.report.rounding import rounding_words
+from autoaccel.search.gauge import AnyClock
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.plan import PROOF_MARGIN
-from autoaccel.session.run import Run
-from autoaccel.session.yardstick import Yardstick
-from autoaccel.statistics.comparison import CONFIDENCE, Pair, compare
+from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import (
     CONFIRMING_PAIRS,
-    LEAST_PAIRS,
-    MOST_PAIRS,
+    MIN_PAIRS,
     SpeedRule,
     deciding_pairs,
     expected_pairs,
-    share_of_error,
 )
 
-MOST_CONTENDERS = 3  # settings that are tried to be proven in one run
 
-_BUDGET_SPENT = "the budget was spent"
+class MetricTime(NamedTuple):
+    """What judging the metric takes of a proof."""
+
+    seconds: float = 0.0
+    training_pairs: int = 0  # how many pairs train for it: these tell the speed, too
+    at_once: bool = False  # whether they do so from the first on
+
+
+NO_METRIC = MetricTime()
 
 
 def proof_seconds(
-    yardstick: Yardstick,
-    speedup: float | None,
-    metric_seconds: float = 0.0,
-    training_pairs: int = 0,
-    at_once: bool = False,
-    confirms: bool = True,
+    pair_seconds: float, speedup: float | None, metric: MetricTime = NO_METRIC, confirms: bool = True
 ) -> float:
     """Return how long a proof may take: what is to be expected, and a fifth.
 
     Args:
-        yardstick: The baseline, and what starting and turns take.
+        pair_seconds: What a pair takes that only tells the speed.
         speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
-        metric_seconds: What judging the metric takes.
-        training_pairs: How many pairs train for it: these tell the speed, too.
-        at_once: Whether they do so from the first on.
+        metric: What judging it takes.
         confirms: Whether pairs are counted that confirm a close decision on the speed; it holds without them, too.
     """
-    deciding = deciding_pairs(speedup) if speedup else LEAST_PAIRS
+    deciding = deciding_pairs(speedup) if speedup else MIN_PAIRS
     pairs = expected_pairs(speedup) if speedup and confirms else deciding
-    pairs = max(0 if at_once else deciding, pairs - training_pairs)
-    return PROOF_MARGIN * (pairs * yardstick.pair_seconds(speedup or 1.0) + metric_seconds)
+    pairs = max(0 if metric.at_once else deciding, pairs - metric.training_pairs)
+    return PROOF_MARGIN * (pairs * pair_seconds + metric.seconds)
 
 
 class Proof(NamedTuple):
@@ -66,9 +65,13 @@ class Proof(NamedTuple):
     pairs: list[list[Pair]]  # turns that count, for each pair of processes
     comparison: Comparison | None  # None with fewer than two pairs
     accuracy: Accuracy | None  # None where nothing is known of the metric yet
-    message: str = ""  # why it is incomplete, or the metric unclear
+    obstacle: Obstacle = None  # why it is incomplete, or the metric unclear
     proven_after_seconds: float | None = None  # since the start of the run; of the speed, before the metric's proof
-    failure: Failure | None = None  # of one of its processes, but for want of time
+
+    @property
+    def failure(self) -> Failure | None:
+        """That of one of its processes, but for want of time."""
+        return self.obstacle if self.outcome == "fails" and isinstance(self.obstacle, Failure) else None
 
     @property
     def own_step_seconds(self) -> float:
@@ -86,8 +89,7 @@ class _Refusal(NamedTuple):
     """Why settings are not proven, by what is known of their metric."""
 
     outcome: ProofOutcome
-    message: str = ""
-    failure: Failure | None = None
+    obstacle: Obstacle = None
 
 
 class Prover:
@@ -98,74 +100,75 @@ class Prover:
     are compared then.
     """
 
-    def __init__(self, run: Run, facts: TrainingFacts, pairs: PairSource) -> None:
-        """Begin with nothing proven."""
-        self._run = run
-        self._facts = facts
-        self._pairs = pairs
+    def __init__(self, pairs: PairSource, facts: TrainingFacts, clock: AnyClock, tell: Listener) -> None:
+        """Begin with nothing proven.
 
-    def prove(
-        self,
-        settings: Settings,
-        contender: int,
-        metric: MetricProof | None,
-        least_speedup: float,
-        most_pairs: int = MOST_PAIRS,
-    ) -> Proof:
+        Args:
+            pairs: Measures.
+            facts: Of the training.
+            clock: Knows the budget.
+            tell: Told what happens.
+        """
+        self._pairs = pairs
+        self._facts = facts
+        self._clock = clock
+        self._tell = tell
+
+    def prove(self, settings: Settings, rule: SpeedRule, metric: MetricProof | None) -> Proof:
         """Return what pairs of processes say of the settings.
 
         Args:
             settings: What to prove.
-            contender: The how manyth settings of this run these are, from 1.
+            rule: By which their speed is judged.
             metric: What shows whether the metric is kept; None if the settings change no number.
-            least_speedup: Of the steps, with which the settings are worth having.
-            most_pairs: At most so many are measured.
         """
-        rule = SpeedRule((1 - CONFIDENCE) * share_of_error(contender), least_speedup, most_pairs)
         pairs: list[list[Pair]] = []
         decided_at: int | None = None
         proven_after: float | None = None
 
-        def ended(outcome: ProofOutcome, message: str = "", failure: Failure | None = None) -> Proof:
-            return Proof(outcome, pairs, rule.compare(pairs), self._known(metric), message, failure=failure)
+        def ended(outcome: ProofOutcome, obstacle: Obstacle = None) -> Proof:
+            return Proof(outcome, pairs, rule.compare(pairs), self._known(metric), obstacle)
 
-        message = "too few pairs were undisturbed"
+        obstacle: Obstacle = "pairs disturbed"
         for number in itertools.count(1):
-            if decided_at is None and number > most_pairs:
+            if decided_at is None and number > rule.max_pairs:
                 break
             training = self._next_training(metric, decided_at is not None)
-            seed, steps = (training.trained, training.plan.steps) if training else (number - 1, None)
-            before = self._run.clock.spent
-            reading = self._pairs.measure(settings, seed, steps)
+            before = self._clock.spent
+            reading = self._measure_pair(settings, number, training)
             if isinstance(reading, Failure) and reading.kind != "hung":
-                return ended("fails", reading.message, reading)
+                return ended("fails", reading)
             if isinstance(reading, Failure):
-                message = _BUDGET_SPENT
+                obstacle = "budget spent"
                 break
             if reading.trusted:
                 pairs.append(reading.turns)
-            if training is not None and reading.trained is not None:
-                training.add(reading.trained)
-            most = most_pairs + CONFIRMING_PAIRS
-            self._run.tell(RoundFinished(number, most, settings, rule.compare(pairs), self._known(metric)))
-            if training is not None and (refusal := self._refusal_by_runs(training, self._run.clock.spent - before)):
+            most = rule.max_pairs + CONFIRMING_PAIRS
+            self._tell(RoundFinished(number, most, settings, rule.compare(pairs), self._known(metric)))
+            if training is not None and (refusal := self._refusal_by_runs(training, self._clock.spent - before)):
                 return ended(*refusal)
             if decided_at is None and reading.trusted and (decision := rule.decide(pairs)) is not None:
                 if not decision:
                     return ended("not faster")
-                decided_at, proven_after = len(pairs), self._run.clock.spent
-                if metric is not None and metric.status == "open":
-                    refusal = self._begin_metric(metric, rule.is_enough(pairs, decided_at))
-                    if refusal is not None:
-                        return ended(*refusal)
+                decided_at, proven_after = len(pairs), self._clock.spent
+                if refusal := self._begin_metric(metric, rule.is_enough(pairs, decided_at)):
+                    return ended(*refusal)
             holds = metric is None or metric.status == "holds"
             if decided_at is not None and holds and (number >= most or rule.is_enough(pairs, decided_at)):
                 break
         if decided_at is None or (metric is not None and metric.status != "holds"):
-            return ended("incomplete", message)
-        comparison = rule.conclude(pairs, decided_at)
-        outcome: Literal["proven", "not faster"] = "proven" if comparison.speedup > rule.needed else "not faster"
-        return Proof(outcome, pairs, comparison, self._known(metric), proven_after_seconds=proven_after)
+            return ended("incomplete", obstacle)
+        found = rule.conclude(pairs, decided_at)
+        outcome: ProofOutcome = "proven" if found.speedup > rule.needed else "not faster"
+        return Proof(outcome, pairs, found, self._known(metric), proven_after_seconds=proven_after)
+
+    def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> PairReading | Failure:
+        """Return what the n-th pair shows, which may train for the metric, too."""
+        seed, steps = (training.trained, training.plan.steps) if training else (number - 1, None)
+        reading = self._pairs.measure(settings, seed, steps)
+        if training is not None and isinstance(reading, PairReading) and reading.trained is not None:
+            training.add(reading.trained)
+        return reading
 
     def _known(self, metric: MetricProof | None) -> Accuracy | None:
         return exact_numbers(self._facts.metric, self._facts.direction) if metric is None else metric.accuracy
@@ -176,29 +179,31 @@ class Prover:
             return None
         return metric if is_faster or metric.plan.at_once else None
 
-    def _begin_metric(self, metric: MetricProof, is_enough: bool) -> _Refusal | None:
+    def _begin_metric(self, metric: MetricProof | None, is_enough: bool) -> _Refusal | None:
         """Begin to judge the metric of what is faster; return why it is refused if that is told at once.
 
         Args:
-            metric: Of which nothing is decided yet.
+            metric: What shows whether it is kept; None if nothing need be shown.
             is_enough: Whether the speed needs no more pairs.
         """
+        if metric is None or metric.status != "open":
+            return None
         metric.plan_the_rest()
         if not metric.plan.fits:
-            return _Refusal("incomplete", metric.unclear_words(0.0))
-        self._run.tell(StageStarted("metric", f"whether your metric is kept, by {metric.plan.runs_words}"))
+            return _Refusal("incomplete", metric.missing(0.0))
+        self._tell(StageStarted("metric", f"whether your metric is kept, by {trainings_words(metric.plan)}"))
         if metric.plan.evidence != "rounding":
             return None
         found = metric.compare_updates()
         if found is None or (isinstance(found, Failure) and found.kind == "hung"):
-            return _Refusal("incomplete", metric.unclear_words(0.0) if found is None else found.message)
+            return _Refusal("incomplete", found or metric.missing(0.0))
         if isinstance(found, Failure):
-            return _Refusal("fails", found.message, found)
+            return _Refusal("fails", found)
         if found.verdict != "holds":
-            return _Refusal("metric unclear" if found.verdict == "open" else "more than rounding", found.reason)
-        self._run.tell(Note(rounding_words(found)))
+            return _Refusal("metric unclear" if found.verdict == "open" else "more than rounding", found)
+        self._tell(Note(rounding_words(found)))
         if not is_enough:
-            self._run.tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
+            self._tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
         return None
 
     def _refusal_by_runs(self, metric: MetricProof, pair_seconds: float) -> _Refusal | None:
@@ -210,22 +215,22 @@ class Prover:
         """
         if metric.status == "holds":
             return None
-        verdict = metric.given_up(int(self._run.clock.left // max(pair_seconds, 1e-9)))
+        verdict = metric.given_up(int(self._clock.left // max(pair_seconds, 1e-9)))
         if verdict is None:
             return None
         found = metric.compare_updates()
         if isinstance(found, RoundingEvidence) and found.verdict == "holds":
-            self._run.tell(Note(f"the runs leave the metric open; {rounding_words(found)}"))
+            self._tell(Note(f"the runs leave the metric open; {rounding_words(found)}"))
             return None
         if verdict == "drops":
             return _Refusal("metric drops")
         if isinstance(found, RoundingEvidence) and found.verdict == "too large":
-            return _Refusal("more than rounding", found.reason)
+            return _Refusal("more than rounding", found)
         unclear: ProofOutcome = "incomplete" if metric.accuracy is None else "metric unclear"
-        return _Refusal(unclear, metric.unclear_words(pair_seconds))
+        return _Refusal(unclear, metric.missing(pair_seconds))
 
     def measure(
-        self, settings: Settings, least_pairs: int, clear: Callable[[Comparison], bool] | None = None
+        self, settings: Settings, min_pairs: int, clear: Callable[[Comparison], bool] | None = None
     ) -> Comparison | Failure | None:
         """Return what pairs say of the settings' speed: at least so many, at least two.
 
@@ -233,19 +238,19 @@ class Prover:
 
         Args:
             settings: What to measure.
-            least_pairs: How many pairs there are before anybody is asked.
+            min_pairs: How many pairs there are before anybody is asked.
             clear: Asked after each further pair whether they are enough; None: they are. If the budget is spent
                 before, what the pairs until then say is returned.
         """
         pairs: list[list[Pair]] = []
         comparison: Comparison | None = None
-        most_pairs = least_pairs if clear is None else None
+        max_pairs = min_pairs if clear is None else None
         while True:
             reading = self._pairs.measure(settings, len(pairs), None)
             if isinstance(reading, Failure):
-                return comparison if reading.kind == "hung" and self._run.clock.left <= 0 else reading
+                return comparison if reading.kind == "hung" and self._clock.left <= 0 else reading
             pairs.append(reading.turns)
-            comparison = compare(pairs) if len(pairs) >= LEAST_PAIRS else None
-            self._run.tell(RoundFinished(len(pairs), most_pairs, settings, comparison))
-            if comparison is not None and len(pairs) >= least_pairs and (clear is None or clear(comparison)):
+            comparison = compare(pairs) if len(pairs) >= MIN_PAIRS else None
+            self._tell(RoundFinished(len(pairs), max_pairs, settings, comparison))
+            if comparison is not None and len(pairs) >= min_pairs and (clear is None or clear(comparison)):
                 return comparison

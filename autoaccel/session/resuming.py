@@ -50,6 +50,9 @@ class Earlier(NamedTuple):
         return left
 
 
+NOTHING_EARLIER = Earlier((), ())
+
+
 class ResumedPairs:
     """Pairs of earlier proofs as long as there are such, then fresh ones."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from autoaccel.records.knob import Risk
 from autoaccel.records.progress import Note
@@ -38,8 +39,12 @@ UPDATE_STEPS = update_steps(POINTS)
 _TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart
 
 
-def why_not_by_rounding(settings: Settings, own: Settings, risks: Mapping[str, Risk]) -> str:
-    """Return why updates cannot tell whether the settings keep the metric; empty if they can.
+NotByRounding = Literal["changes the training", "several ranks", "takes parameters away"]
+"""Why updates cannot tell: they would be another training's, are not compared among ranks, or have no counterpart."""
+
+
+def why_not_by_rounding(settings: Settings, own: Settings, risks: Mapping[str, Risk]) -> NotByRounding | None:
+    """Return why updates cannot tell whether the settings keep the metric; None if they can.
 
     Args:
         settings: Some that are not exact.
@@ -47,14 +52,11 @@ def why_not_by_rounding(settings: Settings, own: Settings, risks: Mapping[str, R
         risks: Of knobs that may do another thing to this training than elsewhere; see `SearchSpace.risks`.
     """
     changes = changed(settings, own)
-    others = [name for name in changes if risk_of({name: settings[name]}, own, risks) == "changes_training"]
-    if others:
-        return f"{', '.join(others)} changes the training itself, not only how numbers are rounded"
+    if any(risk_of({name: settings[name]}, own, risks) == "changes_training" for name in changes):
+        return "changes the training"
     if ranks_of(settings) > 1 or ranks_of(own) > 1:
-        return "the updates of several ranks are not compared"
-    if _TAKES_PARAMETERS in changes:
-        return f"{_TAKES_PARAMETERS} takes parameters away, whose updates have no counterpart"
-    return ""
+        return "several ranks"
+    return "takes parameters away" if _TAKES_PARAMETERS in changes else None
 
 
 def judge_rounding(
@@ -81,7 +83,7 @@ def judge_rounding(
         first = judge_updates(compared)
         if not may_settle(compared, first) or not has_time(update_steps(LATER_POINTS)):
             return first
-        run.tell(Note(f"{_span(POINTS)} {first.reason}; asked again {_span(LATER_POINTS)}"))
+        run.tell(Note(f"{_span(POINTS)} {first.reason}; checked again {_span(LATER_POINTS)}"))
         compared = _compare(run, own, settings, LATER_POINTS)
         if isinstance(compared, UpdatesCompared):
             return judge_updates(compared, by_losses=True)

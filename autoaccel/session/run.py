@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autoaccel.launch.runner import Runner
 from autoaccel.records.progress import Event, Listener, StageStarted
 from autoaccel.records.request import Request
 from autoaccel.session.clock import Clock, Stages
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.workers.runner import Runner
 
 
 @dataclass(frozen=True)

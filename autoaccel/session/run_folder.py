@@ -18,11 +18,11 @@ from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
 from autoaccel.records.recipe import Recipe, read_recipe
-from autoaccel.records.request import Request
+from autoaccel.records.request import Request, RequestOfSchema3
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement, ProofPair, Trial
-from autoaccel.records.workload import TrainingFacts
+from autoaccel.records.workload import TrainingFacts, with_workload_type
 
 RUNS = Path("autoaccel-runs")
 """Where runs go unless told otherwise, in the working folder."""
@@ -32,13 +32,13 @@ PairsFor = Literal["proof", "contributions"]
 """What pairs of processes are measured for."""
 
 
-RUN_SCHEMA: Literal["autoaccel/run/3"] = "autoaccel/run/3"
+RUN_SCHEMA: Literal["autoaccel/run/4"] = "autoaccel/run/4"
 
 
 class RunState(Record, frozen=True):
     """What a run knows before its search begins: enough to go on with it later."""
 
-    schema: Literal["autoaccel/run/3"]
+    schema: Literal["autoaccel/run/4"]
     request: Request
     machine: Machine
     facts: TrainingFacts
@@ -52,10 +52,10 @@ class RunState(Record, frozen=True):
 class RunFolder:
     """The folder of one run.
 
-    `run.json` appears when the search begins, `trials.jsonl` grows with every trial, `proof.jsonl` with every pair of
-    processes that proves the best, `contenders.jsonl` with every proof that ended, `contributions.jsonl` with every
-    pair that tells what a setting adds; `recipe.json` is written last: with it the run is complete, unless it names
-    a proof that the budget left open.
+    `run.json` appears when the search begins, `trials.jsonl` and `study.journal` grow with every trial, `proof.jsonl`
+    with every pair of processes that proves the best, `contenders.jsonl` with every proof that ended,
+    `contributions.jsonl` with every pair that tells what a setting adds; `recipe.json` is written last: with it the run
+    is complete, unless it names a proof that the budget left open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,6 +66,9 @@ class RunFolder:
         self._pairs = {"proof": path / "proof.jsonl", "contributions": path / "contributions.jsonl"}
         self.recipe = path / "recipe.json"
         self.report = path / "report.html"
+        self.study = path / "study.journal"
+        """The search as an Optuna study; `trials.jsonl` is what the run itself goes by."""
+        self.study_name = path.absolute().name
         self.pickled = path / "build.pkl"
         self.rounding = path / "rounding"
         """What a process under the user's own settings keeps for those whose rounding is judged; gone after the run."""
@@ -80,8 +83,10 @@ class RunFolder:
         """
         folder = cls(path)
         if folder._state.exists() or folder.recipe.exists():
-            state = "is complete" if folder._is_complete() else "can go on with --resume"
-            raise BadRequestError(f"{path}: there is a run already, which {state}. Name another folder with --output.")
+            state = "is complete" if folder._is_complete() else "can be resumed with --resume"
+            raise BadRequestError(
+                f"{path}: the folder already contains a run, which {state}. Name another folder with --output."
+            )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise BadRequestError(f"{path}: must be a new or empty folder for the run. Name another with --output.")
         existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
@@ -89,7 +94,9 @@ class RunFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadRequestError(f"{path}: cannot be made ({error.strerror}). Name another with --output.") from error
+            raise BadRequestError(
+                f"{path}: cannot be created ({error.strerror}). Name another with --output."
+            ) from error
         return folder
 
     @classmethod
@@ -151,7 +158,7 @@ class RunFolder:
         """Return what the search started from; None if it has not begun."""
         if not self._state.exists():
             return None
-        return read_json(self._state, RunState, "the state of a run")
+        return read_json(self._state, RunState, "the state of a run", _upgraded)
 
     def add_trial(self, trial: Trial) -> None:
         """Append a finished trial."""
@@ -189,6 +196,19 @@ class RunFolder:
         """Write the report (HTML), then the recipe: the last file of a run."""
         write_text(self.report, report)
         write_json(self.recipe, recipe)
+
+
+def _upgraded(state: bytes) -> bytes:
+    """Return the state of a run as it is written today; in schema 3 a request had no options and its workload no type.
+
+    Raises:
+        msgspec.MsgspecError: If it is not JSON, or of schema 3 with another request than that.
+    """
+    fields = msgspec.json.decode(state)
+    if not isinstance(fields, dict) or fields.get("schema") != "autoaccel/run/3":
+        return state
+    request = msgspec.convert(with_workload_type(fields.get("request")), RequestOfSchema3).upgraded()
+    return encode({**fields, "schema": RUN_SCHEMA, "request": request})
 
 
 def _append_line(path: Path, record: Record) -> None:

@@ -6,21 +6,23 @@ import platform
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel import __version__
 from autoaccel.errors import AutoaccelError, BadRequestError
 from autoaccel.records.advice import Diagnosis
+from autoaccel.records.conclusion import ProofElsewhere
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import Workload, identity_of
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
-    from autoaccel.search.shared import SharedStudy
+    from autoaccel.search.study import SearchStudy
 
 
 class StudyAddress(NamedTuple):
@@ -40,7 +42,6 @@ def find_study(where: str, name: str | None = None) -> StudyAddress:
     Raises:
         BadRequestError: If the storage cannot be opened.
     """
-    # Not before somebody shares: the database library takes a while to import.
     from autoaccel.search.storage import open_storage
 
     return StudyAddress(open_storage(where), name)
@@ -48,11 +49,12 @@ def find_study(where: str, name: str | None = None) -> StudyAddress:
 
 def study_basis(workload: Workload, machine: Machine, own: Settings, space: SearchSpace) -> StudyBasis:
     """Return what must be equal before another machine's trials may be learned from."""
+    sha256, part, arguments = identity_of(workload)
     return StudyBasis(
         autoaccel=__version__,
-        workload_sha256=workload.sha256,
-        entry=workload.entry,
-        arguments=workload.arguments,
+        workload_sha256=sha256,
+        entry=part,
+        arguments=arguments,
         fingerprint=machine.fingerprint,
         baseline_settings=own,
         open=space.open,
@@ -60,8 +62,24 @@ def study_basis(workload: Workload, machine: Machine, own: Settings, space: Sear
     )
 
 
+def begin_study(path: Path, name: str) -> SearchStudy:
+    """Return the new study of a run that searches alone.
+
+    Args:
+        path: Of its file. One that an earlier part of the run left is replaced, as the trials of that are told again:
+            what was open then may be closed by now, which Optuna takes for another search space.
+        name: Of the study.
+    """
+    from autoaccel.search.storage import open_storage
+    from autoaccel.search.study import SearchStudy
+
+    for left in (path, path.with_name(f"{path.name}.lock")):
+        left.unlink(missing_ok=True)
+    return SearchStudy(open_storage(str(path)), name, platform.node())
+
+
 @contextmanager
-def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[SharedStudy]:
+def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[SearchStudy]:
     """Yield the study, as one of its workers, and show until the block ends that this one is alive.
 
     Args:
@@ -72,25 +90,26 @@ def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[
     Raises:
         BadRequestError: If the study has another basis.
     """
-    from autoaccel.search.shared import BEAT_SECONDS, SharedStudy
+    from autoaccel.search.peers import BEAT_SECONDS
+    from autoaccel.search.study import SearchStudy
 
-    study = SharedStudy(address.storage, address.name or f"{stem}-{basis.short_hash}", platform.node())
+    study = SearchStudy(address.storage, address.name or f"{stem}-{basis.short_hash}", platform.node())
     _check_basis(study.head(), study.name, basis)
     with showing_life(study, BEAT_SECONDS):
         yield study
 
 
 @contextmanager
-def showing_life(study: SharedStudy, beat_seconds: float) -> Iterator[None]:
+def showing_life(study: SearchStudy, beat_seconds: float) -> Iterator[None]:
     """Beat, from a thread of its own because a trial takes minutes, until the block ends; then leave the study."""
     over = threading.Event()
 
     def go_on_beating() -> None:
         while not over.wait(beat_seconds):
             with suppress(AutoaccelError):  # the search will meet it too, and say so
-                study.beat()
+                study.peers.beat()
 
-    study.beat()
+    study.peers.beat()
     beating = threading.Thread(target=go_on_beating, name="beats", daemon=True)
     beating.start()
     try:
@@ -105,12 +124,12 @@ def showing_life(study: SharedStudy, beat_seconds: float) -> Iterator[None]:
 def _check_basis(head: StudyHead | None, name: str, basis: StudyBasis) -> None:
     if head and (difference := basis_difference(head.basis, basis)):
         raise BadRequestError(
-            f"--study {name}: was begun under other conditions ({difference}), so its trials say nothing here. Give "
-            "another --study, or none: unlike machines are then kept apart."
+            f"--study {name}: was started under other conditions ({difference}), so its trials do not apply here. "
+            "Use another --study, or none, which keeps different machines apart."
         )
 
 
-def agree_on_diagnosis(study: SharedStudy, basis: StudyBasis, diagnosis: Diagnosis | None) -> Diagnosis | None:
+def agree_on_diagnosis(study: SearchStudy, basis: StudyBasis, diagnosis: Diagnosis | None) -> Diagnosis | None:
     """Return the diagnosis that all workers go by: of the one that was first.
 
     What a profile says differs a little from run to run; the same space must follow from it everywhere.
@@ -123,12 +142,11 @@ def agree_on_diagnosis(study: SharedStudy, basis: StudyBasis, diagnosis: Diagnos
     return head.diagnosis
 
 
-def proof_elsewhere(study: SharedStudy, best: Settings | None, trials: int) -> str | None:
-    """Return the sentence for a worker that leaves the proof to another; None if it has to prove the best itself."""
-    found = f"{trials} trials of all workers are in the study {study.name}"
-    if host := study.first_live():
-        return f"{found}; {host}, the first of its workers, proves the best and writes the recipe to its run folder"
+def proof_elsewhere(study: SearchStudy, best: Settings | None) -> ProofElsewhere | None:
+    """Return which other worker proves the best, or has; None if this one has to."""
+    if host := study.peers.first_live():
+        return ProofElsewhere(study.name, host, has_ended=False)
     # Who was first until now may have left only when it was done.
-    if best and (host := study.judged_by(best)):
-        return f"{found}; {host} has had the best in its proof already: what came of it is in its run folder"
+    if best and (host := study.peers.judged_by(best)):
+        return ProofElsewhere(study.name, host, has_ended=True)
     return None

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from autoaccel.launch.measuring import Measuring
 from autoaccel.records.trial import Failure, Turn
-from autoaccel.session.turn_plan import TurnPlan
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
+from autoaccel.statistics.turn_plan import Enough, TurnPlan
+from autoaccel.workers.measuring import Measuring
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
-_MOST_REPEATED = 3  # times the least that say anything are taken in all, where fewer were undisturbed
-_MOST_TIMES_LONGER = 10  # than it should may a turn last, even if time is up: neighbours slow some down by so much
-
-Enough = Callable[[Sequence[Pair]], bool]
-"""Asked again and again, with the turns that count: whether they are enough."""
+_MAX_REPEATED = 3  # times the least that say anything are taken in all, where fewer were undisturbed
+_MAX_TIMES_LONGER = 10  # than it should may a turn last, even if time is up: neighbours slow some down by so much
 
 
 class Turns(NamedTuple):
@@ -80,12 +77,12 @@ def take_turns(
     """
     deadline = time.perf_counter() + timeout_seconds
     factor = other.batch_factor / own.batch_factor
-    seconds, least = plan.turn_seconds(), plan.least_turns
+    seconds, least = plan.turn_seconds(), plan.min_turns
     before = len(own.turns), len(other.turns)
     while True:
         for number in range(_AT_ONCE):
             for side in (own, other) if number % 2 == 0 else (other, own):
-                turn = side.take_turn(plan.order, max(deadline - time.perf_counter(), _MOST_TIMES_LONGER * seconds))
+                turn = side.take_turn(plan.order, max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * seconds))
                 if isinstance(turn, Failure):
                     return TurnFailed(side, turn)
         if failure := divergence(own.turns, other.turns):
@@ -95,7 +92,7 @@ def take_turns(
         over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
         if enough(pairs) or (over and len(pairs) >= least):
             return _turns(every, pairs, trusted=True)
-        if over or (len(every) >= _MOST_REPEATED * least and len(pairs) < least):
+        if over or (len(every) >= _MAX_REPEATED * least and len(pairs) < least):
             return _turns(every, pairs, trusted=len(pairs) == len(every))
 
 
@@ -118,7 +115,7 @@ def turns_apart(
         usual: Step seconds of the baseline's earlier turns.
     """
     every, pairs = _read(list(zip(own, other, strict=True)), steps_per_epoch, factor, usual)
-    return _turns(every, pairs, trusted=len(pairs) >= plan.least_turns or len(pairs) == len(every))
+    return _turns(every, pairs, trusted=len(pairs) >= plan.min_turns or len(pairs) == len(every))
 
 
 def _read(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.workload import DEFAULT_ENTRY, Workload
+from autoaccel.records.workload import DEFAULT_ENTRY, BuildFunction, PickledFunction, Workload
 
 
 def find_workload(target: str, arguments: Sequence[str] = ()) -> Workload:
@@ -26,13 +26,10 @@ def find_workload(target: str, arguments: Sequence[str] = ()) -> Workload:
     if path.suffix not in (".py", ".pkl"):
         raise BadRequestError(f"{file}: must be a Python file (.py) that defines build().")
     path = path.resolve()
-    return Workload(
-        path=str(path),
-        entry=entry,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-        arguments=tuple(arguments),
-        pickled=path.suffix == ".pkl",
-    )
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    if path.suffix == ".pkl":
+        return PickledFunction(path=str(path), sha256=sha256, arguments=tuple(arguments))
+    return BuildFunction(path=str(path), entry=entry, sha256=sha256, arguments=tuple(arguments))
 
 
 def pickle_workload(build: Callable[[], Any], path: Path) -> Workload:
@@ -54,7 +51,7 @@ def pickle_workload(build: Callable[[], Any], path: Path) -> Workload:
         path.write_bytes(cloudpickle.dumps(build))
     except Exception as error:  # whatever the user's objects raise
         raise BadRequestError(
-            f"{name}() holds on to something that cannot be sent to another process: {error}. "
-            "Create it inside the function."
+            f"{name}() refers to something that cannot be sent to another process: {error}. Create it inside the "
+            "function."
         ) from error
     return find_workload(str(path))

@@ -12,8 +12,8 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.space.search_space import close_idle
 
 
-def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], least_speedup: float) -> SearchSpace:
-    """Return the space without knobs whose every finding promises less than `least_speedup` at most.
+def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], min_speedup: float) -> SearchSpace:
+    """Return the space without knobs whose every finding promises less than `min_speedup` at most.
 
     A knob that no finding speaks of stays open: absence of evidence closes nothing.
     """
@@ -23,9 +23,9 @@ def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], 
             if name not in bounds or finding.bound_speedup > bounds[name].bound_speedup:
                 bounds[name] = finding
     hopeless = {
-        name: f"{finding.title}: at most {finding.bound_speedup:.3f}x to win"
+        name: f"{finding.title}: at most {finding.bound_speedup:.3f}x faster"
         for name, finding in bounds.items()
-        if name in space.open and finding.bound_speedup < least_speedup
+        if name in space.open and finding.bound_speedup < min_speedup
     }
     return close(space, baseline, hopeless)
 

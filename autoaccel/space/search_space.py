@@ -16,7 +16,6 @@ reason = "why"
 
 from __future__ import annotations
 
-import importlib.resources
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,17 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.space import Condition, Forbidden, SearchSpace
-from autoaccel.space.knobs import KNOBS, Knob, Place, check_value, find_knob, inexact_here, parse_value, risks_here
+from autoaccel.space.knobs import (
+    KNOBS,
+    Knob,
+    Place,
+    check_value,
+    clash_holds,
+    find_knob,
+    inexact_here,
+    parse_value,
+    risks_here,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,19 +55,28 @@ class _SpaceFile(msgspec.Struct, forbid_unknown_fields=True):
     exact: bool = False  # whether only what is exact on the training may be searched
 
 
-ALTERS = "it alters the model itself: say with --max-drop how much worse the metric may get"
+ALTERS = "it alters the model itself: allow a drop of the metric with --max-drop"
 """Why a knob is closed that only a person who has said so may want."""
+
+
+def spaces_folder() -> Path:
+    """Return the folder of the search spaces that come with autoaccel.
+
+    A wheel has it in the package. A checkout, and so an editable install, has it beside the package.
+    """
+    package = Path(__file__).parents[1]
+    inside = package / "search_spaces"
+    return inside if inside.is_dir() else package.with_name("search_spaces")
 
 
 def space_names() -> list[str]:
     """Return the names of the search spaces that come with autoaccel."""
-    folder = importlib.resources.files("autoaccel") / "search_spaces"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return sorted(path.stem for path in spaces_folder().glob("*.toml"))
 
 
 def _read(name: str) -> _SpaceFile:
     if name in space_names():
-        text = (importlib.resources.files("autoaccel") / "search_spaces" / f"{name}.toml").read_text("utf-8")
+        text = (spaces_folder() / f"{name}.toml").read_text(encoding="utf-8")
     else:
         path = Path(name)
         if path.suffix != ".toml" or not path.is_file():
@@ -127,9 +145,9 @@ def load_space(
     closed: dict[str, str] = {}
     for knob in KNOBS.values():
         if knob.name in wishes:
-            closed[knob.name] = f"set to {format_value(wishes[knob.name])} as you asked"
+            closed[knob.name] = f"set to {format_value(wishes[knob.name])} as requested"
         elif knob.name in excluded_names:
-            closed[knob.name] = "excluded as you asked"
+            closed[knob.name] = "excluded as requested"
         elif knob.name not in listed:
             continue  # what nobody has named needs no reason
         elif reason := knob.why_unavailable(place):
@@ -144,7 +162,7 @@ def load_space(
                 opened[knob.name] = values
             else:
                 why = knob.why_untried(place) if listed[knob.name] == "all" else ""
-                closed[knob.name] = why or "no listed value but your own works here"
+                closed[knob.name] = why or "no listed value except your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
     forbidden = (*file.forbidden, *_clashes(place, opened, held, baseline))
     space = SearchSpace(
@@ -189,9 +207,9 @@ def close_idle(space: SearchSpace, baseline: Settings) -> SearchSpace:
             found = []
             for need in KNOBS[name].needs:
                 possible = opened.get(need.knob, (fixed[need.knob],) if need.knob in fixed else ())
-                suiting = tuple(value for value in possible if need.suits(value))
+                suiting = tuple(value for value in possible if KNOBS[need.knob].passes(need.suits, value))
                 if not suiting:
-                    closed[name] = f"it needs {need.knob} {need.words}"
+                    closed[name] = f"it requires {need.knob} {need.words}"
                     fixed[name] = baseline[name]
                     opened.pop(name, None)
                 elif len(suiting) < len(possible):
@@ -217,16 +235,16 @@ def _clashes(
     for name, values in possible.items():
         for clash in KNOBS[name].clashes:
             for mine, theirs in itertools.product(values, possible.get(clash.knob, ())):
-                if not clash.holds(place, mine, theirs):
-                    continue
                 pair: Settings = {name: mine, clash.knob: theirs}
+                if not clash_holds(clash, KNOBS[name], pair, place):
+                    continue
                 if all(baseline.get(one) == value for one, value in pair.items()):
                     continue  # the user's own training does it already
                 if not held.keys() >= pair.keys():
                     found.append(Forbidden(pair, clash.reason))
                 elif any(held[one] != baseline[one] for one in pair):
                     shown = " and ".join(f"{one}={format_value(value)}" for one, value in pair.items())
-                    raise BadRequestError(f"--set: {shown} cannot be had together: {clash.reason}.")
+                    raise BadRequestError(f"--set: {shown} cannot be combined: {clash.reason}.")
     return found
 
 

@@ -22,7 +22,7 @@ SAMPLE_DEGREES = 4
 them comes out right or wrong by a luck of its own. Of trainings that are nearly finished this is most of the truth
 (Jordan, "On the Variance of Neural Network Training with respect to Test Sets and Distributions", ICLR 2024); earlier a
 whole run may be a better or worse one. With four degrees it may scatter 2.4 times as much in one of twenty cases, and
-after some runs their own scatter decides. `python benchmarks/seeds.py` holds that against recorded runs."""
+after some runs their own scatter decides. `python -m benchmarks.studies.seeds` holds that against recorded runs."""
 
 MANY_RUNS = 1000
 """What `runs_needed` returns where no number of runs that anybody makes would do."""

@@ -27,11 +27,12 @@ measures its own."""
 PAIR_SCATTER = Scatter(deviation=0.07, degrees=4.0)
 """What is known, before any pair is seen, of the standard deviation of the log ratio from one fresh pair of processes
 to the next: the luck of both. The benchmark's six tables, with steps of 0.6 to 150 ms on two shared cores, are fitted
-best by 0.04 with three degrees (`python benchmarks/scatter.py`); trainings of real size on such cores (a GPT with
-steps of 1.6 s, a ResNet-50 with 2.7 s, three pairs each) showed 0.05 to 0.13. With 0.07 and four, intervals of 95 %
-miss in less than 5 of 100 sequences of pairs at each of these deviations, and on each table that was left out of the
-fit, with disturbances on top. More cores, GPUs and machines of one's own scatter less: there it costs a pair or two;
-where pairs scatter by 0.2, the first few are trusted too much, until their own scatter outweighs what was known."""
+best by 0.04 with three degrees (`python -m benchmarks.studies.scatter`); trainings of real size on such cores (a GPT
+with steps of 1.6 s, a ResNet-50 with 2.7 s, three pairs each) showed 0.05 to 0.13. With 0.07 and four, intervals of
+95 % miss in less than 5 of 100 sequences of pairs at each of these deviations, and on each table that was left out of
+the fit, with disturbances on top. More cores, GPUs and machines of one's own scatter less: there it costs a pair or
+two; where pairs scatter by 0.2, the first few are trusted too much, until their own scatter outweighs what was
+known."""
 
 _DISTURBED_DEVIATION = 0.4
 """The same for a process measured while others used the cores: they take from two threads what they leave to one. A
@@ -133,9 +134,9 @@ def compare_logs(logs: Sequence[float], turns: int, confidence: float, known: Sc
 SHARED_DRIFT = 0.06
 """Standard deviation of the log speed-up of the same settings from one hour to another on a virtual machine, what the
 two measurements do not know themselves taken off. From the benchmark's own workloads: on one virtual machine of two
-shared cores, nine claims showed 8 % and eleven later ones 6 %, three on another machine 1 % (`python
-benchmarks/claims.py table`). Other hosts, other neighbours and longer steps would change it; every virtual machine is
-given it, because one run cannot see its own. Verifying recipes at other hours, on more machines, is what would
+shared cores, nine claims showed 8 % and eleven later ones 6 %, three on another machine 1 % (`python -m
+benchmarks.studies.claims table`). Other hosts, other neighbours and longer steps would change it; every virtual machine
+is given it, because one run cannot see its own. Verifying recipes at other hours, on more machines, is what would
 tell."""
 
 

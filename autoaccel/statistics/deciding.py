@@ -23,10 +23,10 @@ from autoaccel.statistics.comparison import (
 from autoaccel.statistics.sequences import Scatter, believed_deviation, deviation_of, t_radius_for
 from autoaccel.statistics.stopping import stopping_excess
 
-LEAST_PAIRS = 2
+MIN_PAIRS = 2
 """Before anything is decided: one pair alone would rest on what is known of other machines' scatter only."""
 
-MOST_PAIRS = 16  # until it must be decided
+MAX_PAIRS = 16  # until it must be decided
 _ENOUGH_PAIRS = 10  # what is proven by then is not measured any longer
 CONFIRMING_PAIRS = 4
 """After a close decision that settings are faster. Pairs that decided read too high, because they decided; with as many
@@ -37,7 +37,7 @@ _CLOSE = 2.0
 a bound have a mean that is too high by phi(z) / Phi(z) standard errors, with z of them between (the mean of a truncated
 normal distribution): 5.5 % of one at two, which is 0.3 % of a speed-up with two usual pairs; 29 % of one at one."""
 
-_LEAST_PAIRS_TO_GIVE_UP = 3  # with fewer the spread is hardly known
+_MIN_PAIRS_TO_GIVE_UP = 3  # with fewer the spread is hardly known
 _PRECISE = 0.02
 """A claim whose standard error is below this is not made sharper: 2 % decides nothing,"""
 _PRECISE_SHARE = 0.1
@@ -56,21 +56,21 @@ class SpeedRule(NamedTuple):
     """When pairs show that settings are worth having, or that they hardly will be shown to be."""
 
     error: float  # that the proof may make
-    least_speedup: float
-    most_pairs: int = MOST_PAIRS  # until then it must be decided
+    min_speedup: float
+    max_pairs: int = MAX_PAIRS  # until then it must be decided
 
     @property
     def needed(self) -> float:
         """Speed-up above which the whole interval must lie."""
-        return max(self.least_speedup, 1 + NOISE_THRESHOLD)
+        return max(self.min_speedup, 1 + NOISE_THRESHOLD)
 
     def compare(self, pairs: Sequence[Sequence[Pair]]) -> Comparison | None:
         """Return what the pairs say; None as long as they are too few."""
-        return compare(pairs, 1 - self.error) if len(pairs) >= LEAST_PAIRS else None
+        return compare(pairs, 1 - self.error) if len(pairs) >= MIN_PAIRS else None
 
     def decide(self, pairs: Sequence[Sequence[Pair]]) -> bool | None:
         """Return whether the settings are faster; None: it is open."""
-        return self._decide(pair_logs(pairs), scatter_known(pairs)) if len(pairs) >= LEAST_PAIRS else None
+        return self._decide(pair_logs(pairs), scatter_known(pairs)) if len(pairs) >= MIN_PAIRS else None
 
     def _decide(self, logs: Sequence[float], known: Scatter) -> bool | None:
         """Return whether settings with these log speed-ups are faster; None: it is open.
@@ -79,7 +79,7 @@ class SpeedRule(NamedTuple):
         up too early loses a small gain and claims nothing, so that no error is spent on it.
         """
         count = len(logs)
-        if count < LEAST_PAIRS:
+        if count < MIN_PAIRS:
             return None
         center, needed, deviation = middle(logs), math.log(self.needed), deviation_of(logs)
         radius = t_radius_for(count, deviation, self.error, known)
@@ -87,11 +87,11 @@ class SpeedRule(NamedTuple):
             return True
         if center + radius < needed:
             return False
-        if count < _LEAST_PAIRS_TO_GIVE_UP:
+        if count < _MIN_PAIRS_TO_GIVE_UP:
             return None
         believed = believed_deviation(count, deviation, known)
         hoped = center + believed / math.sqrt(count)
-        return False if hoped - t_radius_for(self.most_pairs, believed, self.error, known) < needed else None
+        return False if hoped - t_radius_for(self.max_pairs, believed, self.error, known) < needed else None
 
     def is_enough(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> bool:
         """Return whether pairs make the claim as sharp as it need be once so many have decided that they are faster."""
@@ -116,6 +116,11 @@ class SpeedRule(NamedTuple):
         return without_excess(found, excess, self.needed)
 
 
+def rule_for(contender: int, min_speedup: float, max_pairs: int = MAX_PAIRS) -> SpeedRule:
+    """Return the rule by which the speed of the n-th contender is judged, from 1, of whose steps so much is needed."""
+    return SpeedRule((1 - CONFIDENCE) * share_of_error(contender), min_speedup, max_pairs)
+
+
 def deciding_pairs(speedup: float) -> int:
     """Return how many pairs decide in nine of ten cases on a speed-up that one process showed: at most all.
 
@@ -123,11 +128,11 @@ def deciding_pairs(speedup: float) -> int:
     luck is taken off. Pairs scatter as they usually do.
     """
     z = NormalDist().inv_cdf(0.9)
-    for count in range(LEAST_PAIRS, MOST_PAIRS):
+    for count in range(MIN_PAIRS, MAX_PAIRS):
         radius, one = _usual_radius(count)
         if radius + z * one <= _gap(speedup):
             return count
-    return MOST_PAIRS
+    return MAX_PAIRS
 
 
 def expected_pairs(speedup: float) -> int:
@@ -135,7 +140,7 @@ def expected_pairs(speedup: float) -> int:
     count = deciding_pairs(speedup)
     radius, one = _usual_radius(count)
     is_close = _gap(speedup) - radius < _CLOSE * one
-    return min(MOST_PAIRS, count + CONFIRMING_PAIRS) if is_close else count
+    return min(MAX_PAIRS, count + CONFIRMING_PAIRS) if is_close else count
 
 
 def _gap(speedup: float) -> float:

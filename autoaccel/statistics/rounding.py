@@ -30,24 +30,24 @@ import msgspec
 
 from autoaccel.records.rounding import RoundingEvidence, UpdateError, UpdatesCompared, Verdict
 
-MOST_ERROR_SHARE = 0.05
-"""Set on the planted cases of benchmarks/rounding_cases.py: of those that harm, most have more, of the others few."""
+MAX_ERROR_SHARE = 0.05
+"""Set on the planted cases of benchmarks/studies/rounding: of those that harm, most have more, of the others few."""
 
-MOST_ERROR_SHARE_OF_ONE = 0.5
+MAX_ERROR_SHARE_OF_ONE = 0.5
 """Of one tensor, which may be lost among all: most of its updates' scatter must still be its own. No case needs it."""
 
-MOST_SYSTEMATIC_SHARE = 0.15
+MAX_SYSTEMATIC_SHARE = 0.15
 """Likewise no case needs it; harmless ones that keep to the first limit have up to 0.12."""
 
-MOST_LOSS_DIFFERENCE = 1.0
+MAX_LOSS_DIFFERENCE = 1.0
 """After fifty steps: of the setting cases most that lose gradients rise by 2 and more, harmless ones by 0.3 at most.
 That losses decide at all was prompted by a held-out case (digits_perceptron, gradients lost), which no longer checks
 it."""
 
-_LEAST_GRADIENT = 1e-10
+_MIN_GRADIENT = 1e-10
 """Of the largest tensor's mean square: where float32 rounds (6e-8, over some operators), a gradient is noise alone."""
 
-_MOST_RATIO = 1e6  # more says nothing more, and JSON has no infinity
+_MAX_RATIO = 1e6  # more says nothing more, and JSON has no infinity
 
 
 def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEvidence:
@@ -80,7 +80,7 @@ def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEv
     )
     verdict, reason = _verdict(evidence, found.shortened, by_losses)
     if verdict == "too large" and found.draws_numbers:
-        reason += "; or it draws other random numbers, such as those of dropout"
+        reason += "; or it draws different random numbers, such as those of dropout"
     return msgspec.structs.replace(evidence, verdict=verdict, reason=reason)
 
 
@@ -121,13 +121,13 @@ def loss_difference(own: Sequence[float], other: Sequence[float]) -> float:
 def _ratio(part: float, whole: float) -> float:
     if not part:
         return 0.0
-    return min(_MOST_RATIO, part / whole) if whole else _MOST_RATIO
+    return min(_MAX_RATIO, part / whole) if whole else _MAX_RATIO
 
 
 def _worth_judging(errors: Sequence[UpdateError]) -> list[UpdateError]:
     """Return those of tensors whose gradients are more than what rounding leaves of nothing."""
     largest = max((one.gradient for one in errors), default=0.0)
-    return [one for one in errors if one.kind == "buffer" or one.gradient > _LEAST_GRADIENT * largest]
+    return [one for one in errors if one.kind == "buffer" or one.gradient > _MIN_GRADIENT * largest]
 
 
 def _of_each(errors: Sequence[UpdateError]) -> dict[str, float]:
@@ -162,27 +162,27 @@ def _together(errors: Sequence[UpdateError], point: int) -> UpdateError:
 
 def _verdict(evidence: RoundingEvidence, shortened: Sequence[str], by_losses: bool) -> tuple[Verdict, str]:
     """Return what the numbers say, and why."""
-    if evidence.repeat_share > MOST_ERROR_SHARE:
-        return "open", "your own updates differ as well when they are made once more"
+    if evidence.repeat_share > MAX_ERROR_SHARE:
+        return "open", "your own updates also differ when they are repeated"
     if shortened:
-        return "too large", f"it keeps {shortened[0]} in a short type, and what that loses adds up only later"
+        return "too large", f"it keeps {shortened[0]} in a short type, and the precision lost adds up only later"
     limits = (
-        (evidence.error_share, MOST_ERROR_SHARE, "the mean square of its updates' error", "the variance of your own"),
+        (evidence.error_share, MAX_ERROR_SHARE, "the mean square of its updates' error", "the variance of your own"),
         (
             evidence.worst_error_share,
-            MOST_ERROR_SHARE_OF_ONE,
+            MAX_ERROR_SHARE_OF_ONE,
             f"the mean square of its updates' error in {evidence.worst_tensor}",
             "their own variance",
         ),
-        (evidence.systematic_share, MOST_SYSTEMATIC_SHARE, "the mean of its updates' error", "the mean of your own"),
+        (evidence.systematic_share, MAX_SYSTEMATIC_SHARE, "the mean of its updates' error", "the mean of your own"),
         (
             evidence.loss_difference if by_losses else 0.0,
-            MOST_LOSS_DIFFERENCE,
+            MAX_LOSS_DIFFERENCE,
             "the rise of its losses",
             "the scatter of yours from step to step",
         ),
     )
     for share, most, what, whole in limits:
         if share > most:
-            return "too large", f"{what} is {share:.2g} of {whole}; up to {most:g} is rounding"
+            return "too large", f"{what} is {share:.2g} of {whole}; up to {most:g} counts as rounding"
     return "holds", ""

@@ -36,8 +36,8 @@ def t_radius(values: Sequence[float], alpha: float, known: Scatter = NOTHING_KNO
     Gaussian means with unknown variance" (arXiv:2310.03722, after Lai 1976), infinite for two values. Where something
     is known it is that distribution, conjugate, so that the formula stays the same with its degrees added; the
     probability is then that over scales so distributed. Should the true scale lie in the far tail, early looks miss
-    more often, and later ones, in which the values outweigh what was known, do not: `benchmarks/scatter.py` says how
-    often.
+    more often, and later ones, in which the values outweigh what was known, do not:
+    `benchmarks/studies/scatter.py` says how often.
 
     Raises:
         ValueError: If there are fewer than two values.

@@ -58,7 +58,7 @@ CIRCUMSTANCES = Circumstances(
         parts=(Part("rotate", 0.15), Part("crop", 0.1)),
     ),
     evaluation=Evaluation(seconds=0.1, batches=4, has_gradients=False),
-    alone=Alone(step_seconds=0.1, least_seconds=0.1),
+    alone=Alone(step_seconds=0.1, min_seconds=0.1),
 )
 
 SURROUNDINGS = Surroundings(

@@ -31,7 +31,7 @@ GPT: dict[str, Any] = {
     "step_seconds": 2.2,
     "flops": {"matmul": 204_600_000_000},
     "moved_bytes": 10**9,
-    "least_bytes": 10**6,
+    "min_bytes": 10**6,
 }
 """A step of 2.2 s that 4e11 FLOP/s in bfloat16 allow to become 4.30 times as fast."""
 
@@ -45,11 +45,11 @@ def gpt(**changes: Any) -> Profile:
 def test_no_finding_promises_more_than_the_whole_step_could_win(make_evidence: MakeEvidence) -> None:
     """A step that could become 4.30x faster had findings of at most 51.12x, for autocast and for compiling."""
     evidence = make_evidence(profile=gpt(), **NO_AUTOCAST)
-    assert evidence.most_speedup == pytest.approx(4.30, rel=0.01)
+    assert evidence.max_speedup == pytest.approx(4.30, rel=0.01)
     findings = advise(evidence.profile, evidence.machine, evidence.circumstances, evidence.rates, evidence.training)
     inside = [finding for finding in findings if finding.code not in BEYOND_ROOFLINE]
     assert {"reduced-precision", "forward-backward", "dense-compute"} <= {finding.code for finding in inside}
-    assert all(finding.bound_speedup <= evidence.most_speedup for finding in inside)
+    assert all(finding.bound_speedup <= evidence.max_speedup for finding in inside)
     assert RULES.keys() >= BEYOND_ROOFLINE
 
 
@@ -99,11 +99,11 @@ def test_a_layout_wins_by_its_measured_effect_on_convolutions(make_evidence: Mak
 
 def test_an_update_is_no_faster_than_its_numbers_come_from_memory(make_evidence: MakeEvidence) -> None:
     # 10 million float32 with two moments each: 3 x 40 MB and twice 80 MB, at 1.5 times 10 GB/s: 18.7 ms of 100 ms.
-    step = profile({"optimizer": 0.4}, parameters=10**7, least_bytes=6 * 40_000_000 + 2 * 80_000_000 + (1 << 20))
+    step = profile({"optimizer": 0.4}, parameters=10**7, min_bytes=6 * 40_000_000 + 2 * 80_000_000 + (1 << 20))
     evidence = make_evidence(profile=step, machine={"cpu": {"caches": ()}})
     assert bound_of_update(evidence) == pytest.approx(1 / (0.6 + 280e6 / 1.5e10 / 0.1))
     # Where some parameters are not trained, nobody knows what an update moves.
-    frozen = msgspec.structs.replace(step, least_bytes=10**7)
+    frozen = msgspec.structs.replace(step, min_bytes=10**7)
     assert bound_of_update(make_evidence(profile=frozen)) == pytest.approx(1 / 0.6)
 
 
@@ -175,7 +175,7 @@ def test_attention_that_is_written_out_is_no_dense_kernel_to_a_compiler(make_evi
 
 def test_rates_that_others_disturbed_close_nothing_and_promise_nothing_absurd(make_evidence: MakeEvidence) -> None:
     """Beside eight busy processes float32 convolutions read 264 times as slow in one layout as in the other."""
-    images = profile({"optimizer": 0.2}, groups={"convolution": 1.0}, parameters=10**7, least_bytes=5 * 10**8)
+    images = profile({"optimizer": 0.2}, groups={"convolution": 1.0}, parameters=10**7, min_bytes=5 * 10**8)
     slow = msgspec.structs.replace(
         RATES,
         matmul={"float32": 1e9, "bfloat16": 1e12},
@@ -189,4 +189,4 @@ def test_rates_that_others_disturbed_close_nothing_and_promise_nothing_absurd(ma
     assert bound_of_update(evidence) == pytest.approx(1 / 0.9)
     # A step that is faster than its roofline says nothing but that.
     impossible = gpt(flops={"matmul": 10**13})
-    assert make_evidence(profile=impossible).most_speedup == float("inf")
+    assert make_evidence(profile=impossible).max_speedup == float("inf")

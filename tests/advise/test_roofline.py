@@ -14,7 +14,7 @@ from .samples import CIRCUMSTANCES, RATES, profile
 def test_a_step_with_much_arithmetic_is_limited_by_it(machine: Machine) -> None:
     # 2 GFLOP in 0.1 s over 10 MB: 200 FLOP per byte; memory would feed 2 TFLOP/s, float32 does 100 GFLOP/s.
     found = roofline(
-        profile(flops={"matmul": 2 * 10**9}, moved_bytes=10**7, least_bytes=10**6), machine, RATES, CIRCUMSTANCES
+        profile(flops={"matmul": 2 * 10**9}, moved_bytes=10**7, min_bytes=10**6), machine, RATES, CIRCUMSTANCES
     )
     assert found is not None
     assert found.limited_by == "compute"
@@ -22,11 +22,11 @@ def test_a_step_with_much_arithmetic_is_limited_by_it(machine: Machine) -> None:
     assert found.attainable == pytest.approx(1e11)
     # In bfloat16, 2 GFLOP take 5 ms.
     assert found.step_seconds_at_least == pytest.approx(0.005)
-    assert found.most_speedup == pytest.approx(20)
+    assert found.max_speedup == pytest.approx(20)
 
 
 def test_a_step_that_moves_more_than_the_caches_hold_is_limited_by_memory(machine: Machine) -> None:
-    step = profile(flops={"matmul": 10**7}, moved_bytes=10**8, least_bytes=5 * 10**7)
+    step = profile(flops={"matmul": 10**7}, moved_bytes=10**8, min_bytes=5 * 10**7)
     found = roofline(step, machine, RATES, CIRCUMSTANCES)
     assert found is not None
     assert found.limited_by == "memory"

@@ -24,8 +24,8 @@ WAITS: dict[str, Any] = {"profile": profile({"data wait": 0.5})}
 ON_GPU = {"device": "cuda"}
 A_GPU = {"gpus": (Gpu("Test GPU", 1 << 34, "550"),)}
 DENSE = profile(groups={"convolution": 0.5, "matmul": 0.4})
-SLOW = Switched(step_seconds=0.1, least_step_seconds=0.098, without_seconds=0.05, least_without_seconds=0.048)
-SAME = Switched(step_seconds=0.1, least_step_seconds=0.099, without_seconds=0.0995, least_without_seconds=0.098)
+SLOW = Switched(step_seconds=0.1, min_step_seconds=0.098, without_seconds=0.05, min_without_seconds=0.048)
+SAME = Switched(step_seconds=0.1, min_step_seconds=0.099, without_seconds=0.0995, min_without_seconds=0.098)
 
 
 def function(line_share: float, name: str = "step", **calls: float) -> PythonFunction:
@@ -42,7 +42,7 @@ TRIPPING: dict[str, dict[str, Any]] = {
     "waiting-sample": {**WAITS, "circumstances": {"samples": {"busy_seconds": 1e-4}}},
     "slow-sample": {**WAITS, "circumstances": {"samples": {"parts": (Part("rotate", 0.8), Part("crop", 0.2))}}},
     "few-workers": {**WAITS, "circumstances": {"loader": {"workers": 0}}},
-    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone": Alone(0.02, least_seconds=0.018)}},
+    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone": Alone(0.02, min_seconds=0.018)}},
     "large-batches": {**WAITS, "circumstances": {"samples": {"handover_seconds": 0.02}}},
     "slow-collate": {**WAITS, "circumstances": {"samples": {"collate_seconds": 0.03}}},
     "uncached": WAITS,
@@ -120,7 +120,7 @@ QUIET: dict[str, dict[str, Any]] = {
     "waiting-sample": {"circumstances": {"samples": {"busy_seconds": 1e-4}}},
     "slow-sample": WAITS,
     "few-workers": WAITS,
-    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone": Alone(0.099, least_seconds=0.098)}},
+    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone": Alone(0.099, min_seconds=0.098)}},
     "large-batches": {**WAITS, "circumstances": {"samples": {"handover_seconds": 0.02}, "loader": {"workers": 0}}},
     "slow-collate": {"circumstances": {"samples": {"collate_seconds": 0.03}}},
     "uncached": {**WAITS, "training": {"dataset_bytes": 7 << 30}},
@@ -263,8 +263,8 @@ def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_evidence:
     assert found.bound_speedup == pytest.approx(0.1 / 0.048)
     assert found.claims_half
     for unsteady in (
-        msgspec.structs.replace(SLOW, least_without_seconds=0.02),  # the bound is 5, and 2 is the rule
-        msgspec.structs.replace(SLOW, least_step_seconds=0.06),  # 1.2 where the steps as they are are quick ones
+        msgspec.structs.replace(SLOW, min_without_seconds=0.02),  # the bound is 5, and 2 is the rule
+        msgspec.structs.replace(SLOW, min_step_seconds=0.06),  # 1.2 where the steps as they are are quick ones
     ):
         found = RULES["anomaly-mode"](make_evidence(circumstances={"switched": {"anomaly": unsteady}}))
         assert found is not None
@@ -273,7 +273,7 @@ def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_evidence:
 
 def test_more_threads_are_not_advised_where_they_were_slower(make_evidence: MakeEvidence) -> None:
     few = {"threads": 1, "loader": {"workers": 0}}
-    slower = Switched(0.1, least_step_seconds=0.1, without_seconds=0.2, least_without_seconds=0.2)
+    slower = Switched(0.1, min_step_seconds=0.1, without_seconds=0.2, min_without_seconds=0.2)
     assert RULES["few-threads"](make_evidence(circumstances={**few, "switched": {"threads": slower}})) is None
     found = RULES["few-threads"](make_evidence(circumstances={**few, "switched": {"threads": SLOW}}))
     assert found is not None
@@ -291,7 +291,7 @@ def test_a_tiny_batch_can_win_no_more_than_what_each_sample_costs_anyway(make_ev
 @pytest.mark.parametrize("code", ["data-wait", "waiting-sample", "slow-sample", "uncached"])
 def test_who_has_waited_computes_more_slowly_too(code: str, make_evidence: MakeEvidence) -> None:
     """A sleep of three quarters of a step that was taken out won 4.6x: what is left ran faster without."""
-    warm = {"alone": Alone(step_seconds=0.012, least_seconds=0.01)}
+    warm = {"alone": Alone(step_seconds=0.012, min_seconds=0.01)}
     tripping = TRIPPING[code]
     changes = {**tripping, "circumstances": {**tripping.get("circumstances", {}), **warm}, "profile": WAITS["profile"]}
     found = RULES[code](make_evidence(**changes))
@@ -300,7 +300,7 @@ def test_who_has_waited_computes_more_slowly_too(code: str, make_evidence: MakeE
 
 
 def test_a_batch_at_hand_says_nothing_where_nothing_waits(make_evidence: MakeEvidence) -> None:
-    found = RULES["data-wait"](make_evidence(circumstances={"alone": Alone(step_seconds=0.09, least_seconds=0.08)}))
+    found = RULES["data-wait"](make_evidence(circumstances={"alone": Alone(step_seconds=0.09, min_seconds=0.08)}))
     assert found is not None
     assert found.bound_speedup < 1.01
 

@@ -8,14 +8,15 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 import pytest
-from rows import latest, read_rows
-from scaling import MEASURED, ONE_MACHINE, fitted_on, leave_one_out, two_machines
 
 from autoaccel.advise.all_reduce import LINKS, all_reduce_seconds, find_link, ring_seconds, tree_seconds
 from autoaccel.advise.run_times import scale_runs
-from autoaccel.advise.scaling import BACKWARD_SHARE, buckets, fit_step_cost, reduced_seconds, simulate
+from autoaccel.advise.scaling import BACKWARD_SHARE, buckets, reduced_seconds
 from autoaccel.errors import BadRequestError
-from autoaccel.records.scaling import Cluster, Exchange, LinkFigures, RunPoint, RunScaling, ScalingPlan, StepCost
+from autoaccel.records.scaling import Cluster, Exchange, LinkFigures, RunPoint, RunScaling
+from benchmarks.harness.rows import latest, read_rows
+from benchmarks.studies.scaling.cluster import ScalingPlan, StepCost, simulate
+from benchmarks.studies.scaling.measure import MEASURED, ONE_MACHINE, fitted_on, leave_one_out, two_machines
 
 FAST = LinkFigures("fast", 10e9, 10e-6, "made up")
 SLOW = LinkFigures("slow", 1e9, 50e-6, "made up")
@@ -72,19 +73,6 @@ def test_only_the_last_bucket_shows_over_a_fast_link_and_all_of_them_over_a_slow
     first = 0.3 * (1 - BACKWARD_SHARE * 59 / 60)
     assert reduced_seconds(step, 4, count, crawling)[0] == pytest.approx(first + all_of_them)
     assert reduced_seconds(step, 1, count, crawling)[0] == pytest.approx(0.3)
-
-
-def test_step_times_fall_apart_into_a_part_per_step_and_a_part_per_sample() -> None:
-    generator = np.random.default_rng(1)
-    noisy = {size: (0.01 + 0.0005 * size) * (1 + generator.normal(0, 0.01)) for size in (8, 16, 32, 64, 128)}
-    found = fit_step_cost(noisy)
-    assert found.fixed_seconds == pytest.approx(0.01, rel=0.1)
-    assert found.sample_seconds == pytest.approx(0.0005, rel=0.05)
-    assert fit_step_cost({64: 0.032}) == StepCost(0.0, pytest.approx(0.0005))
-    assert fit_step_cost({32: 0.1, 64: 0.3}).fixed_seconds == 0  # never below zero
-    assert fit_step_cost({32: 0.3, 64: 0.1}).sample_seconds == 0
-    with pytest.raises(ValueError, match="above zero"):
-        fit_step_cost({})
 
 
 def plan(**changes: object) -> ScalingPlan:

@@ -56,15 +56,17 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["tune", "model.py", "--trials", "0"], "--trials must be at least 1, got 0"),
         (["tune", "model.py", "--metric-repeats", "1"], "--metric-repeats must be at least 2"),
         (["tune", "model.py", "--resume"], "there is no run of model to resume"),
+        (["tune", "model.py", "--sampler", "bayes"], "--sampler must be autoaccel, tpe, gp, cmaes, random, or"),
+        (["tune", "model.py", "--sampler", "mine:Own"], "there is no module mine. Run autoaccel in the folder of mine"),
         (["tune", "model.py", "--output", "full"], "must be a new or empty folder"),
         (["tune", "model.py", "--storage", "study.txt"], "--storage must be a path that ends in .journal or .log"),
         (["tune", "model.py", "--storage", "nothing://host/name"], "pip install 'autoaccel[storage]'"),
-        (["tune", "model.py", "--study", "mine"], "need --storage"),
+        (["tune", "model.py", "--study", "mine"], "require --storage"),
         (["tune", "model.py", "--storage", "a.journal", "--workers", "8"], "run this command by hand on every machine"),
-        (["tune", "model.py", "--storage", "a.journal", "--with", "slurm"], "--with slurm needs --workers"),
+        (["tune", "model.py", "--storage", "a.journal", "--with", "slurm"], "--with slurm requires --workers"),
         (["run", "notes.txt", "model.py"], "this is not a recipe"),
         (["verify", "none.json", "model.py"], "none.json: cannot be read"),
-        (["show", "full"], "there is no run in this folder"),
+        (["show", "full"], "this folder does not contain a run"),
         (["hardware", "--topology", "none.txt"], "none.txt: cannot be read"),
         (["hardware", "--topology", "{folder}"], "cannot be read"),
         (["hardware", "--topology", "notes.txt"], "notes.txt: this is not what `nvidia-smi topo -m` prints"),
@@ -132,7 +134,7 @@ def test_what_no_training_could_have_here_is_refused_before_anything_is_started(
     program = (
         "import sys; from autoaccel.cli import main\n"
         f"code = main({['tune', 'model.py', *options]!r})\n"
-        "print([name for name in ('torch', 'autoaccel.launch.worker') if name in sys.modules]); sys.exit(code)"
+        "print([name for name in ('torch', 'autoaccel.workers.worker') if name in sys.modules]); sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 2, done.stderr
@@ -180,7 +182,8 @@ def test_the_script_for_a_cluster_runs_the_same_command(write_model: WriteModel,
     assert told.pop("--output") == "autoaccel-runs/model-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID"
     assert told == {
         "--budget": "20m", "--metric-repeats": "3", "--evidence": "any",
-        "--space": "default", "--seed": "0", "--runs": "20", "--storage": "a b.journal", "--exclude": "loader.workers",
+        "--space": "default", "--sampler": "autoaccel", "--seed": "0", "--runs": "20",
+        "--storage": "a b.journal", "--exclude": "loader.workers",
     }  # fmt: skip
     assert command[-4:] == [str(tmp_path / "model.py"), "--", "--epochs", "3"]
     assert [path.name for path in tmp_path.iterdir()] == ["model.py"]
@@ -257,4 +260,4 @@ def test_tensorboard_that_is_not_installed_is_one_clear_error(write_model: Write
 def test_a_trace_in_no_folder_is_one_clear_error(write_model: WriteModel, tmp_path: Path) -> None:
     done = autoaccel("advise", write_model(), "--trace", tmp_path / "nowhere" / "trace.json")
     assert done.returncode == 2
-    assert "there is no such folder" in done.stderr
+    assert "its folder does not exist" in done.stderr

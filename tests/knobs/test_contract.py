@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -13,18 +14,29 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from pairs import BY_HAND
 
-from autoaccel.launch.runner import Runner
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.loading import build_training, load_build
 from autoaccel.runtime.loop import Loop
-from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import KNOBS, Knob, Place, default_settings, knob_rows
+from autoaccel.space.knobs import (
+    KNOBS,
+    Knob,
+    Place,
+    default_settings,
+    environment_of,
+    is_on,
+    knob_rows,
+    modules_of,
+    slow_starters,
+)
+from autoaccel.workers.describing import probe_and_describe
+from autoaccel.workers.runner import Runner
+from benchmarks.checks.knobs import BY_HAND
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = ROOT / "benchmarks" / "workloads"
@@ -50,7 +62,7 @@ def workload() -> Workload:
 def bench_of(workload: Workload, folder: Path) -> Iterator[Bench]:
     with Runner(folder, workload) as runner:
         place = Place(*probe_and_describe(runner, workload, SECONDS))
-        runner.enter(place)
+        runner = runner.at(place)
         yield Bench(runner, place)
 
 
@@ -100,7 +112,7 @@ def with_needs(knob: Knob, value: Value, place: Place) -> Settings:
     settings: Settings = {knob.name: value}
     for need in knob.needs:
         other = KNOBS[need.knob]
-        suiting = [possible for possible in other.values(place) if need.suits(possible)]
+        suiting = [possible for possible in other.values(place) if other.passes(need.suits, possible)]
         if not suiting or (other.why_unavailable(place) and other.default(place) not in suiting):
             pytest.skip(f"needs {need.knob} {need.words}")
         settings |= with_needs(other, suiting[0], place)
@@ -108,7 +120,7 @@ def with_needs(knob: Knob, value: Value, place: Place) -> Settings:
 
 
 SLOW = ("compile.fullgraph", "compile.dynamic", "compile.region", "compile.optimizer")
-"""Each costs a compilation; they are measured in pairs with all others by `make check-knobs`."""
+"""Each costs a compilation; they are measured in pairs with all others by `make benchmark NAME=knobs`."""
 
 
 @pytest.mark.end_to_end
@@ -160,7 +172,7 @@ def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
         ({"threads.openmp": "intel"}, "not loaded"),
         ({"threads.omp_proc_bind": "close"}, "OMP_PROC_BIND is not set"),
         ({"threads.affinity": "compact"}, "start it with `autoaccel run`"),
-        ({"memory.checkpointing": "blocks"}, "no blocks that repeat"),
+        ({"memory.checkpointing": "blocks"}, "no repeated blocks"),
         ({"model.attention": "flash"}, "no scaled dot-product attention"),
         ({"model.norm_biases": "drop"}, "no such bias"),
         ({"layout.channels_last": True}, "no weight"),
@@ -229,8 +241,70 @@ def test_a_package_of_ones_own_brings_a_knob(tmp_path: Path) -> None:
     assert done.stdout == "algorithms are deterministic\n", done.stderr
 
 
+BROUGHT = Path(__file__).parent / "brought"
+
+
+def test_knobs_of_other_packages_do_whatever_built_in_ones_do(tmp_path: Path) -> None:
+    """Batches, parts, arguments and state of the optimizer: see the program that is run."""
+    installed = tmp_path / "brought-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n")
+    names = "".join(f"{name} = brought_knobs:{name}\n" for name in ("BATCH", "PARTS", "MOMENTUM", "SCALE", "COPIES"))
+    (installed / "entry_points.txt").write_text(f"[autoaccel.knobs]\n{names}")
+    found = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, str(BROUGHT / "try_brought.py")],
+        env={**os.environ, "PYTHONPATH": found},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "all of it works\n", done.stderr
+
+
+@pytest.mark.parametrize("module", ["applied", "checkpoints", "own"])
+def test_who_applies_effects_names_no_knob(module: str) -> None:
+    source = (ROOT / "autoaccel" / "runtime" / f"{module}.py").read_text("utf-8")
+    assert not [name for name in KNOBS if name in source]
+
+
+@pytest.mark.parametrize("name", [name for name, knob in KNOBS.items() if knob.off is not None])
+def test_a_knob_that_is_off_does_nothing(name: str, bench: Bench, workload: Workload) -> None:
+    """Whatever its default is here; that this trains alike is another test."""
+    knob, settings = KNOBS[name], {name: KNOBS[name].off}
+    assert knob.off in (*knob.values(bench.place), knob.default(bench.place))
+    assert not is_on(name, settings) and not environment_of(settings, bench.place)
+    assert not modules_of(settings) and not slow_starters(settings)
+    off = Applied(settings)
+    assert (off.batch_factor, off.parts, off.shrinks_after) == (1.0, 1, None)
+    assert not off.compiles and not off.copies_ahead
+    assert (off.state_dict(), off.check()) == ({}, ({}, {}))
+
+
+EARLIER = [
+    ("loader.workers", "loader.persistent", "how many there are implies that they stay, unless it says otherwise"),
+    ("loader.pin_memory", "loader.side_stream", "what is copied lies in pinned memory"),
+    ("layout.channels_last", "compile.mode", "what is compiled has its layout"),
+    ("model.biases", "compile.mode", "what is compiled has lost its biases"),
+    ("memory.checkpointing", "compile.mode", "what is compiled computes its blocks again"),
+    ("compile.mode", "parallel.world_size", "ranks wrap what is compiled"),
+    ("parallel.world_size", "parallel.compression", "it is told to what wraps the model"),
+    ("parallel.world_size", "parallel.sync", "it asks what wraps the model"),
+    ("optimizer.fused", "ipex.optimize", "the extension may return another optimizer"),
+    ("optimizer.foreach", "compile.optimizer", "what is compiled is the form that was chosen"),
+    ("ipex.optimize", "compile.optimizer", "what is compiled is the update that is used"),
+]
+
+
+@pytest.mark.parametrize(("first", "then", "why"), EARLIER)
+def test_effects_take_their_turns_in_the_order_that_they_rely_on(first: str, then: str, why: str, place: Place) -> None:
+    """Whichever order the settings have."""
+    settings = {name: default_settings(place)[name] for name in (then, first)}
+    assert list(effects_of(settings, torch.device("cpu"), own={})) == [first, then], why
+
+
 def test_the_page_of_knobs_is_what_they_declare() -> None:
     import runpy
 
-    written = runpy.run_path(str(ROOT / "docs" / "write_knobs.py"))
-    assert (ROOT / "docs" / "knobs.md").read_text("utf-8") == written["page"](), "run: python docs/write_knobs.py"
+    written = runpy.run_path(str(ROOT / "tools" / "write_knobs.py"))
+    assert (ROOT / "docs" / "knobs.md").read_text("utf-8") == written["page"](), "run: python tools/write_knobs.py"

@@ -110,9 +110,9 @@ def test_columns_may_be_missing():
         ("GPU0 GPU1\nGPU0 X SYS\nGPU1 X\n", "the row of GPU1 is missing or too short"),
         ("GPU0 GPU1\nGPU0 X SYS\nGPU1 PIX X\n", "GPU0 and GPU1 do not agree"),
         ("GPU0 GPU1\nGPU0 X X\nGPU1 X X\n", "GPU0 and GPU1 do not agree"),
-        ("GPU0 GPU1\nGPU0 X OK\nGPU1 OK X\n", "'OK' is no link between GPUs"),
-        ("GPU0 GPU1\nGPU0 X NV0\nGPU1 NV0 X\n", "'NV0' is no link between GPUs"),
-        ("GPU0 CPU Affinity\nGPU0 X many\n", "'many' is no list of CPUs"),
+        ("GPU0 GPU1\nGPU0 X OK\nGPU1 OK X\n", "'OK' is not a link between GPUs"),
+        ("GPU0 GPU1\nGPU0 X NV0\nGPU1 NV0 X\n", "'NV0' is not a link between GPUs"),
+        ("GPU0 CPU Affinity\nGPU0 X many\n", "'many' is not a list of CPUs"),
     ],
 )
 def test_anything_else_is_one_clear_error(text, reason):

@@ -118,7 +118,7 @@ def test_a_rank_is_told_on_as_torch_reads_it() -> None:
         ("mpich-4.0.2-rank1-of-2", {"PMI_SIZE": None}, "PMI_RANK is set but PMI_SIZE is not"),
         ("slurm-22.05-srun-pmi2-rank1-of-2", {"SLURM_PROCID": None}, "SLURM_STEP_ID is set but SLURM_PROCID is not"),
         ("slurm-22.05-srun-pmi2-rank1-of-2", {"SLURM_STEP_TASKS_PER_NODE": "3"}, "must list 2 tasks"),
-        ("slurm-22.05-srun-pmi2-rank1-of-2", {"SLURM_NODEID": "1"}, "those of machine 1 among them, got 2"),
+        ("slurm-22.05-srun-pmi2-rank1-of-2", {"SLURM_NODEID": "1"}, "including those of machine 1, got 2"),
     ],
 )
 def test_half_set_variables_are_one_clear_error(name: str, changes: dict[str, str | None], message: str) -> None:

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from autoaccel.advise.candidates import first_candidates
-from autoaccel.launch.shares import cores_of, place_on
 from autoaccel.records.base import decode
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand, Finding
@@ -19,6 +18,7 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KNOBS, Place, baseline_settings, check_value, environment_of
 from autoaccel.space.knobs.cpus import count_cores, cpus_of
 from autoaccel.space.search_space import load_space
+from autoaccel.workers.shares import cores_of, place_on
 
 FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -193,7 +193,7 @@ def test_ranks_are_no_more_than_the_memory_holds(on: On) -> None:
     assert ranks("container-8", 5 * GIB) == (1, 2)
     assert ranks("container-8", 12 * GIB) == ()
     closed = space_of(on("container-8", Demand(0.1, 12 * GIB))).closed["parallel.world_size"]
-    assert closed == "2 ranks beside your own training take up to 36 GiB, and there are 32 GiB"
+    assert closed == "2 ranks beside your own training take up to 36 GiB, but there are only 32 GiB"
     closed = space_of(on("container-8", batch_size=6)).closed["parallel.world_size"]
     assert closed == "a batch of 6 samples leaves each of 2 ranks fewer than 4"
 

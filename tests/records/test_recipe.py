@@ -13,7 +13,6 @@ import pytest
 
 from autoaccel.api import apply
 from autoaccel.errors import BadRequestError
-from autoaccel.launch.shares import device_of_this_rank
 from autoaccel.records.base import write_json, write_text
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.recipe import (
@@ -32,7 +31,8 @@ from autoaccel.records.recipe import (
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import changed, describe_change, settings_key
 from autoaccel.records.trial import Accuracy, Comparison, Measurement, Turn, exact_numbers
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import BuildFunction, PickledFunction, Workload
+from autoaccel.workers.shares import device_of_this_rank
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def recipe(machine: Machine) -> Recipe:
         schema=SCHEMA,
         created="2026-01-01T00:00:00+00:00",
         summary="1.50x faster",
-        workload=Workload("/model.py", "build", "0" * 64),
+        workload=BuildFunction("/model.py", "build", "0" * 64),
         machine=machine,
         settings={"precision.autocast": "bfloat16", "threads.intra_op": 2, "layout.channels_last": True},
         baseline=Baseline({"precision.autocast": "off"}, 0.03, 3.0, 0.1, 2000.0, 1 << 30),
@@ -99,10 +99,35 @@ def test_a_recipe_fits_its_schema_and_comes_back_the_same(recipe: Recipe, tmp_pa
 def test_a_recipe_from_before_there_were_contributions_is_read(recipe: Recipe, tmp_path: Path) -> None:
     old = as_json(recipe)
     del old["contributions"], old["interaction"], old["search"]["importance"], old["search"]["values"]
+    del old["search"]["stop"]
     jsonschema.validate(old, recipe_schema())
     (tmp_path / "recipe.json").write_text(json.dumps(old))
     found = read_recipe(tmp_path / "recipe.json")
-    assert found.contributions == () and found.interaction is None and found.search.values == ()
+    assert (
+        found.contributions == ()
+        and found.interaction is None
+        and found.search.values == ()
+        and found.search.stop is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "workload"),
+    [
+        ({"entry": "build", "pickled": False}, BuildFunction("/f", "build", "ab")),
+        ({"entry": "other", "arguments": ["--fast"]}, BuildFunction("/f", "other", "ab", ("--fast",))),
+        ({"entry": "build", "arguments": [], "pickled": True}, PickledFunction("/f", "ab")),
+    ],
+)
+def test_a_workload_from_before_it_had_a_type_is_read(
+    old: dict[str, Any], workload: Workload, recipe: Recipe, tmp_path: Path
+) -> None:
+    stored = as_json(recipe) | {"workload": {"path": "/f", "sha256": "ab", **old}}
+    (tmp_path / "recipe.json").write_text(json.dumps(stored))
+    found = read_recipe(tmp_path / "recipe.json")
+    assert found.workload == workload
+    write_json(tmp_path / "recipe.json", found)
+    assert read_recipe(tmp_path / "recipe.json") == found == msgspec.structs.replace(recipe, workload=workload)
 
 
 def test_old_recipes_tell_their_evidence_by_the_share_that_was_trained(recipe: Recipe, tmp_path: Path) -> None:
@@ -214,7 +239,7 @@ def test_a_torch_whose_build_is_not_told_may_be_the_recorded_one(machine: Machin
     assert difference("2.15.0+cu132", "2.15.0") is None
     assert difference("2.15.0", "2.15.0+cpu") is None
     assert difference("2.15.0+cu132", "2.15.1") == "torch 2.15.0+cu132, here 2.15.1"
-    said = "torch 2.15.0+cu132, here 2.15.0+cpu, another build of the same version"
+    said = "torch 2.15.0+cu132, here 2.15.0+cpu (another build of the same version)"
     assert difference("2.15.0+cu132", "2.15.0+cpu") == said
 
 

@@ -6,6 +6,7 @@ from autoaccel.records.advice import Advice, Diagnosis
 from autoaccel.records.circumstances import Surroundings
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import Cache, Cpu, Library, Limits, Machine, NumaNode, TorchFacts
+from autoaccel.records.options import TuneOptions
 from autoaccel.records.profile import Finding, MemoryPeak, ModuleTime, OperatorShare, Profile, PythonFunction
 from autoaccel.records.progress import (
     BaselineMeasured,
@@ -32,7 +33,7 @@ from autoaccel.records.recipe import (
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial, Turn, Verdict
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import BuildFunction
 
 BASELINE: Settings = {
     "threads.intra_op": 2,
@@ -240,7 +241,7 @@ FINDINGS: tuple[Finding, ...] = (
         bound_speedup=1.054,
         knobs=("optimizer.fused",),
         expected_speedup=1.02,
-        advice="A fused optimizer passes over the parameters once.",
+        advice="A fused optimizer makes a single pass over the parameters.",
     ),
 )
 
@@ -261,7 +262,7 @@ ADVICE = Advice(
 )
 
 NOT_SEARCHED = {
-    "loader.workers": "the step waits 0.4% of its time for data: at most 1.004x to win",
+    "loader.workers": "the step waits 0.4% of its time for data: at most 1.004x faster",
     "loader.pin_memory": "there is no accelerator to copy to",
 }
 
@@ -269,7 +270,7 @@ RECIPE = Recipe(
     schema=SCHEMA,
     created="2026-11-03T14:02:11Z",
     summary="1.50x faster steps (1.45 to 1.56) with bfloat16 autocast and channels last; test_accuracy is kept.",
-    workload=Workload(
+    workload=BuildFunction(
         path="/home/ada/digits.py", entry="build", sha256="9f" * 32, arguments=("--data", "/data/my digits")
     ),
     machine=MACHINE,
@@ -302,14 +303,15 @@ RECIPE = Recipe(
         budget_seconds=600.0,
         seed=0,
         space="CPU training",
-        ended="no trial promises to save more time than it takes",
+        ended="no further trial was expected to save more time than it takes",
+        stop="nothing pays",
         runs=20,
         proven_after_seconds=83.0,
         disturbed_share=0.04,
         spent_on={"measured steps": 240.0, "warm-up steps": 31.0, "start-up": 60.0, "everything else": 240.0},
         importance={"precision.autocast": 0.58, "compile.mode": 0.31, "layout.channels_last": 0.11},
         values=(
-            ValueResult("precision.autocast", "float16", 2, 1.55, "the metric may drop further than is allowed"),
+            ValueResult("precision.autocast", "float16", 2, 1.55, "the metric may drop more than allowed"),
             ValueResult("compile.mode", "default", 3, 0.88, "slower than your own settings in every trial"),
             ValueResult("loader.workers", 4, 0, None, "out of budget: <i>the time</i> was needed for the proof"),
         ),
@@ -330,10 +332,9 @@ REQUEST = Request(
     workload=RECIPE.workload,
     budget_seconds=600.0,
     constraint=RECIPE.constraint,
-    fixed=("optimizer.fused=off",),
-    excluded=("compile.mode",),
-    max_drop_said=True,
-    seed=3,
+    options=TuneOptions(
+        budget=600.0, max_drop=0.005, fixed=["optimizer.fused=off"], excluded=["compile.mode"], output="run", seed=3
+    ),
 )
 
 NOTHING_FASTER = Recipe(
@@ -382,6 +383,6 @@ KNOB_ROWS: tuple[KnobRow, ...] = (
         available=False,
         reason="there is no accelerator to copy to",
         help="batches are put in page-locked memory, from which an accelerator copies faster",
-        helps_when="large batches travel to a GPU",
+        helps_when="large batches are copied to a GPU",
     ),
 )

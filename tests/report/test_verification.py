@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from autoaccel.cli import main
+from autoaccel.commands import checking, verifying
 from autoaccel.records.base import write_json
 from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck
 from autoaccel.records.trial import ClaimVerdict, Verification
-from autoaccel.session import checking, replaying
 
 from . import samples
 
@@ -29,13 +29,11 @@ def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
     write_json(recipe, samples.RECIPE)
 
     def run(verdict: ClaimVerdict, *options: str, asked: dict[str, Any] | None = None) -> int:
-        def measured(
-            recipe: object, where: Path, workload: object, rounds: int, budget: float, *_: object
-        ) -> Verification:
+        def measured(use: object, rounds: int, budget: float, *_: object) -> Verification:
             (asked if asked is not None else {}).update(rounds=rounds, budget=budget)
             return Verification(samples.PROOF, samples.PROOF, verdict)
 
-        monkeypatch.setattr(replaying, "verify_recipe", measured)
+        monkeypatch.setattr(verifying, "verify_recipe", measured)
         return main(["verify", str(recipe), str(model), *options])
 
     return run
@@ -72,7 +70,7 @@ def checked(verdict: ClaimVerdict, **changes: Any) -> AccuracyCheck:
         (checked("holds"), 0, "The recipe keeps the metric on whole planned runs."),
         (checked("does not hold"), 1, "does not keep the metric"),
         (checked("does not hold", message="after 60 steps accuracy is nan"), 1, "after 60 steps accuracy is nan"),
-        (checked("inconclusive"), 1, "to show a drop of less than 0.005 takes about 20 pairs of runs (12 min 00 s)"),
+        (checked("inconclusive"), 1, "showing a drop of less than 0.005 takes about 20 pairs of runs (12 min 00 s)"),
         (checked("inconclusive", accuracy=None), 1, "at least three are needed"),
     ],
 )
@@ -102,10 +100,10 @@ def test_a_check_can_be_submitted(verify: Verify, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--with", "slurm"), "--with slurm goes with --accuracy"),
-        (("--accuracy", "--dry-run"), "--dry-run goes with --accuracy --with slurm"),
-        (("--accuracy", "--rounds", "4"), "--rounds does not go with --accuracy"),
-        (("--accuracy", "--with", "slurm", "--json"), "--json does not go --with slurm"),
+        (("--with", "slurm"), "--with slurm requires --accuracy"),
+        (("--accuracy", "--dry-run"), "--dry-run requires --accuracy --with slurm"),
+        (("--accuracy", "--rounds", "4"), "--rounds cannot be combined with --accuracy"),
+        (("--accuracy", "--with", "slurm", "--json"), "--json cannot be combined with --with slurm"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

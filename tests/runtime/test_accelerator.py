@@ -14,13 +14,15 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import TensorDataset
 
-from autoaccel.records.trial import GiveTurn
-from autoaccel.runtime import accelerator, limits, tasks
+from autoaccel.records.trial import GiveTurn, Turn
+from autoaccel.runtime import accelerator, limits
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.phases import timed_phases
 from autoaccel.runtime.probing import attention_kernels
+from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.training import Training
+from autoaccel.runtime.turns import taking_turn
 
 DATA = TensorDataset(torch.randn(64, 8), torch.randint(2, (64,)))
 
@@ -107,7 +109,8 @@ def test_a_turn_waits_for_an_accelerator_once_at_its_end(device: Device) -> None
     """A synchronisation per step measures a program that never runs ahead, which the user's own does."""
     loop = make_loop()
     loop.device = torch.device("cuda")
-    turn = tasks._take_turn(loop, GiveTurn(seconds=0.0, least_steps=3), most_steps=None)
+    turn = make_steps(taking_turn(loop, GiveTurn(seconds=0.0, min_steps=3), None), loop.step)
+    assert isinstance(turn, Turn)
     # Once at its end; then each step is asked how long it took: of its two marks one millisecond apart.
     assert device.waits == ["device", "event", "event", "event"]
     assert turn.step_seconds == (0.001, 0.001, 0.001)

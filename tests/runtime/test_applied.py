@@ -358,9 +358,7 @@ def test_a_cache_in_workers_that_end_with_the_epoch_is_told_to_do_nothing() -> N
     """Each epoch's workers loaded every sample again, and what was measured counted as cached."""
     loop = loop_with({"loader.cache": True, "loader.workers": 1, "loader.persistent": False})
     loop.step()
-    assert loop.applied.check()[1] == {
-        "loader.cache": "workers that are started anew for each epoch have forgotten their samples"
-    }
+    assert loop.applied.check()[1] == {"loader.cache": "workers that are restarted for each epoch lose their samples"}
 
 
 def test_only_samples_that_stay_the_same_could_be_cached() -> None:

@@ -110,7 +110,7 @@ def test_the_scale_of_float16_goes_on(tmp_path: Path) -> None:
     """It began at 65,536 again: the first steps after it were left out, and the training was another one."""
     float16: Settings = {"precision.autocast": "float16"}
     again = interrupted(training, float16, float16, 2, tmp_path)
-    (scaler,) = again.applied.state().values()
+    (scaler,) = again.applied.state_dict().values()
     assert scaler["_growth_tracker"] == 2
 
 
@@ -123,7 +123,7 @@ def test_another_batch_size_goes_on_at_the_same_sample(tmp_path: Path) -> None:
     orders = [list(RandomSampler(range(72), generator=generator)) for _ in range(2)]
     assert begins_anew(again, Checkpoints(tmp_path / "checkpoint", 0.0, 3).load() or again.progress()) == [
         "it ran with other settings (optimizer.batch_factor nothing -> 2)",
-        "steps have 16 samples instead of 8: it goes on at the same sample, with the learning rate that it had",
+        "steps have 16 samples instead of 8: it resumes at the same sample, with the same learning rate",
     ]
     assert finish(again).samples_done == 3 * 72
     looked_at = interrupted(made, {}, {"optimizer.batch_factor": 2.0}, 12, tmp_path)
@@ -132,7 +132,7 @@ def test_another_batch_size_goes_on_at_the_same_sample(tmp_path: Path) -> None:
 
 
 def test_a_schedule_of_steps_does_not_go_on_with_another_batch_size(tmp_path: Path) -> None:
-    with pytest.raises(BadRequestError, match="its schedule counts steps of 16 samples, which now have 32"):
+    with pytest.raises(BadRequestError, match="its schedule counts steps of 16 samples, but steps now have 32"):
         interrupted(
             lambda: training(scheduler_interval="step"), {}, {"optimizer.batch_factor": 2.0}, 2, tmp_path
         )  # fmt: skip
@@ -161,12 +161,12 @@ def test_what_is_not_exact_is_said(tmp_path: Path) -> None:
 
     assert said({}, {}) == []
     assert said({"loader.workers": 1}, {"loader.workers": 1}) == [
-        "loader workers draw other random numbers, if samples depend on any"
+        "loader workers draw different random numbers, if samples depend on any"
     ]
     assert said({}, {"precision.autocast": "bfloat16"}) == [
         "it ran with other settings (precision.autocast nothing -> bfloat16)"
     ]
-    assert said({}, {}, train_data=Stream(), steps_per_epoch=4) == ["the data is a stream, which begins anew"]
+    assert said({}, {}, train_data=Stream(), steps_per_epoch=4) == ["the data is a stream, which starts over"]
 
 
 def test_it_is_written_now_and_then_and_at_the_end(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_it_is_written_now_and_then_and_at_the_end(tmp_path: Path) -> None:
 def test_what_is_no_checkpoint_is_one_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_text("weights")
-    with pytest.raises(BadRequestError, match="must be a checkpoint that autoaccel has written"):
+    with pytest.raises(BadRequestError, match="must be a checkpoint written by autoaccel"):
         Checkpoints(path, 0.0, seed=0).load()
     torch.save({"weight": torch.ones(1)}, path)
     with pytest.raises(BadRequestError, match="must be a checkpoint"):

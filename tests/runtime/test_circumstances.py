@@ -263,8 +263,8 @@ def test_a_step_on_a_batch_that_is_there_waits_for_none_and_steps_as_a_whole() -
     steps, samples = loop.steps_done, loop.samples_done
     found = measure_alone(loop, loop.next_batch(), 0.1)
     assert loop.samples_done - samples == 16 * (loop.steps_done - steps) > 0  # both parts of each
-    assert 0 < found.least_seconds <= found.step_seconds
-    assert found.least_seconds < step.seconds - 16 * 0.002 / 2  # it slept for each of its samples
+    assert 0 < found.min_seconds <= found.step_seconds
+    assert found.min_seconds < step.seconds - 16 * 0.002 / 2  # it slept for each of its samples
 
 
 def test_rates_are_measured_within_seconds() -> None:

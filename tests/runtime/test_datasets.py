@@ -14,12 +14,12 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
 
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import BuildFunction
 from autoaccel.runtime import datasets
 from autoaccel.runtime.datasets import look_at_samples
 from autoaccel.runtime.loading import build_training, describe, load_build
 
-DRAWS = "loading a sample draws random numbers, and workers draw others"
+DRAWS = "loading a sample draws random numbers, and workers draw different ones"
 OF_THIS_MODULE = numpy.random.default_rng(0)
 
 
@@ -115,11 +115,11 @@ def test_a_generator_of_torchs_own_kind_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("loader", "why"),
     [
-        (DataLoader(Samples(lambda value: time.perf_counter_ns())), "samples are not the same each time"),
+        (DataLoader(Samples(lambda value: time.perf_counter_ns())), "samples differ each time"),
         (DataLoader(Samples(), collate_fn=mask), "making a batch of samples draws random numbers"),
         (DataLoader(Batched()), "making a batch of samples draws random numbers"),
         (DataLoader(Stream()), "its data is a stream"),
-        (DataLoader(Named(), sampler=["a"]), "its samples cannot be looked at one by one"),
+        (DataLoader(Named(), sampler=["a"]), "its samples cannot be inspected one by one"),
     ],
 )
 def test_what_else_depends_on_who_loads_it(loader: DataLoader[Any], why: str) -> None:
@@ -148,7 +148,7 @@ def test_looking_takes_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_examples_are_told_apart(name: str, why: str) -> None:
     """The image example distorts its tiles at random."""
     path = Path(__file__).parents[2] / "examples" / name
-    workload = Workload(str(path), "build", "")
+    workload = BuildFunction(str(path), "build", "")
     facts = describe(build_training(load_build(workload), workload, seed=0))
     assert facts.loading_matters == why
     assert (facts.dataset_bytes is None) is bool(why)

@@ -162,7 +162,7 @@ def test_a_weight_stays_with_its_batch_where_batches_are_fetched_ahead(monkeypat
             yield following
             following = after
 
-    monkeypatch.setattr(Applied, "ahead", one_ahead)
+    monkeypatch.setattr(Applied, "prefetch", one_ahead)
     monkeypatch.setattr(ranks, "world_size", lambda: 3)
     monkeypatch.setattr(ranks, "agree", lambda digest: True)
     loop = Loop(training(), Applied({}), seed=0)
@@ -181,7 +181,7 @@ def test_a_weight_stays_with_its_batch_where_batches_are_fetched_ahead(monkeypat
 def test_what_cannot_be_divided_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two batches of a ready iterable made one step that was counted as one of the user's own."""
     ready = training(train_data=lambda: [(NUMBERS[:2], NUMBERS[:2])] * 4)
-    with pytest.raises(BadRequestError, match="cannot be divided"):
+    with pytest.raises(BadRequestError, match="nothing else can be divided"):
         Loop(ready, Applied({"optimizer.accumulation": 2}), seed=0)
     with pytest.raises(BadRequestError, match="train_data must be a dataset"):
         Loop(training(train_data=weighted), Applied({"optimizer.batch_factor": 2.0}), seed=0)

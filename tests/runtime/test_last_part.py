@@ -16,6 +16,7 @@ from autoaccel.runtime import last_part
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.training import Training
 
 INPUTS = torch.randn(80, 4, generator=torch.Generator().manual_seed(0))
@@ -44,7 +45,7 @@ def loop_of(**changes: Any) -> Loop:
 
 
 def finished(loop: Loop, steps: int, step_seconds: float) -> Finished:
-    found = LastPart(loop, steps).train(step_seconds)
+    found = make_steps(LastPart(loop, steps).training(step_seconds), loop.step)
     assert isinstance(found, Finished)
     return found
 
@@ -83,7 +84,7 @@ def test_of_a_part_of_the_run_only_the_end_counts() -> None:
     loop = loop_of()
     part = LastPart(loop, 20)
     assert part.starts_at == 20
-    found = part.train(CHEAP)
+    found = make_steps(part.training(CHEAP), loop.step)
     assert isinstance(found, Finished)
     assert (found.points, found.metric, loop.steps_done) == (1, metrics[19], 20)
     assert found.loss == pytest.approx(statistics.fmean(losses[15:20]), rel=1e-6)
@@ -96,14 +97,14 @@ def test_steps_that_were_made_in_turns_count() -> None:
     assert part.starts_at == 36
     while loop.steps_done < part.starts_at:
         loop.step()
-    found = part.train(CHEAP)
+    found = make_steps(part.training(CHEAP), loop.step)
     assert isinstance(found, Finished)
     assert found.points == 5
     assert found.loss == pytest.approx(statistics.fmean(losses[30:]), rel=1e-6)
 
 
 def test_of_many_samples_groups_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_part, "_MOST_SCORES", 16)
+    monkeypatch.setattr(last_part, "_MAX_SCORES", 16)
     found = finished(loop_of(), STEPS, CHEAP)
     scores = array("f", found.scores)
     assert len(scores) == 16
@@ -115,5 +116,6 @@ def test_a_metric_that_is_a_number_has_no_scores() -> None:
 
 
 def test_what_diverges_is_a_failure() -> None:
-    found = LastPart(loop_of(evaluate=lambda model, loader: float("nan")), STEPS).train(CHEAP)
+    loop = loop_of(evaluate=lambda model, loader: float("nan"))
+    found = make_steps(LastPart(loop, STEPS).training(CHEAP), loop.step)
     assert isinstance(found, Failure) and found.kind == "diverged"

@@ -334,5 +334,5 @@ def test_a_wrapped_optimizer_whose_rates_are_its_own_is_told() -> None:
     class Wrapper:
         param_groups: list[dict[str, Any]] = [{"lr": 0.1, "params": []}]  # noqa: RUF012
 
-    with pytest.raises(IneffectiveError, match=r"Wrapper is no torch\.optim\.Optimizer"):
+    with pytest.raises(IneffectiveError, match=r"Wrapper is not a torch\.optim\.Optimizer"):
         Applied({"optimizer.batch_factor": 2.0, "optimizer.lr_rule": "linear"}).optimizer(Wrapper())  # type: ignore[arg-type]

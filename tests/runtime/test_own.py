@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +16,19 @@ from torch.utils.data import Dataset, TensorDataset
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.trial import Failure, GiveTurn, Turn
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.knobs import effects_of, found_settings
+from autoaccel.runtime.knobs import found_settings
 from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.own import find_own
-from autoaccel.runtime.tasks import _finish, _take_turn
+from autoaccel.runtime.pacer import finishing
+from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.training import Training
-from autoaccel.runtime.warmup import WarmedUp
+from autoaccel.runtime.turns import taking_turn
 from autoaccel.space.knobs import Place, baseline_settings, check_value, default_settings, find_knob
 from autoaccel.space.search_space import load_space
 
 CPU = torch.device("cpu")
 HAS_BACKENDS_OF_ITS_OWN = hasattr(torch.backends.cudnn, "conv")  # each with a precision, since torch 2.9
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """Leave the process as it was."""
-    before = found_settings(CPU)
-    yield
-    if HAS_BACKENDS_OF_ITS_OWN:
-        torch.backends.cudnn.conv.fp32_precision = "tf32"
-    for effect in effects_of(before, CPU).values():
-        effect.process()
 
 
 USERS: list[tuple[Callable[[], None], str, Value]] = [
@@ -215,7 +205,7 @@ def test_a_step_under_the_users_own_autocast_is_noticed(place: Place) -> None:
     own = find_own(training(model=Casting()))
     assert own.autocast == "bfloat16"
     at = Place(place.machine, msgspec.structs.replace(place.training, own_autocast=own.autocast))
-    assert "under autocast to bfloat16" in find_knob("precision.autocast", "").why_unavailable(at)
+    assert "uses autocast to bfloat16" in find_knob("precision.autocast", "").why_unavailable(at)
 
 
 def test_a_step_that_fails_is_told_when_it_is_measured() -> None:
@@ -252,19 +242,22 @@ def resetting_after(steps: int) -> Callable[[], None]:
     return step
 
 
+def turn_of(loop: Loop, order: GiveTurn) -> Turn | Failure:
+    return make_steps(taking_turn(loop, order, None), loop.step)
+
+
 def test_an_effect_that_ends_during_a_turn_is_told_with_when() -> None:
     """It was asked only after the first steps; whatever came later was measured and named after the setting."""
     loop = Loop(training(resetting_after(5)), Applied({"precision.flush_denormals": True}), seed=0)
-    assert isinstance(_take_turn(loop, GiveTurn(seconds=0.0, least_steps=3), None), Turn)
-    ended = _take_turn(loop, GiveTurn(seconds=0.0, least_steps=3), None)
+    assert isinstance(turn_of(loop, GiveTurn(seconds=0.0, min_steps=3)), Turn)
+    ended = turn_of(loop, GiveTurn(seconds=0.0, min_steps=3))
     assert isinstance(ended, Failure) and ended.kind == "ineffective"
     assert ended.message.startswith("precision.flush_denormals took effect, but no longer after 8 steps: ")
 
 
 def test_an_effect_that_ends_while_the_metric_is_trained_is_told() -> None:
     loop = Loop(training(resetting_after(1)), Applied({"precision.flush_denormals": True}), seed=0)
-    warmed = WarmedUp([], 0.0, settled_seconds=1.0, settling_steps=0, surplus_steps=0)
-    ended = _finish(loop, LastPart(loop, steps=2), warmed)
+    ended = make_steps(finishing(loop, LastPart(loop, steps=2), step_seconds=1.0), loop.step)
     assert isinstance(ended, Failure) and "no longer after 2 steps" in ended.message
 
 
@@ -272,7 +265,7 @@ def test_what_the_training_states_in_vain_is_no_failure_of_its_own_baseline() ->
     """A stated setting that its own steps take back ended the whole tune, as no candidate does."""
     stated: Settings = {"precision.flush_denormals": True}
     loop = Loop(training(resetting_after(0), settings=stated), Applied(stated), seed=0)
-    assert isinstance(_take_turn(loop, GiveTurn(seconds=0.0, least_steps=1), None), Turn)
+    assert isinstance(turn_of(loop, GiveTurn(seconds=0.0, min_steps=1)), Turn)
     assert list(loop.applied.check()[1]) == list(stated)
 
 
@@ -300,9 +293,9 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     write_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     """In a real worker: its baseline has them, and is measured."""
-    from autoaccel.launch.runner import Runner
-    from autoaccel.session.workers import probe_and_describe
     from autoaccel.session.workloads import find_workload
+    from autoaccel.workers.describing import probe_and_describe
+    from autoaccel.workers.runner import Runner
 
     path = write_model(
         """
@@ -317,7 +310,7 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     workload = find_workload(str(path))
     with Runner(tmp_path, workload) as runner:
         at = Place(*probe_and_describe(runner, workload, 60.0))
-        runner.enter(at)
+        runner = runner.at(at)
         own = baseline_settings(at)
         assert (own["precision.float32_matmul"], own["precision.flush_denormals"]) == ("high", True)
         measuring = runner.start_measuring(own, "baseline", 60.0)

@@ -24,7 +24,7 @@ from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.profiling import take_profile, users_functions
 from autoaccel.runtime.tracing import read_trace, trace_steps
 from autoaccel.runtime.training import Training
-from autoaccel.runtime.work import count_work, least_bytes, time_modules
+from autoaccel.runtime.work import count_work, min_bytes, time_modules
 
 DATA = TensorDataset(torch.randn(64, 8, generator=torch.Generator().manual_seed(0)), torch.zeros(64).long())
 MakeLoop = Callable[..., Loop]
@@ -182,7 +182,7 @@ def test_floating_point_operations_and_bytes_are_counted(make_loop: MakeLoop) ->
     assert all(torch.equal(old, new) for old, new in zip(weights, loop.plain_model.parameters(), strict=True))
     assert all(parameter.grad is None for parameter in loop.plain_model.parameters())
     numbers = 8 * 16 + 16 + 16 * 2 + 2
-    assert least_bytes(loop, loop.next_batch()) == 6 * 4 * numbers + 16 * 8 * 4 + 16 * 8
+    assert min_bytes(loop, loop.next_batch()) == 6 * 4 * numbers + 16 * 8 * 4 + 16 * 8
 
 
 def test_modules_are_timed_with_their_children_inside(make_loop: MakeLoop) -> None:

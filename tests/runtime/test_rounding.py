@@ -199,7 +199,7 @@ def test_float16_with_its_scaler_finds_its_scale_first(tmp_path: Path) -> None:
     changes = {"loss": None, "step": step, "optimizer": OPTIMIZERS["adam"]}
     other = loop_with({"precision.autocast": "float16"}, **changes)
     evidence = judged(tmp_path, loop_with(**changes), other)
-    assert other.applied.state()["precision.autocast"]["scale"] < 65536
+    assert other.applied.state_dict()["precision.autocast"]["scale"] < 65536
     assert evidence.verdict == "holds", evidence
 
 

@@ -16,8 +16,9 @@ from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.spending import Spending
+from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.training import Training
-from autoaccel.runtime.warmup import warm_up
+from autoaccel.runtime.warmup import warming_up
 
 BATCH = 8
 DATA = TensorDataset(torch.randn(1024, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(1024).long())
@@ -68,7 +69,7 @@ def look(
     )
     monkeypatch.setattr(looking, "measure_rates", lambda *arguments: None)  # it makes no steps, and takes its seconds
     loop = Loop(training, Applied({"threads.intra_op": 1}), seed=0)
-    step = warm_up(loop, 2.0).step_seconds[-1]
+    step = make_steps(warming_up(loop, 2.0), loop.step).step_seconds[-1]
     task = task or TakeProfile(seconds=2.0, thorough=True, cores=1)
     tell = told.append if told is not None else ignore
     return take_and_gather(loop, task, step, tell), model
@@ -111,7 +112,7 @@ def test_what_is_worth_more_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) 
 def test_what_was_spent_is_seen_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    spending = Spending(step_seconds=2.0, most_seconds=7.0)
+    spending = Spending(step_seconds=2.0, max_seconds=7.0)
     assert spending.affords("one", 2)
     now += 5.0  # it took longer than two steps
     assert not spending.affords("two", 2) and spending.affords("three", 1)

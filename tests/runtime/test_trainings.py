@@ -299,7 +299,7 @@ class Here:
             applied.backward = self._sharing(applied.backward)  # type: ignore[method-assign]
             if not last:
                 applied.update = _without_gradients(applied.update)  # type: ignore[method-assign]
-                applied.clear = lambda optimizer: None  # type: ignore[method-assign]
+                applied.zero_grad = lambda optimizer: None  # type: ignore[method-assign]
         return found
 
     def _sharing(self, backward: Callable[[torch.Tensor], None]) -> Callable[[torch.Tensor], None]:

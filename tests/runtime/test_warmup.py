@@ -16,9 +16,10 @@ from torch.utils.data import TensorDataset
 from autoaccel.records.trial import GiveTurn, Turn
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
-from autoaccel.runtime.tasks import _take_turn
+from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.training import Training
-from autoaccel.runtime.warmup import WarmedUp, settling_steps, warm_up
+from autoaccel.runtime.turns import taking_turn
+from autoaccel.runtime.warmup import WarmedUp, settling_steps, warming_up
 
 
 class Played:
@@ -40,7 +41,8 @@ class Played:
 
 
 def warmed(seconds: Iterable[float], workers: int = 0, **asked: Any) -> WarmedUp:
-    return warm_up(cast("Loop", Played(seconds, workers)), 10.0, **asked)
+    played = cast("Loop", Played(seconds, workers))
+    return make_steps(warming_up(played, 10.0, **asked), played.step)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def small(samples: int = 10) -> Loop:
 
 
 def turns_of(loop: Loop, number: int, order: GiveTurn) -> list[Turn]:
-    turns = [_take_turn(loop, order, None) for _ in range(number)]
+    turns = [make_steps(taking_turn(loop, order, None), loop.step) for _ in range(number)]
     assert all(isinstance(turn, Turn) for turn in turns)
     return cast("list[Turn]", turns)
 
@@ -113,17 +115,17 @@ def turns_of(loop: Loop, number: int, order: GiveTurn) -> list[Turn]:
 def test_a_turn_of_one_step_makes_one() -> None:
     loop = small(samples=400)
     loop.step()
-    turns = turns_of(loop, 3, GiveTurn(0.0, least_steps=1, uncounted_steps=0))
+    turns = turns_of(loop, 3, GiveTurn(0.0, min_steps=1, uncounted_steps=0))
     assert [len(turn.step_seconds) for turn in turns] == [1, 1, 1]
     assert loop.steps_done == 4
 
 
 def test_neither_an_epochs_first_step_nor_an_incomplete_one_stands_for_all() -> None:
-    first, second = turns_of(small(), 2, GiveTurn(0.0, least_steps=1, uncounted_steps=0))
+    first, second = turns_of(small(), 2, GiveTurn(0.0, min_steps=1, uncounted_steps=0))
     assert (len(first.step_seconds), first.epoch_starts) == (2, (0,))
     assert second.step_shares == (0.5, 1.0, 1.0) and second.epoch_starts == (1,)
 
 
 def test_where_all_steps_begin_an_epoch_a_turn_does_not_go_on_for_ever() -> None:
-    (turn,) = turns_of(small(samples=4), 1, GiveTurn(0.0, least_steps=1, uncounted_steps=0))
+    (turn,) = turns_of(small(samples=4), 1, GiveTurn(0.0, min_steps=1, uncounted_steps=0))
     assert len(turn.step_seconds) == 3

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgres import find_postgres, running_postgres
+
+from benchmarks.harness.postgres import find_postgres, running_postgres
 
 
 @pytest.fixture(scope="session")

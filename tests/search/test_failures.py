@@ -7,9 +7,10 @@ import random
 
 import pytest
 
+from autoaccel.records.conclusion import Part, part_words
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
-from autoaccel.search.failures import Cause, Failed, Part, contains, find_causes, part_words
+from autoaccel.search.failures import Cause, Failed, contains, find_causes
 
 CRASH = Failure("raised", "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly")
 TYPES = Failure("raised", "RuntimeError: expected scalar type Float but found BFloat16")
@@ -39,7 +40,8 @@ def test_while_several_may_be_to_blame_none_is_closed_but_each_is_doubted() -> N
     # One of them works: it was the other.
     (cause,) = find_causes(alike, [{"autocast": "bfloat16", "threads": 1}])
     assert closed([cause]) == ["workers=2"]
-    assert "2 failed trials have in common, and no other: RuntimeError: DataLoader worker" in cause.reason
+    assert cause.common is not None
+    assert "2 failed trials, and no others, have this in common: RuntimeError: DataLoader worker" in cause.common.words
 
 
 def test_a_single_failure_may_be_chance() -> None:

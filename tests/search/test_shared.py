@@ -20,13 +20,13 @@ from autoaccel.records.profile import Profile
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
-from autoaccel.search.shared import SharedStudy
 from autoaccel.search.storage import open_storage
+from autoaccel.search.study import SearchStudy
 
 BASIS = StudyBasis("0", "f00", "build", (), {"CPU": "a"}, {"a": 1}, {"a": (1, 2)}, {})
 HEAD = StudyHead(STUDY_SCHEMA, BASIS, Diagnosis((), Profile(0.1, None, {}, (), {}, 0, 0, 0)))
 GRACE_SECONDS = 1.0
-Join = Callable[..., SharedStudy]
+Join = Callable[..., SearchStudy]
 
 
 def trial_of(settings: Settings, total_seconds: float | None = 10.0) -> Trial:
@@ -44,9 +44,9 @@ def join(storage: str) -> Join:
     """Return a function that joins one study of this test as another worker."""
     name = uuid.uuid4().hex
 
-    def joined(host: str = "host", name: str = name, grace_seconds: float = GRACE_SECONDS) -> SharedStudy:
-        study = SharedStudy(open_storage(storage), name, host, grace_seconds)
-        study.beat()
+    def joined(host: str = "host", name: str = name, grace_seconds: float = GRACE_SECONDS) -> SearchStudy:
+        study = SearchStudy(open_storage(storage), name, host, grace_seconds)
+        study.peers.beat()
         return study
 
     return joined
@@ -56,7 +56,7 @@ def start(code: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a worker that runs this code; it may print and be killed."""
     lines = (
         "import sys, time, json",
-        "from autoaccel.search.shared import SharedStudy",
+        "from autoaccel.search.study import SearchStudy",
         "from autoaccel.search.storage import open_storage",
         "storage, name = sys.argv[1:3]",
         code,
@@ -66,13 +66,13 @@ def start(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 HAMMER = """
-study = SharedStudy(open_storage(storage), name, sys.argv[3])
-study.beat()
+study = SearchStudy(open_storage(storage), name, sys.argv[3])
+study.peers.beat()
 print(json.dumps([number for number in range(40) if study.claim({"a": number % 20}, number // 20)]))
 """
 DIE = """
-study = SharedStudy(open_storage(storage), name, "doomed")
-study.beat()
+study = SearchStudy(open_storage(storage), name, "doomed")
+study.peers.beat()
 assert study.claim({"a": 7}, 0)
 print("measuring", flush=True)
 time.sleep(600)
@@ -129,7 +129,7 @@ def test_the_claim_of_a_killed_worker_is_left_to_the_others(join: Join, storage:
     look = survivor.look()
     assert look.orphans == ({"a": 7},) and not look.busy and not look.measuring
     assert survivor.claim({"a": 7}, 0)
-    other.beat()
+    other.peers.beat()
     assert not other.claim({"a": 7}, 0)
     survivor.finish(trial_of({"a": 7}))
     assert other.look().orphans == ()
@@ -153,7 +153,7 @@ def test_a_worker_that_beats_is_never_taken_for_dead(join: Join) -> None:
     assert slow.claim({"a": 2}, 0)
     until = time.monotonic() + 2 * GRACE_SECONDS
     while time.monotonic() < until:
-        slow.beat()
+        slow.peers.beat()
         assert watching.look().orphans == ()
         time.sleep(GRACE_SECONDS / 10)
 
@@ -166,10 +166,10 @@ def test_a_worker_that_was_taken_for_dead_hands_in_its_trial_unless_another_has_
         watching.wait(60)
         assert settings in watching.look().orphans
         if settings == {"a": 3}:
-            watching.beat()
+            watching.peers.beat()
             assert watching.claim(settings, 0)
         slow.finish(trial_of(settings))
-        slow.beat()
+        slow.peers.beat()
         assert [trial.settings for trial in watching.look().trials] == ([{"a": 2}] if settings == {"a": 2} else [])
     watching.finish(trial_of({"a": 3}))
     assert [trial.settings for trial in slow.look().trials] == [{"a": 3}]
@@ -180,28 +180,28 @@ def test_who_leaves_gives_up_at_once_what_it_measures(join: Join) -> None:
     assert leaving.claim({"a": 2}, 0)
     leaving.leave()
     assert staying.look().orphans == ({"a": 2},)
-    assert staying.first_live() is None
+    assert staying.peers.first_live() is None
 
 
 def test_the_first_live_worker_is_asked_whether_it_lives(join: Join, storage: str) -> None:
     name = f"first-{uuid.uuid4().hex}"
     worker = start(
-        "study = SharedStudy(open_storage(storage), name, 'began')\n"
-        "while True:\n    study.beat(); print('alive', flush=True); time.sleep(0.2)",
+        "study = SearchStudy(open_storage(storage), name, 'began')\n"
+        "while True:\n    study.peers.beat(); print('alive', flush=True); time.sleep(0.2)",
         storage,
         name,
     )
     assert worker.stdout is not None and worker.stdout.readline() == "alive\n"
     second, third = join("b", name), join("c", name)
-    assert second.first_live() == "began"
+    assert second.peers.first_live() == "began"
     worker.send_signal(signal.SIGKILL)
     worker.communicate()
-    assert second.first_live() is None
-    second.show_judged({"a": 2})
-    second.beat()
-    assert third.judged_by({"a": 2}) == "b"
-    assert third.judged_by({"a": 3}) is None
-    assert second.judged_by({"a": 2}) is None  # by another
+    assert second.peers.first_live() is None
+    second.peers.show_judged({"a": 2})
+    second.peers.beat()
+    assert third.peers.judged_by({"a": 2}) == "b"
+    assert third.peers.judged_by({"a": 3}) is None
+    assert second.peers.judged_by({"a": 2}) is None  # by another
 
 
 def test_all_start_from_what_the_first_found(join: Join) -> None:
@@ -252,7 +252,7 @@ def test_a_storage_that_cannot_be_had_is_one_clear_error(where: str, message: st
 
 
 def test_a_storage_that_vanishes_is_told_in_one_sentence(tmp_path: Path) -> None:
-    study = SharedStudy(open_storage(f"sqlite:///{tmp_path / 'study.db'}"), "study", "a")
+    study = SearchStudy(open_storage(f"sqlite:///{tmp_path / 'study.db'}"), "study", "a")
     (tmp_path / "study.db").write_bytes(b"no database" * 1000)
     with pytest.raises(AutoaccelError, match="cannot be reached"):
         study.look()

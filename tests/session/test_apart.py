@@ -13,10 +13,11 @@ import pytest
 from autoaccel.machine.gpus import GpuUse
 from autoaccel.records.trial import Failure, Finished, GiveTurn, Measure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session import yardstick as module
-from autoaccel.session.pairs import FreshPairs, PairReading
-from autoaccel.session.turn_plan import plan_turns
-from autoaccel.session.yardstick import Reading, Yardstick
+from autoaccel.search.gauge import Reading
+from autoaccel.session import baseline as module
+from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.pairs import FreshPairs, PairReading, Reference
+from autoaccel.statistics.turn_plan import plan_turns
 
 STEP = 0.05
 GIB = 1 << 30
@@ -30,7 +31,7 @@ class Computer:
         self.is_exclusive = is_exclusive
         self.on_accelerator = on_accelerator
         self.alive: list[Process] = []
-        self.most_alive = 0
+        self.max_alive = 0
         self.started: list[str] = []
 
     def use(self) -> tuple[GpuUse, ...]:
@@ -51,7 +52,7 @@ class Computer:
             else:
                 found.append(Process(self, STEP / 2 if chosen.get("fast") else STEP))
                 self.alive.append(found[-1])
-                self.most_alive = max(self.most_alive, len(self.alive))
+                self.max_alive = max(self.max_alive, len(self.alive))
         return found
 
 
@@ -92,15 +93,15 @@ def run_on(computer: Computer) -> Any:
     return SimpleNamespace(runner=computer, clock=clock, folder=folder, request=SimpleNamespace(workload=None))
 
 
-def yardstick_on(
+def baseline_on(
     computer: Computer, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch, device: str = "cuda", nvml: bool = True
-) -> Yardstick:
+) -> LiveBaseline:
     monkeypatch.setattr(module, "read_gpu_use", computer.use if nvml else tuple)
-    return Yardstick(run_on(computer), msgspec.structs.replace(facts, device=device), {"fast": False})
+    return LiveBaseline(run_on(computer), msgspec.structs.replace(facts, device=device), {"fast": False})
 
 
-def measured(yardstick: Yardstick) -> Reading | Failure:
-    return yardstick.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
+def measured(baseline: LiveBaseline) -> Reading | Failure:
+    return baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
 
 
 @pytest.mark.parametrize(("gib", "is_exclusive"), [(50, False), (10, True)])
@@ -109,23 +110,23 @@ def test_where_two_do_not_fit_whole_processes_alternate(
 ) -> None:
     """The baseline stayed alive beside each trial: every one of a larger model ran out of memory, and it alone won."""
     computer = Computer(gib * GIB, is_exclusive)
-    yardstick = yardstick_on(computer, facts, monkeypatch)
-    assert yardstick.is_apart
+    baseline = baseline_on(computer, facts, monkeypatch)
+    assert baseline.is_apart
     assert computer.alive == []  # its memory is free for the profile, too
     for _ in range(2):
-        reading = measured(yardstick)
+        reading = measured(baseline)
         assert isinstance(reading, Reading)
         assert reading.trusted and reading.pairs == [(STEP, STEP / 2)] * 8
         assert len(reading.own_turns) == len(reading.measurement.turns) == 8
-    assert computer.most_alive == 1
+    assert computer.max_alive == 1
     assert computer.started == ["baseline", "trial", "baseline", "trial", "baseline"]
 
 
 def test_where_two_fit_the_baseline_stays_alive(facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch) -> None:
     computer = Computer(30 * GIB)
-    yardstick = yardstick_on(computer, facts, monkeypatch)
-    assert isinstance(measured(yardstick), Reading)
-    assert not yardstick.is_apart
+    baseline = baseline_on(computer, facts, monkeypatch)
+    assert isinstance(measured(baseline), Reading)
+    assert not baseline.is_apart
     assert computer.started == ["baseline", "trial"] and len(computer.alive) == 1
 
 
@@ -135,20 +136,20 @@ def test_a_trial_that_found_no_room_is_repeated_alone(
 ) -> None:
     """As where NVML does not tell, or the candidate needs more than the baseline."""
     computer = Computer(gib * GIB, is_exclusive)
-    yardstick = yardstick_on(computer, facts, monkeypatch, nvml=False)
-    assert not yardstick.is_apart
-    reading = measured(yardstick)
+    baseline = baseline_on(computer, facts, monkeypatch, nvml=False)
+    assert not baseline.is_apart
+    reading = measured(baseline)
     assert isinstance(reading, Reading) and reading.trusted
     # Six turns of the baseline's went before, as many as it took alone; the last four of them count.
     assert reading.pairs == [(STEP, STEP / 2)] * 8
-    assert yardstick.is_apart  # the next is not tried beside it
+    assert baseline.is_apart  # the next is not tried beside it
 
 
 def test_on_a_cpu_a_trial_that_runs_out_of_memory_has_failed(
     facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computer = Computer(50 * GIB)
-    reading = measured(yardstick_on(computer, facts, monkeypatch, device="cpu", nvml=False))
+    reading = measured(baseline_on(computer, facts, monkeypatch, device="cpu", nvml=False))
     assert isinstance(reading, Failure) and reading.kind == "memory"
     assert computer.started == ["baseline", "trial"]
 
@@ -157,13 +158,13 @@ def test_on_a_cpu_a_trial_that_runs_out_of_memory_has_failed(
 def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
     computer = Computer(50 * GIB)
     run = run_on(computer)
-    pairs = FreshPairs(run, {"fast": False}, 20, plan_turns(STEP), STEP, apart=known)
+    pairs = FreshPairs(run, Reference({"fast": False}, 20, plan_turns(STEP), STEP, is_apart=known))
     for seed in (0, 1):
         reading = pairs.measure({"fast": True}, seed, steps=1000)
         assert isinstance(reading, PairReading)
         assert set(reading.turns) == {(STEP, STEP / 2)}
         assert reading.trained is not None
         assert reading.trained.metrics == (STEP, STEP / 2)  # the baseline's first, whoever began
-    assert computer.most_alive == 1
+    assert computer.max_alive == 1
     assert computer.started[-2:] == ["proof-02-recipe", "proof-02-baseline"]  # who begins changes
     assert len(run.folder.kept) == 2

@@ -6,39 +6,33 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import cast
 
 import pytest
 
-from autoaccel.launch.runner import Runner
 from autoaccel.records.contender import ContenderResult
+from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import ignore
-from autoaccel.records.recipe import Constraint
-from autoaccel.records.request import Request
+from autoaccel.records.recipe import Constraint, StopReason
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, TrainedPair, Turn
-from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.economy import Economy
-from autoaccel.search.strategy import Strategy
-from autoaccel.session.clock import Clock
-from autoaccel.session.contest import Contest
-from autoaccel.session.evidence import MetricPlan
+from autoaccel.search.gauge import Instruments, Reading
+from autoaccel.search.loop import Search
+from autoaccel.search.ranking import Contender
+from autoaccel.search.task import Prior, SearchTask
+from autoaccel.session.contest import Attempt, Contest
+from autoaccel.session.lost_values import lost_values
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.outcomes import value_results
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover
 from autoaccel.session.resuming import Earlier
 from autoaccel.session.rounding import why_not_by_rounding
-from autoaccel.session.run import Run
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.searching import Search
-from autoaccel.session.turns import Enough
-from autoaccel.session.yardstick import Reading
 from autoaccel.space.knobs import is_exact
-from autoaccel.statistics.deciding import share_of_error
+from autoaccel.statistics.deciding import rule_for, share_of_error
+from autoaccel.statistics.turn_plan import Enough
 
 OWN: Settings = {"precision.autocast": "off", "loader.workers": 0, "parallel.world_size": 1}
 CAST: Settings = {"precision.autocast": "bfloat16"}
@@ -125,44 +119,54 @@ class Pairs:
         return PairReading(truth.reading(OWN if lucky else settings, 8), True, trained)
 
 
+class FakeProving:
+    """Proves with pairs whose truth is known."""
+
+    def __init__(self, truth: Truth, facts: TrainingFacts, search: Search) -> None:
+        self.truth = truth
+        self.facts = facts
+        self.search = search
+        self.prover = Prover(Pairs(truth), facts, truth, ignore)
+
+    def needed(self, settings: Settings, speedup: float | None) -> float:
+        return 4 * PAIR_SECONDS + (0.0 if is_exact(settings, OWN, ()) else 3 * TRAINING_SECONDS)
+
+    def reserve(self, settings: Settings, speedup: float | None) -> float:
+        return min(0.6 * self.truth.budget_seconds, self.needed(settings, speedup))
+
+    def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt:
+        truth, settings = self.truth, contender.settings
+        plan = MetricPlan("whole", 200, pairs=3, max_pairs=6)
+        rounds = truth.updates is not None and not why_not_by_rounding(settings, OWN, SPACE.risks)
+        updates = (lambda: truth.updates) if rounds else None
+        error = 0.05 * share_of_error(number)
+        exact = is_exact(settings, OWN, ())
+        metric = None if exact else MetricProof(self.facts, Constraint(0.01, False), plan, error, updates)
+        rule = rule_for(number, self.search.min_speedup(settings))
+        return Attempt(contender, self.prover.prove(settings, rule, metric), PAIR_SECONDS)
+
+    def refused(self, attempt: Attempt, searches_on: bool) -> None:
+        self.truth.proven_in_vain.append(changed(attempt.contender.settings, OWN))
+
+
 Play = Callable[[Truth], tuple[Settings | None, Search, Contest]]
 
 
 @pytest.fixture
-def play(tmp_path: Path, facts: TrainingFacts) -> Play:
+def play(facts: TrainingFacts) -> Play:
     """Return what searches and proves until something is proven, and returns what differs from the user's own then."""
 
     def played(truth: Truth) -> tuple[Settings | None, Search, Contest]:
         economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, TRIAL_SECONDS)
         candidates = [{**OWN, **CAST, **WORKERS, **RANKS}, {**OWN, **CAST, **WORKERS}, {**OWN, **CAST}]
-        strategy = Strategy(SPACE, OWN, candidates, dict.fromkeys(SPACE.open, 0.3), economy, 0)
-        search = Search(Gauge(truth), OWN, strategy, economy, truth, ignore, ignore)
+        task = SearchTask(SPACE, OWN, economy, Prior(candidates, dict.fromkeys(SPACE.open, 0.3)))
+        search = Search(task, Instruments(Gauge(truth), truth, ignore, ignore))
 
-        def needed(settings: Settings, speedup: float | None) -> float:
-            return 4 * PAIR_SECONDS + (0.0 if is_exact(settings, OWN, ()) else 3 * TRAINING_SECONDS)
-
-        request = Request(Workload("/m.py", "build", ""), 600.0, Constraint(0.01, False))
-        run = Run(request, RunFolder(tmp_path), cast("Runner", None), cast("Clock", truth), ignore)
-        prover, contest = Prover(run, facts, Pairs(truth)), Contest(search, SPACE, OWN, needed, truth)
-        goes_on = True
-        while True:
-            if goes_on:
-                search.run(lambda settings, speedup: min(0.6 * truth.budget_seconds, needed(settings, speedup)))
-            contender = contest.next()
-            if contender is None:
-                return None, search, contest
-            number, least_speedup = contest.number_of(contender.settings), search.least_speedup(contender.settings)
-            plan = MetricPlan("whole", 200, pairs=3, most_pairs=6)
-            exact = is_exact(contender.settings, OWN, ())
-            rounds = truth.updates is not None and not why_not_by_rounding(contender.settings, OWN, SPACE.risks)
-            updates = (lambda: truth.updates) if rounds else None
-            error = 0.05 * share_of_error(number)
-            metric = None if exact else MetricProof(facts, run.request.constraint, plan, error, updates)
-            proof = prover.prove(contender.settings, number, metric, least_speedup)
-            if proof.outcome == "proven":
-                return changed(contender.settings, OWN), search, contest
-            truth.proven_in_vain.append(changed(contender.settings, OWN))
-            goes_on = contest.refuse(contender, proof, PAIR_SECONDS)
+        proving = FakeProving(truth, facts, search)
+        contest = Contest(search, SPACE, OWN, proving.needed, truth)
+        won = contest.run(proving)
+        assert won is not None
+        return changed(won.attempt.contender.settings, OWN) if won.attempt else None, search, contest
 
     return played
 
@@ -196,9 +200,9 @@ def test_what_diverges_in_its_proof_is_refused_and_the_next_is_proven(play: Play
     assert contest.number_of({}) == 1  # no speed was judged, so that no error was spent
     failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
     assert len(failed) == len(truth.proven_in_vain)
-    values = {(one.knob, one.value): one for one in value_results(SPACE, OWN, {**OWN, **WORKERS}, search.trials, "")}
-    why = values["precision.autocast", "bfloat16"].reason
-    assert why == "failed in its proof: its loss is no longer a finite number"
+    values = {(one.knob, one.value): one for one in lost_values(SPACE, OWN, {**OWN, **WORKERS}, search.trials)}
+    why = values["precision.autocast", "bfloat16"]
+    assert (why.because, why.message) == ("failed in its proof", "its loss is no longer a finite number")
 
 
 def test_an_exact_winner_that_diverges_is_refused_as_well(play: Play) -> None:
@@ -257,7 +261,7 @@ def test_what_there_is_no_time_to_prove_any_more_is_left_over(play: Play) -> Non
     assert left.settings["parallel.world_size"] == 1
 
 
-def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(play: Play, tmp_path: Path) -> None:
+def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(play: Play) -> None:
     truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3})
     found, _search, contest = play(truth)
     assert found is not None

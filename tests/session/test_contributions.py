@@ -12,10 +12,18 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
 from autoaccel.search.economy import Economy
-from autoaccel.search.strategy import Strategy
-from autoaccel.session.contributions import LEAST_ROUNDS, MOST_ROUNDS, Breakdown, break_down
+from autoaccel.search.gauge import Instruments
+from autoaccel.search.loop import Search
+from autoaccel.search.task import Prior, SearchTask
+from autoaccel.session.contributions import (
+    MAX_ROUNDS,
+    MIN_ROUNDS,
+    Breakdown,
+    ProvenSettings,
+    TimeLeft,
+    break_down,
+)
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.searching import Search
 from autoaccel.statistics.comparison import compare_in_process
 
 OWN: Settings = {
@@ -81,8 +89,8 @@ class Machine:
 def searched(machine: Machine, *tried: Settings) -> Search:
     """Return a search that has tried these settings, each in a process with some luck."""
     economy = Economy(20, 20_000, 0.04, 3.0, 0.0, 4.0)
-    strategy = Strategy(SPACE, OWN, [], dict.fromkeys(SPACE.open, 0.2), economy, 0)
-    search = Search(None, OWN, strategy, economy, machine, ignore, ignore)  # type: ignore[arg-type]
+    task = SearchTask(SPACE, OWN, economy, Prior([], dict.fromkeys(SPACE.open, 0.2)))
+    search = Search(task, Instruments(None, machine, ignore, ignore))  # type: ignore[arg-type]
     trials = []
     for number, settings in enumerate(tried, start=1):
         log = machine.log(settings) + machine.random.gauss(0, 0.02)
@@ -98,7 +106,8 @@ def broken_down(machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace 
     log = machine.log(chosen)
     whole = Comparison(math.exp(log), math.exp(log - 0.05), math.exp(log + 0.05), "faster", 0.975, 6, 48)
     search = searched(machine, chosen, *tried)
-    return break_down(chosen, OWN, space, whole, machine, search, machine, machine.budget_seconds, PAIR_SECONDS)
+    time = TimeLeft(machine, machine.budget_seconds, PAIR_SECONDS)
+    return break_down(ProvenSettings(chosen, OWN, space, whole), machine, search, time)
 
 
 def test_each_setting_is_left_out_and_measured_against_the_recipe() -> None:
@@ -129,7 +138,7 @@ def test_every_round_has_each_setting_and_who_comes_first_changes() -> None:
     broken_down(machine)
     left_out = [next(name for name in OWN if one[name] != CHOSEN[name]) for one in machine.asked]
     rounds = [left_out[start : start + 3] for start in range(0, len(left_out), 3)]
-    assert LEAST_ROUNDS <= len(rounds) <= MOST_ROUNDS
+    assert MIN_ROUNDS <= len(rounds) <= MAX_ROUNDS
     assert all(len(set(names)) == 3 for names in rounds)
     assert rounds[1] == rounds[0][::-1]
 
@@ -165,7 +174,7 @@ def test_it_takes_a_bounded_part_of_the_budget() -> None:
     machine = Machine(budget_seconds=1000.0)
     before = machine.spent
     broken_down(machine)
-    assert machine.spent - before <= 3 * MOST_ROUNDS * PAIR_SECONDS
+    assert machine.spent - before <= 3 * MAX_ROUNDS * PAIR_SECONDS
     machine = Machine(budget_seconds=400.0)
     before = machine.spent
     broken_down(machine)

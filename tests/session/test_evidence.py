@@ -9,10 +9,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from autoaccel.records.evidence import MetricPlan, TrainingCosts
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.trial import TrainedPair
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.evidence import LEAST_SHARE, MetricPlan, TrainingCosts, choose_evidence
+from autoaccel.report.conclusions import obstacle_words, plan_words
+from autoaccel.session.evidence import MIN_SHARE, choose_evidence
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.rounding import UPDATE_STEPS
 
@@ -37,10 +39,10 @@ def test_the_strongest_evidence_that_fits_is_chosen() -> None:
 
 
 def test_a_part_that_is_too_small_is_no_evidence() -> None:
-    enough = 3 * HOUR_LONG.pair_seconds(round(LEAST_SHARE * 4000), 1.0)
+    enough = 3 * HOUR_LONG.pair_seconds(round(MIN_SHARE * 4000), 1.0)
     assert choose_evidence(HOUR_LONG, 1.0, 3, enough + 1).fits
     small = choose_evidence(HOUR_LONG, 1.0, 3, enough - 10)
-    assert not small.fits and small.steps == LEAST_SHARE * 4000  # what would do
+    assert not small.fits and small.steps == MIN_SHARE * 4000  # what would do
 
 
 def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_rounded() -> None:
@@ -52,8 +54,8 @@ def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_
     assert chosen(least + 1).seconds(HOUR_LONG) == pytest.approx(least)
     too_short = chosen(least - 1)
     assert not too_short.fits and too_short.steps == UPDATE_STEPS  # what would do
-    assert f"two runs of {UPDATE_STEPS} steps" in too_short.words
-    telling = 3 * HOUR_LONG.pair_seconds(round(LEAST_SHARE * 4000), 1.0)
+    assert f"two runs of {UPDATE_STEPS} steps" in plan_words(too_short)
+    telling = 3 * HOUR_LONG.pair_seconds(round(MIN_SHARE * 4000), 1.0)
     assert chosen(telling - 10).evidence == "rounding"  # a metric that has hardly left its beginning tells less
     assert chosen(telling + 1).evidence == "share"
 
@@ -64,7 +66,7 @@ def test_a_part_of_the_run_leaves_time_for_updates_where_these_could_tell() -> N
     left = 42.0 - beside.seconds(SHORT, 2.0)
     assert SHORT.updates_seconds(UPDATE_STEPS, 2.0) <= left < 42.0 - alone.seconds(SHORT, 2.0) + 6.0
     # But not at the price of the part itself.
-    steps = round(LEAST_SHARE * 200)
+    steps = round(MIN_SHARE * 200)
     just = 3 * SHORT.pair_seconds(steps, 2.0) + 0.01
     assert choose_evidence(SHORT, 2.0, 3, just, only_rounds=True) == MetricPlan("share", steps, 3, 3)
 
@@ -106,7 +108,7 @@ def outcome(facts: TrainingFacts, plan: MetricPlan, simulated: Simulated) -> str
     """Return what a proof comes to that goes on until it is clear, or given up."""
     proof = MetricProof(facts, CONSTRAINT, plan, ERROR)
     while proof.status == "open":
-        if (verdict := proof.given_up(plan.most_pairs - proof.trained)) is not None:
+        if (verdict := proof.given_up(plan.max_pairs - proof.trained)) is not None:
             return verdict
         proof.add(simulated.pair())
     return proof.status
@@ -114,7 +116,7 @@ def outcome(facts: TrainingFacts, plan: MetricPlan, simulated: Simulated) -> str
 
 def outcomes(facts: TrainingFacts, plan: MetricPlan, make: Callable[[random.Random], Simulated]) -> Counter[str]:
     """Return how often each comes out of many proofs."""
-    generator = random.Random(plan.most_pairs)
+    generator = random.Random(plan.max_pairs)
     return Counter(outcome(facts, plan, make(generator)) for _ in range(TIMES))
 
 
@@ -184,8 +186,11 @@ def test_what_cannot_become_clear_is_given_up_at_once_and_says_what_would_do(man
     for metrics in ((0.90, 0.93), (0.94, 0.90)):
         proof.add(TrainedPair(metrics))
     assert (proof.status, proof.given_up(4)) == ("open", "unclear")
-    words = proof.unclear_words(pair_seconds=36.0)
-    assert words.startswith("your own seeds scatter by 0.028: to show a drop of less than 0.01 takes about ")
+    words = obstacle_words(proof.missing(pair_seconds=36.0))
+    assert words.startswith(
+        "under your own settings the metric varies by 0.028 between seeds: showing a drop of less than 0.01 takes "
+        "about "
+    )
 
 
 def test_a_metric_of_chance_is_unclear_though_it_happens_to_be_lower(many_samples: TrainingFacts) -> None:

@@ -10,26 +10,30 @@ from typing import cast
 import msgspec
 import pytest
 
-from autoaccel.launch.runner import Runner
+from autoaccel.records.contender import ContenderResult
+from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.options import EvidenceWish, TuneOptions
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.request import EvidenceWish, Request
+from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement, ProofPair, Turn
-from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.records.workload import BuildFunction, TrainingFacts
+from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session import judging
+from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import Clock
-from autoaccel.session.evidence import MetricPlan
 from autoaccel.session.judging import MetricJudge
-from autoaccel.session.proof import proof_seconds
+from autoaccel.session.proof import MetricTime, proof_seconds
+from autoaccel.session.resuming import Earlier
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.turn_plan import plan_turns
-from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, default_settings
+from autoaccel.statistics.turn_plan import plan_turns
+from autoaccel.workers.runner import Runner
 
 HOLDS = RoundingEvidence("holds", "", 64, 3, 8)
 CAST: Settings = {"precision.autocast": "bfloat16"}
@@ -52,9 +56,10 @@ def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
         pair_seconds: float = PAIR_SECONDS,
         epochs: int = 200,
     ) -> MetricJudge:
-        request = Request(Workload("/m.py", "build", ""), budget, Constraint(0.01, False), evidence=wish)
+        workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish)
+        request = Request(workload, budget, Constraint(0.01, False), options)
         run = Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(budget, spent), ignore)
-        yardstick = SimpleNamespace(
+        baseline = SimpleNamespace(
             settings=default_settings(place),
             facts=msgspec.structs.replace(facts, epochs=epochs),
             measurement=SimpleNamespace(warmup_step_seconds=(step_seconds,) * 2),
@@ -64,7 +69,7 @@ def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
             plan=plan_turns(step_seconds),
         )
         space = SearchSpace("test", {"precision.autocast": ("off", "bfloat16")}, {}, {})
-        return MetricJudge(run, cast("Yardstick", yardstick), space)
+        return MetricJudge(run, cast("LiveBaseline", baseline), space)
 
     return make
 
@@ -89,7 +94,7 @@ def test_what_only_rounds_is_judged_where_nothing_else_could_be(judge_with: Make
 
 
 def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: MakeJudge) -> None:
-    found = judge_with(600.0).least_share()
+    found = judge_with(600.0).min_share()
     assert (found.evidence, found.steps, found.fits) == ("share", 800, False)
 
 
@@ -136,7 +141,7 @@ def test_runs_of_an_earlier_part_of_the_run_count(judge_with: MakeJudge, place: 
     def begun(*steps: int | None) -> MetricPlan:
         one = Measurement(1.0, (1.0,), (Turn((1.0,)),))
         earlier = [ProofPair(chosen, number, one, one, None, made) for number, made in enumerate(steps)]
-        proof = judge_with(600.0).begin(chosen, 2.0, 1, earlier)
+        proof = judge_with(600.0).begin(chosen, 2.0, 1, Earlier([], earlier))
         assert proof is not None
         proof.plan_the_rest()
         return proof.plan
@@ -176,8 +181,8 @@ def test_what_is_planned_fits_beside_the_speed_and_more_time_never_leaves_it_out
         assert not plan.at_once or plan.fits
         if fitted:
             seconds = judge.seconds(plan, speedup)
-            yardstick = cast("Yardstick", SimpleNamespace(pair_seconds=lambda speedup: 2.65))
-            needed = proof_seconds(yardstick, speedup, seconds, plan.training_pairs, plan.at_once, confirms=False)
+            metric = MetricTime(seconds, plan.training_pairs, plan.at_once)
+            needed = proof_seconds(2.65, speedup, metric, confirms=False)
             assert needed <= left + 1e-6
     assert fitted
 
@@ -206,11 +211,13 @@ def test_the_metric_is_planned_anew_once_the_speed_is_proven(judge_with: MakeJud
     assert nothing is not None
     nothing.plan_the_rest()
     assert not nothing.plan.fits
-    assert "would tell, but do not fit in what is left of the budget" in nothing.unclear_words(0.0)
+    assert "would decide it, but do not fit in the remaining budget" in obstacle_words(nothing.missing(0.0))
 
 
 def test_what_updates_have_refused_is_left_to_runs(judge_with: MakeJudge, place: Place) -> None:
-    proof = judge_with(600.0).begin(settings_with(place, CAST), 2.0, 1, by_updates=False)
+    chosen = settings_with(place, CAST)
+    refused = Earlier([ContenderResult(chosen, 1, "more than rounding")], [])
+    proof = judge_with(600.0).begin(chosen, 2.0, 1, refused)
     assert proof is not None and (proof.plan.evidence, proof.plan.fits) == ("share", False)
     assert proof.compare_updates() is None
     proof.plan_the_rest()
@@ -219,7 +226,7 @@ def test_what_updates_have_refused_is_left_to_runs(judge_with: MakeJudge, place:
 
 def test_a_budget_that_would_do_leaves_time_for_the_trainings(judge_with: MakeJudge, place: Place) -> None:
     judge = judge_with(600.0)
-    share, whole = judge.least_share(), judge.planned_runs()
+    share, whole = judge.min_share(), judge.planned_runs()
     assert (whole.evidence, whole.steps, whole.fits) == ("whole", 4000, False)
     for plan in (share, whole):
         budget = judge.budget_seconds(plan, 2.0)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.launch.measuring import Measuring
-from autoaccel.launch.runner import Runner
 from autoaccel.records.base import decode
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
@@ -18,15 +16,18 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement, ProofPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.warmup import has_settled
+from autoaccel.search.gauge import Reading
+from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import Clock
 from autoaccel.session.pairs import FreshPairs, PairReading
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.turn_plan import TURNS, plan_turns
-from autoaccel.session.workers import probe_and_describe
 from autoaccel.session.workloads import find_workload
-from autoaccel.session.yardstick import Reading, Yardstick
 from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.statistics.turn_plan import TURNS, plan_turns
+from autoaccel.workers.describing import probe_and_describe
+from autoaccel.workers.measuring import Measuring
+from autoaccel.workers.runner import Runner
 
 STEP = 0.4
 
@@ -76,7 +77,7 @@ def counted(write_model: Callable[..., Path], tmp_path: Path) -> Iterator[Counte
     (tmp_path / "run").mkdir()
     with Runner(tmp_path / "run", workload) as runner:
         place = Place(*probe_and_describe(runner, workload, 60.0))
-        runner.enter(place)
+        runner = runner.at(place)
         request = Request(workload, 600.0, Constraint(0.01, False))
         run = Run(request, RunFolder(tmp_path / "run"), runner, Clock(600.0), ignore)
         assert place.training is not None
@@ -124,24 +125,24 @@ def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
 
 @pytest.mark.end_to_end
 def test_a_trial_and_a_pair_make_no_more_steps_than_they_are_worth(counted: Counted) -> None:
-    run, steps_per_epoch = counted.run, counted.facts.steps_per_epoch
-    yardstick = Yardstick(run, counted.facts, counted.own)
-    assert len(yardstick.measurement.turns) == 2
-    assert yardstick.ready_again_seconds <= yardstick.ready_seconds - STEP
-    assert counted.steps() == [made(yardstick.measurement)]
-    reading = yardstick.measure(counted.other, "trial", lambda pairs: len(pairs) >= 2, 60.0)
+    run = counted.run
+    baseline = LiveBaseline(run, counted.facts, counted.own)
+    assert len(baseline.measurement.turns) == 2
+    assert baseline.ready_again_seconds <= baseline.ready_seconds - STEP
+    assert counted.steps() == [made(baseline.measurement)]
+    reading = baseline.measure(counted.other, "trial", lambda pairs: len(pairs) >= 2, 60.0)
     assert isinstance(reading, Reading), reading
     assert_single(reading.measurement)
     assert len(reading.own_turns) == len(reading.measurement.turns)
-    assert sum(counted.steps()) == made(yardstick.measurement) + len(reading.own_turns) + made(reading.measurement)
-    yardstick.rest()
+    assert sum(counted.steps()) == made(baseline.measurement) + len(reading.own_turns) + made(reading.measurement)
+    baseline.rest()
 
     counted.forget()
-    pairs = FreshPairs(run, counted.own, steps_per_epoch, yardstick.plan, yardstick.usual_seconds)
+    pairs = FreshPairs(run, baseline.reference._replace(scatter=None))
     assert isinstance(pairs.measure(counted.other, 0, None), PairReading)
     pair = decode((run.folder.path / "proof.jsonl").read_bytes(), ProofPair)
     assert counted.steps() == sorted([made(pair.baseline), made(pair.recipe)])
-    for side, earlier in ((pair.baseline, yardstick.measurement), (pair.recipe, reading.measurement)):
+    for side, earlier in ((pair.baseline, baseline.measurement), (pair.recipe, reading.measurement)):
         assert_single(side)
         assert len(side.warmup_step_seconds) < len(earlier.warmup_step_seconds)
         assert len(side.turns) >= 2

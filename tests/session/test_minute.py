@@ -13,7 +13,6 @@ from typing import cast
 import msgspec
 import pytest
 
-from autoaccel.launch.runner import Runner
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
@@ -21,8 +20,9 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, TrainedPair
-from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.session import judging
+from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import Clock
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.pairs import PairReading
@@ -30,10 +30,11 @@ from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.turn_plan import plan_turns
-from autoaccel.session.yardstick import Yardstick
 from autoaccel.space.knobs import Place, default_settings
 from autoaccel.statistics.comparison import PAIR_SCATTER, PROCESS_DEVIATION
+from autoaccel.statistics.deciding import rule_for
+from autoaccel.statistics.turn_plan import plan_turns
+from autoaccel.workers.runner import Runner
 
 # As tunes of the digits' example with 60 s have measured them on two cores.
 STEP_SECONDS, START_SECONDS, WARMUP_STEPS, PAIR_SECONDS = 0.033, 0.4, 7, 2.65
@@ -97,9 +98,9 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
 
     def proved(seed: int) -> Proof:
         minute = Minute(speedup, slowness, seed)
-        request = Request(Workload("/m.py", "build", ""), minute.budget_seconds, Constraint(0.01, True))
+        request = Request(BuildFunction("/m.py", "build", ""), minute.budget_seconds, Constraint(0.01, True))
         run = Run(request, RunFolder(tmp_path), cast("Runner", None), cast("Clock", minute), ignore)
-        yardstick = SimpleNamespace(
+        baseline = SimpleNamespace(
             settings=own,
             facts=digits,
             measurement=SimpleNamespace(warmup_step_seconds=(STEP_SECONDS * slowness,) * WARMUP_STEPS),
@@ -109,10 +110,11 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
             plan=plan_turns(STEP_SECONDS * slowness),
         )
         monkeypatch.setattr(judging, "judge_rounding", minute.compare_updates)
-        judge = MetricJudge(run, cast("Yardstick", yardstick), SearchSpace("test", {}, {}, {}))
+        judge = MetricJudge(run, cast("LiveBaseline", baseline), SearchSpace("test", {}, {}, {}))
         settings: Settings = {**own, "precision.autocast": "bfloat16"}
         seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
-        return Prover(run, digits, minute).prove(settings, 1, judge.begin(settings, seen, 1), least_speedup=1.02)
+        prover = Prover(minute, digits, minute, ignore)
+        return prover.prove(settings, rule_for(1, 1.02), judge.begin(settings, seen, 1))
 
     proofs = [proved(seed) for seed in range(TIMES)]
     outcomes = Counter(proof.outcome for proof in proofs)

@@ -26,9 +26,9 @@ def costs_of(step_seconds: float, budget: float) -> Costs:
         profile=ready + 3.5 * step_seconds,
         trial=ready + 2 * 4 * turn,
         pair=2 * ready + 2 * 4 * turn,
-        least_pairs=2,
+        min_pairs=2,
         pairs=6,
-        least_evidence=30 * step_seconds,
+        min_evidence=30 * step_seconds,
         evidence=3000 * step_seconds,
     )
 
@@ -51,7 +51,7 @@ def test_a_plan_fits_its_budget_and_holds_what_a_proven_recipe_takes(step_second
     assert sum(plan.seconds.values()) <= budget + 1e-6
     assert plan.seconds["search"] >= costs.trial - 1e-6
     assert plan.seconds["confirm"] >= 2 * costs.pair - 1e-6
-    assert plan.seconds["metric"] >= costs.least_evidence - 1e-6
+    assert plan.seconds["metric"] >= costs.min_evidence - 1e-6
     assert plan.seconds["profile"] == 0 or costs.profile <= plan.seconds["profile"] <= PROFILE_SHARE * budget + 1e-6
     assert plan.end_of("report") == pytest.approx(sum(plan.seconds.values()))
 
@@ -117,7 +117,7 @@ def test_a_run_that_goes_on_needs_no_first_trial_and_adds_up() -> None:
 
 def test_the_first_trial_leaves_the_least_proof_and_later_ones_the_rest_of_the_plan() -> None:
     plan = plan_of(2.0, 480.0)
-    assert plan.held_back(needed=300.0, trials=0) == plan.least_proof
+    assert plan.held_back(needed=300.0, trials=0) == plan.min_proof
     assert plan.held_back(needed=5.0, trials=0) == 5.0  # an exact setting needs less
     later = plan.held_back(needed=300.0, trials=1)
     assert later == pytest.approx(480.0 - plan.end_of("search"))

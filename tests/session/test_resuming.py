@@ -10,15 +10,16 @@ import pytest
 from autoaccel.api import continued
 from autoaccel.errors import BadRequestError
 from autoaccel.records.contender import ContenderResult
+from autoaccel.records.options import TuneOptions
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement, ProofPair, TrainedPair, Turn
-from autoaccel.records.workload import Workload
-from autoaccel.session.pairs import FreshPairs, PairReading
+from autoaccel.records.workload import BuildFunction
+from autoaccel.session.pairs import FreshPairs, PairReading, Reference
 from autoaccel.session.resuming import Earlier, ResumedPairs
 from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.turn_plan import plan_turns
+from autoaccel.statistics.turn_plan import plan_turns
 
 CAST: Settings = {"precision.autocast": "bfloat16"}
 WORKERS: Settings = {"loader.workers": 2}
@@ -33,7 +34,7 @@ class Fresh(FreshPairs):
     """Counts what is measured anew."""
 
     def __init__(self) -> None:
-        super().__init__(cast("Any", SimpleNamespace()), {}, 20, plan_turns(0.1), 0.1)
+        super().__init__(cast("Any", SimpleNamespace()), Reference({}, 20, plan_turns(0.1), 0.1))
         self.asked: list[tuple[Settings, int, int | None]] = []
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
@@ -92,9 +93,11 @@ def test_what_updates_have_refused_is_open_to_runs() -> None:
 
 
 def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> None:
-    request = Request(Workload("/m.py", "build", ""), 60.0, Constraint(0.01, False))
+    workload, constraint = BuildFunction("/m.py", "build", ""), Constraint(0.01, False)
+    request = Request(workload, 60.0, constraint, TuneOptions(budget="1m"))
     state = SimpleNamespace(request=request)
     folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_state=lambda: state))
     with pytest.raises(BadRequestError, match=r"such as --budget \+5m"):
-        continued(request, "1m", folder)
-    assert continued(request, "+1m", folder).budget_seconds == 160.0
+        continued(request, folder)
+    more = Request(workload, 60.0, constraint, TuneOptions(budget="+1m", seed=7))
+    assert continued(more, folder) == Request(workload, 160.0, constraint, TuneOptions(budget="160s"))

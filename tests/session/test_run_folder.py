@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,11 +13,14 @@ from autoaccel.errors import BadRequestError, BudgetSpentError
 from autoaccel.records.base import write_json
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
+from autoaccel.records.options import TuneOptions
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, OpenProof, Projection, Recipe, SearchSummary
+from autoaccel.records.request import Request
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, ProofPair, Trial, Turn
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import BuildFunction, PickledFunction, TrainingFacts, Workload
 from autoaccel.session.clock import Clock
-from autoaccel.session.run_folder import RunFolder, latest_run_path, next_run_path
+from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunState, latest_run_path, next_run_path
 
 TRIAL = Trial(1, {"loader.workers": 2}, Failure("crashed", "the process crashed (SIGSEGV)"), 3.5)
 
@@ -53,7 +58,7 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequestError, match="new or empty folder"):
         RunFolder.create(tmp_path / "thesis.txt")
     (tmp_path / "recipe.json").write_text("{}")
-    with pytest.raises(BadRequestError, match="is a run already, which is complete"):
+    with pytest.raises(BadRequestError, match="already contains a run, which is complete"):
         RunFolder.create(tmp_path)
 
 
@@ -64,8 +69,8 @@ def recipe(machine: Machine) -> Recipe:
     return Recipe(
         schema=SCHEMA,
         created="2026-01-01T00:00:00+00:00",
-        summary="Your own settings stay",
-        workload=Workload("/model.py", "build", "0" * 64),
+        summary="Keep your own settings",
+        workload=BuildFunction("/model.py", "build", "0" * 64),
         machine=machine,
         settings={},
         baseline=Baseline({}, 0.03, 3.0, 0.1, 2000.0, 1 << 30),
@@ -92,8 +97,76 @@ def test_only_what_was_interrupted_or_left_a_proof_open_can_go_on(tmp_path: Path
     write_json(tmp_path / "recipe.json", msgspec.structs.replace(recipe, open_proof=left))
     resumed = RunFolder.resume(tmp_path)
     assert resumed.spent_seconds == 120.0
-    with pytest.raises(BadRequestError, match="which can go on with --resume"):
+    with pytest.raises(BadRequestError, match="which can be resumed with --resume"):
         RunFolder.create(tmp_path)
+
+
+def test_the_state_of_a_run_comes_back_also_from_the_schema_before(
+    tmp_path: Path, machine: Machine, facts: TrainingFacts
+) -> None:
+    """Schema 3 had the options of the request beside its workload."""
+    workload, constraint = BuildFunction("/model.py", "build", "0" * 64), Constraint(0.005, True)
+    options = TuneOptions(
+        budget="600s", trials=7, max_drop="0.5%", space="quick", fixed=["loader.workers=2"], seed=3, evidence="whole"
+    )
+    request = Request(workload, 600.0, constraint, options)
+    measured = Measurement(3.0, (20.0, 0.1), (Turn((0.1,)),))
+    space = SearchSpace("quick", {"loader.workers": (0, 2)}, {}, {})
+    state = RunState(RUN_SCHEMA, request, machine, facts, {"loader.workers": 0}, measured, None, space)
+    folder = RunFolder.create(tmp_path)
+    assert folder.load_state() is None
+    folder.save_state(state)
+    assert folder.load_state() == state
+    fields = json.loads((tmp_path / "run.json").read_text())
+    fields["schema"] = "autoaccel/run/3"
+    fields["request"] = {
+        "workload": fields["request"]["workload"],
+        "budget_seconds": 600.0,
+        "constraint": {"max_drop": 0.005, "relative": True},
+        "most_trials": 7,
+        "metric_repeats": 3,
+        "space": "quick",
+        "fixed": ["loader.workers=2"],
+        "excluded": [],
+        "seed": 3,
+        "runs": 20,
+        "evidence": "whole",
+        "max_drop_said": True,
+    }
+    (tmp_path / "run.json").write_text(json.dumps(fields))
+    assert folder.load_state() == state
+    fields["request"]["max_drop_said"] = False
+    (tmp_path / "run.json").write_text(json.dumps(fields))
+    loaded = folder.load_state()
+    assert loaded is not None and loaded.request.options.max_drop is None and not loaded.request.may_alter
+    for wrong in ({**fields, "schema": "autoaccel/run/2"}, {**fields, "request": None}):
+        (tmp_path / "run.json").write_text(json.dumps(wrong))
+        with pytest.raises(BadRequestError, match=r"run.json: this is not the state of a run"):
+            folder.load_state()
+
+
+@pytest.mark.parametrize(
+    ("old", "workload"),
+    [
+        ({"path": "/m.py", "entry": "build", "sha256": "ab"}, BuildFunction("/m.py", "build", "ab")),
+        ({"path": "/f.pkl", "entry": "build", "sha256": "ab", "pickled": True}, PickledFunction("/f.pkl", "ab")),
+    ],
+)
+def test_a_run_from_before_workloads_had_types_is_resumed(
+    old: dict[str, Any], workload: Workload, machine: Machine, facts: TrainingFacts, tmp_path: Path
+) -> None:
+    request = Request(workload, 60.0, Constraint(0.01, False), TuneOptions(budget="60s"))
+    space = SearchSpace("small", {}, {}, {})
+    state = RunState(RUN_SCHEMA, request, machine, facts, {}, Measurement(1.0, (), ()), None, space)
+    folder = RunFolder.create(tmp_path)
+    folder.save_state(state)
+    assert folder.load_state() == state
+    fields = json.loads((tmp_path / "run.json").read_text())
+    constraint = {"max_drop": 0.01, "relative": False}
+    request_of_schema_3 = {"workload": old, "budget_seconds": 60.0, "constraint": constraint}
+    fields |= {"schema": "autoaccel/run/3", "request": request_of_schema_3}
+    (tmp_path / "run.json").write_text(json.dumps(fields))
+    assert folder.load_state() == state
 
 
 def test_what_came_of_proofs_is_kept_in_order_and_a_cut_line_goes(tmp_path: Path) -> None:

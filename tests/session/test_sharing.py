@@ -25,12 +25,14 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, Trial, Turn
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import BuildFunction
+from autoaccel.report.conclusions import elsewhere_words
 from autoaccel.search.economy import Economy
-from autoaccel.search.shared import SharedStudy
+from autoaccel.search.gauge import Instruments, Reading
+from autoaccel.search.loop import Search
 from autoaccel.search.storage import open_storage
-from autoaccel.search.strategy import Strategy
-from autoaccel.session.searching import Search
+from autoaccel.search.study import SearchStudy
+from autoaccel.search.task import Prior, SearchTask
 from autoaccel.session.sharing import (
     agree_on_diagnosis,
     find_study,
@@ -39,8 +41,7 @@ from autoaccel.session.sharing import (
     showing_life,
     study_basis,
 )
-from autoaccel.session.turns import Enough
-from autoaccel.session.yardstick import Reading
+from autoaccel.statistics.turn_plan import Enough
 
 WriteModel = Callable[..., Path]
 OWN: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
@@ -94,15 +95,15 @@ class StuckGauge(ExactGauge):
         raise AssertionError("it was to be killed")
 
 
-def searching(study: SharedStudy | None, gauge: ExactGauge) -> Search:
+def searching(study: SearchStudy | None, gauge: ExactGauge) -> Search:
     economy = Economy(1000, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
-    strategy = Strategy(SPACE, OWN, [{**OWN, "precision.autocast": "bfloat16"}], dict.fromkeys(OWN, 0.2), economy, 0)
-    return Search(gauge, OWN, strategy, economy, gauge, ignore, ignore, others=study)
+    prior = Prior([{**OWN, "precision.autocast": "bfloat16"}], dict.fromkeys(OWN, 0.2))
+    return Search(SearchTask(SPACE, OWN, economy, prior), Instruments(gauge, gauge, ignore, ignore), study)
 
 
-def joined(storage: str, host: str) -> SharedStudy:
-    study = SharedStudy(open_storage(storage), "study", host)
-    study.beat()
+def joined(storage: str, host: str) -> SearchStudy:
+    study = SearchStudy(open_storage(storage), "study", host)
+    study.peers.beat()
     return study
 
 
@@ -112,7 +113,7 @@ def nothing(settings: Settings, speedup: float | None) -> float:
 
 def work(storage: str, number: int, results: Any) -> None:
     """Be one of several workers, each trial of which takes half a second; the first never finishes one."""
-    study = SharedStudy(open_storage(storage), "study", f"host-{number}", grace_seconds=2.0)
+    study = SearchStudy(open_storage(storage), "study", f"host-{number}", grace_seconds=2.0)
     with showing_life(study, 0.2):
         search = searching(study, ExactGauge(0.5) if number else StuckGauge(results))
         ended = search.run(nothing)
@@ -186,7 +187,7 @@ def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage:
 
 
 def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, machine: Machine) -> None:
-    workload = Workload("/a/model.py", "build", "f00")
+    workload = BuildFunction("/a/model.py", "build", "f00")
     other = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model="Another CPU"))
     here, there = (study_basis(workload, one, OWN, SPACE) for one in (machine, other))
     with join_study(find_study(storage), "model", here) as study:
@@ -194,7 +195,7 @@ def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, m
         with join_study(find_study(storage), "model", there) as apart:
             assert apart.name != study.name
         with (
-            pytest.raises(BadRequestError, match=r"CPU Test CPU, here Another CPU.*Give another --study"),
+            pytest.raises(BadRequestError, match=r"CPU Test CPU, here Another CPU.*Use another --study"),
             join_study(find_study(storage, study.name), "model", there),
         ):
             pass
@@ -206,16 +207,18 @@ def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, m
 
 
 def test_the_first_worker_proves_and_if_it_is_gone_the_next(storage: str, machine: Machine) -> None:
-    basis = study_basis(Workload("/a/model.py", "build", "f00"), machine, OWN, SPACE)
+    basis = study_basis(BuildFunction("/a/model.py", "build", "f00"), machine, OWN, SPACE)
     with join_study(find_study(storage), "model", basis) as first:
         with join_study(find_study(storage), "model", basis) as second:
-            assert proof_elsewhere(first, None, 3) is None
-            assert "the first of its workers, proves the best" in (proof_elsewhere(second, None, 3) or "")
+            assert proof_elsewhere(first, None) is None
+            now = proof_elsewhere(second, None)
+            assert now is not None and "the first of its workers, proves the best" in elsewhere_words(now, 3)
         with join_study(find_study(storage), "model", basis) as third:
             first.leave()
-            first.show_judged(OWN)
-            assert proof_elsewhere(third, None, 3) is None
-            assert "in its proof already" in (proof_elsewhere(third, OWN, 3) or "")
+            first.peers.show_judged(OWN)
+            assert proof_elsewhere(third, None) is None
+            ended = proof_elsewhere(third, OWN)
+            assert ended is not None and "already tried to prove the best" in elsewhere_words(ended, 3)
 
 
 # Each sample takes two milliseconds of waiting, not of computing: several workers on one machine do not disturb
@@ -270,7 +273,7 @@ def test_two_machines_tune_together_and_one_of_them_writes_the_recipe(write_mode
          "loader.workers=2"], capture_output=True, text=True, cwd=tmp_path, timeout=300,
     )  # fmt: skip
     assert changed.returncode == 2, changed.stdout + changed.stderr
-    assert "was begun under other conditions (another search space: loader.workers=0|1|2, here 2" in changed.stderr
+    assert "was started under other conditions (another search space: loader.workers=0|1|2, here 2" in changed.stderr
     assert not (tmp_path / "run-2").exists()
 
 

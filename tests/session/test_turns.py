@@ -8,10 +8,10 @@ from typing import cast
 import msgspec
 import pytest
 
-from autoaccel.launch.measuring import Measuring
 from autoaccel.records.trial import Failure, GiveTurn, Turn
-from autoaccel.session.turn_plan import plan_turns
 from autoaccel.session.turns import TurnFailed, Turns, take_turns
+from autoaccel.statistics.turn_plan import plan_turns
+from autoaccel.workers.measuring import Measuring
 
 STEP = 0.03
 

@@ -184,7 +184,7 @@ def test_each_choice_of_cpus_is_offered_once(place: Place) -> None:
 def test_a_knob_none_of_whose_values_is_worth_a_trial_says_why(place: Place) -> None:
     """Attention by the flash kernel, which PyTorch takes anyway, was a trial on every CPU."""
     rows = {row.name: row for row in knob_rows(place)}
-    for name, reason in (("threads.affinity", "of one kind"), ("model.attention", "takes the flash kernel")):
+    for name, reason in (("threads.affinity", "of one kind"), ("model.attention", "uses the flash kernel")):
         assert rows[name].values == (rows[name].default,)
         assert not rows[name].available and reason in rows[name].reason
     assert check_value(KNOBS["model.attention"], "math", place, "--set") == "math"
@@ -202,7 +202,7 @@ def test_ipex_is_decided_from_versions(place: Place, vary: Vary) -> None:
     knob = KNOBS["ipex.optimize"]
     assert "not installed" in knob.why_unavailable(place)
     with_ipex = vary(place, packages={"intel-extension-for-pytorch": "2.8.0"})
-    assert "needs torch 2.8, and this is" in knob.why_unavailable(with_ipex)
+    assert "needs torch 2.8, but this is" in knob.why_unavailable(with_ipex)
     fitting = vary(with_ipex, torch=msgspec.structs.replace(place.machine.torch, version="2.8.0+cpu"))
     assert knob.why_unavailable(fitting) == ""
 
@@ -272,7 +272,7 @@ def test_a_cache_counts_one_copy_for_each_process_that_loads(place: Place, vary:
         assert not clashes[knob].where(fits_once, True, 1)
         assert clashes[knob].where(fits_once, True, 2)
         assert not clashes[knob].where(place, True, 64)
-    assert "after one epoch" in cache.why_unavailable(vary(place, epochs=1))
+    assert "only one epoch" in cache.why_unavailable(vary(place, epochs=1))
 
 
 def test_batch_factors_give_whole_samples(place: Place, vary: Vary) -> None:

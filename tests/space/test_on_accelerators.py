@@ -88,7 +88,7 @@ def test_a_model_in_16_bits_needs_no_autocast_for_them(on_device: OnDevice) -> N
 
 
 def test_asking_for_a_kernel_without_its_dtype_is_refused(on_device: OnDevice) -> None:
-    with pytest.raises(BadRequestError, match="does not compute in the dtype that autocast leaves"):
+    with pytest.raises(BadRequestError, match="does not support the dtype that autocast leaves"):
         forbidden_kernels(on_device(), "model.attention=flash", "precision.autocast=off")
 
 

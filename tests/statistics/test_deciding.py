@@ -10,14 +10,14 @@ import pytest
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.deciding import (
     CONFIRMING_PAIRS,
-    LEAST_PAIRS,
-    MOST_PAIRS,
+    MAX_PAIRS,
+    MIN_PAIRS,
     SpeedRule,
     deciding_pairs,
     expected_pairs,
 )
 
-RULE = SpeedRule(error=0.025, least_speedup=1.02)
+RULE = SpeedRule(error=0.025, min_speedup=1.02)
 
 
 def pairs_of(*speedups: float) -> list[list[Pair]]:
@@ -38,7 +38,7 @@ def test_a_close_decision_is_confirmed_by_pairs_that_did_not_make_it() -> None:
     assert RULE.decide(pairs) is True
     assert not RULE.is_enough(pairs, decided_at=3)
     assert not RULE.is_enough(pairs_of(*[1.26] * (2 + CONFIRMING_PAIRS)), decided_at=3)
-    assert RULE.is_enough(pairs_of(*[1.26] * (MOST_PAIRS + CONFIRMING_PAIRS)), decided_at=3)
+    assert RULE.is_enough(pairs_of(*[1.26] * (MAX_PAIRS + CONFIRMING_PAIRS)), decided_at=3)
 
 
 def test_slower_settings_and_gains_too_small_to_show_are_given_up() -> None:
@@ -49,9 +49,9 @@ def test_slower_settings_and_gains_too_small_to_show_are_given_up() -> None:
 
 def test_what_a_whole_run_needs_must_be_shown() -> None:
     """A slow start must be won back, so that not every faster step is worth having."""
-    assert RULE._replace(least_speedup=1.8).decide(pairs_of(2.0, 2.05)) is None
-    assert RULE._replace(least_speedup=1.8).decide(pairs_of(3.0, 3.1)) is True
-    assert RULE._replace(least_speedup=4.0).decide(pairs_of(2.0, 2.1)) is False
+    assert RULE._replace(min_speedup=1.8).decide(pairs_of(2.0, 2.05)) is None
+    assert RULE._replace(min_speedup=1.8).decide(pairs_of(3.0, 3.1)) is True
+    assert RULE._replace(min_speedup=4.0).decide(pairs_of(2.0, 2.1)) is False
 
 
 @pytest.mark.parametrize("speedup", [3.0, 1.5, 1.25])
@@ -61,7 +61,7 @@ def test_as_many_pairs_as_are_expected_mostly_suffice(speedup: float) -> None:
     for _ in range(200):
         logs = [generator.gauss(math.log(speedup), 0.08) for _ in range(expected)]
         pairs = pairs_of(*map(math.exp, logs))
-        enough += any(RULE.decide(pairs[:count]) for count in range(LEAST_PAIRS, expected + 1))
+        enough += any(RULE.decide(pairs[:count]) for count in range(MIN_PAIRS, expected + 1))
     assert enough >= 150
 
 
@@ -73,4 +73,4 @@ def test_pairs_that_confirm_are_expected_beside_those_that_decide_where_the_deci
 def test_the_smaller_a_gain_the_more_pairs_are_expected_to_prove_it() -> None:
     expected = [expected_pairs(speedup) for speedup in (3.0, 1.5, 1.25, 1.03)]
     assert expected == sorted(expected)
-    assert (expected[0], expected[-1]) == (LEAST_PAIRS, MOST_PAIRS)
+    assert (expected[0], expected[-1]) == (MIN_PAIRS, MAX_PAIRS)

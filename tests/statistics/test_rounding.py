@@ -8,10 +8,10 @@ import pytest
 from autoaccel.records.base import decode, encode
 from autoaccel.records.rounding import RoundingEvidence, UpdateError, UpdatesCompared
 from autoaccel.statistics.rounding import (
-    MOST_ERROR_SHARE,
-    MOST_ERROR_SHARE_OF_ONE,
-    MOST_LOSS_DIFFERENCE,
-    MOST_SYSTEMATIC_SHARE,
+    MAX_ERROR_SHARE,
+    MAX_ERROR_SHARE_OF_ONE,
+    MAX_LOSS_DIFFERENCE,
+    MAX_SYSTEMATIC_SHARE,
     judge_updates,
 )
 
@@ -66,12 +66,12 @@ def test_small_errors_hold() -> None:
 def test_each_limit_decides_by_itself(part: float) -> None:
     """The limits are what is written down: just below all holds, just above nothing does."""
     verdict = "holds" if part < 1 else "too large"
-    assert judged(weight(error=part * MOST_ERROR_SHARE * 1e-5), NORM).verdict == verdict
-    assert judged(weight(systematic=(part * MOST_SYSTEMATIC_SHARE) ** 2 * 1e-5), NORM).verdict == verdict
-    one = judged(WEIGHT, norm(error=part * MOST_ERROR_SHARE_OF_ONE * 1e-8))
+    assert judged(weight(error=part * MAX_ERROR_SHARE * 1e-5), NORM).verdict == verdict
+    assert judged(weight(systematic=(part * MAX_SYSTEMATIC_SHARE) ** 2 * 1e-5), NORM).verdict == verdict
+    one = judged(WEIGHT, norm(error=part * MAX_ERROR_SHARE_OF_ONE * 1e-8))
     assert one.verdict == verdict
     assert one.worst_tensor == "norm"
-    assert one.error_share < MOST_ERROR_SHARE / 10  # nobody would see it in all parameters together
+    assert one.error_share < MAX_ERROR_SHARE / 10  # nobody would see it in all parameters together
     assert ("norm" in one.reason) == (part > 1)
 
 
@@ -124,7 +124,7 @@ def test_what_is_not_finite_is_refused() -> None:
 def test_what_does_not_repeat_itself_cannot_be_compared() -> None:
     evidence = judged(weight(repeat_error=1e-5, error=1e-5))
     assert evidence.verdict == "open"
-    assert "once more" in evidence.reason
+    assert "repeated" in evidence.reason
 
 
 def test_losses_that_drift_apart_are_told_and_decide_nothing_before_a_network_has_settled() -> None:
@@ -137,9 +137,9 @@ def test_losses_that_drift_apart_are_told_and_decide_nothing_before_a_network_ha
         losses = tuple(loss + times * scatter for loss in LOSSES)
         return judge_updates(UpdatesCompared(True, False, (), 4, (WEIGHT, NORM), LOSSES, losses), by_losses=True)
 
-    assert later(0.9 * MOST_LOSS_DIFFERENCE).verdict == later(-3.0).verdict == "holds"
-    assert later(1.1 * MOST_LOSS_DIFFERENCE).verdict == "too large"
-    assert "losses" in later(1.1 * MOST_LOSS_DIFFERENCE).reason
+    assert later(0.9 * MAX_LOSS_DIFFERENCE).verdict == later(-3.0).verdict == "holds"
+    assert later(1.1 * MAX_LOSS_DIFFERENCE).verdict == "too large"
+    assert "losses" in later(1.1 * MAX_LOSS_DIFFERENCE).reason
 
 
 def test_where_random_numbers_are_drawn_they_may_be_the_difference() -> None:

@@ -29,10 +29,10 @@ def dense_compute(evidence: Evidence) -> Finding | None:
     # A shorter type changes every operator around them too (less memory to move).
     return make_finding(
         "dense-compute",
-        f"convolutions, matrix products and attention take {evidence.dense:.1%} of the step; a shorter type reaches "
+        f"convolutions, matrix products and attention take {evidence.dense:.1%} of the step; a shorter type affects "
         f"all of forward and backward ({evidence.compute:.1%})",
         evidence.compute,
-        "A shorter floating-point type speeds these up, and halves what the operators between them move.",
+        "A shorter floating-point type speeds these up, and halves the data that the operators between them move.",
         knobs=("precision.autocast", "precision.float32_matmul"),
         removable=_SAID if reduced_precision(evidence) else 0.3,
         bound_speedup=bound_of_sixteen_bits(evidence),
@@ -47,7 +47,7 @@ def wide_layers(evidence: Evidence) -> Finding | None:
         "wide-layers",
         f"forward, backward and the update, {share:.1%} of the step, grow with the square of the layers' widths",
         share,
-        "Fewer channels, where the task does not need them.",
+        "Use fewer channels where the task does not need them.",
         knobs=("model.sparsity",),
         removable=0.01,  # how narrow a model may be, only its metric tells
         bound_speedup=bound_of_share(share * (1 - kept)),
@@ -61,9 +61,9 @@ def extension(evidence: Evidence) -> Finding | None:
     share = evidence.compute + evidence.update
     return make_finding(
         "extension",
-        f"{IPEX} replaces operators and update, {share:.1%} of the step",
+        f"{IPEX} can replace the operators and the update, {share:.1%} of the step",
         share,
-        "Its bfloat16 comes with weights that are laid out for it.",
+        "With bfloat16, it lays out the weights for that type.",
         knobs=("ipex.optimize",),
         removable=0.2,
     )
@@ -76,7 +76,7 @@ def forward_backward(evidence: Evidence) -> Finding | None:
         f"forward and backward take {evidence.compute:.1%} of the step, {evidence.compute - evidence.dense:.1%} "
         "outside of convolutions, matrix products and attention",
         evidence.compute,
-        "torch.compile fuses small operators; it has to repay its compilation.",
+        "torch.compile fuses small operators; the run must be long enough to repay the compilation.",
         knobs=("compile.mode", "compile.backend", "compile.dynamic", "compile.region"),
         removable=0.2,
         bound_speedup=bound_of_compiling(evidence),
@@ -90,7 +90,7 @@ def optimizer(evidence: Evidence) -> Finding | None:
         "optimizer",
         f"the optimizer takes {share:.1%} of the step",
         share,
-        "A fused optimizer passes over the parameters once.",
+        "A fused optimizer makes a single pass over the parameters.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
         removable=_SAID if optimizer_loop(evidence) else 0.4,
         bound_speedup=bound_of_update(evidence),
@@ -107,9 +107,9 @@ def optimizer_loop(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "optimizer-loop",
-        f"{circumstances.optimizer.kind} goes over {tensors} tensors one by one: {share:.1%} of the step",
+        f"{circumstances.optimizer.kind} updates {tensors} tensors one by one: {share:.1%} of the step",
         share,
-        "Make it fused=True where its class has that, else foreach=True.",
+        "Pass fused=True if its class supports it, otherwise foreach=True.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
         evidence={"parameter_tensors": tensors},
         removable=0.6,
@@ -140,9 +140,9 @@ def attention_math(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "attention-math",
-        "attention runs as single operators (the math kernel) that write all scores to memory",
+        "attention runs as separate operators (the math kernel) that write all scores to memory",
         share,
-        "Leave the kernel to torch, and give it inputs that the flash kernel takes: no float mask, no float64.",
+        "Let torch choose the kernel, and give it inputs that the flash kernel supports: no float mask, no float64.",
         knobs=("model.attention",),
         removable=0.2,
     )
@@ -166,9 +166,10 @@ def small_operators(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "small-operators",
-        f"{calls:,.0f} operators of {seconds * 1e6:.2g} µs each make up the step: launching them is the work",
+        f"{calls:,.0f} operators of {seconds * 1e6:.2g} µs each make up the step: launching them dominates",
         share,
-        "Do the same on larger tensors: stack what a loop treats one by one, larger batches, torch.compile.",
+        "Do the same work on larger tensors: stack what a loop handles one by one, use larger batches, or "
+        "torch.compile.",
         knobs=("compile.mode", "compile.region"),
         evidence={"operator_calls": calls, "operator_seconds": seconds, "large_operator_seconds": large},
         removable=0.7,
@@ -190,9 +191,9 @@ def tiny_batch(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "tiny-batch",
-        f"batches of {circumstances.batch_samples:.0f}: {share:.0%} of a step is the same for any number of samples",
+        f"batches of {circumstances.batch_samples:.0f}: {share:.0%} of a step does not depend on the number of samples",
         share,
-        "Use larger batches (samples per second grow; the learning rate has to follow).",
+        "Use larger batches: samples per second grow, but the learning rate must be adapted.",
         knobs=("optimizer.batch_factor",),
         evidence={
             "batch_samples": circumstances.batch_samples,
@@ -218,7 +219,7 @@ def norm_biases(evidence: Evidence) -> Finding | None:
         "norm-biases",
         f"{training.biases_before_norm} biases are added only for batch normalisation to subtract them again",
         share,
-        "Make these layers with bias=False.",
+        "Create these layers with bias=False.",
         knobs=("model.norm_biases",),
         evidence={"biases": training.biases_before_norm},
         removable=0.5,
@@ -235,7 +236,7 @@ def graph_breaks(evidence: Evidence) -> Finding | None:
         "graph-breaks",
         f"torch.compile broke the model's graph {breaks} times ({circumstances.model.graphs} graphs)",
         evidence.compute,
-        "TORCH_LOGS=graph_breaks says where: most often .item(), print and calls into other libraries.",
+        "TORCH_LOGS=graph_breaks shows where: usually at .item(), print and calls into other libraries.",
         knobs=("compile.fullgraph",),
         evidence={"graph_breaks": breaks, "graphs": circumstances.model.graphs},
         removable=0.1,
@@ -248,7 +249,7 @@ def no_compiler(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "no-compiler",
-        "there is no C++ compiler, without which torch.compile cannot work on a CPU",
+        "there is no C++ compiler, which torch.compile needs on a CPU",
         evidence.compute,
         "apt install g++",
         removable=0.05,
@@ -264,7 +265,8 @@ def data_parallel(evidence: Evidence) -> Finding | None:
         "data-parallel",
         "torch.nn.DataParallel copies the model and gathers the outputs in each step, in one Python process",
         evidence.compute,
-        "Use DistributedDataParallel, one process per GPU, as PyTorch's documentation says; on a CPU leave it out.",
+        "Use DistributedDataParallel with one process per GPU, as PyTorch's documentation recommends; on a CPU, "
+        "remove it.",
         removable=0.2,
     )
 
@@ -281,7 +283,8 @@ def odd_sizes(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "odd-sizes",
-        f"{circumstances.model.odd_share:.0%} of the parameters are in layers whose sizes {_PADDED} does not divide",
+        f"{circumstances.model.odd_share:.0%} of the parameters are in layers whose sizes are not multiples of "
+        f"{_PADDED}",
         share,
         f"Round channels, features and vocabulary up to multiples of {_PADDED}.",
         evidence={"odd_share": circumstances.model.odd_share},
@@ -299,9 +302,10 @@ def channels_first(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "channels-first",
-        f"convolutions take {share:.0%} of the step and get their images channel by channel",
+        f"convolutions take {share:.0%} of the step, and their images are stored channel by channel",
         evidence.compute,
-        "model.to(memory_format=torch.channels_last), and the images too; it pays most with bfloat16 or float16.",
+        "Use model.to(memory_format=torch.channels_last), and convert the images too; it helps most with "
+        "bfloat16 or float16.",
         knobs=("layout.channels_last",),
         evidence={"convolution_share": share},
         removable=0.2,

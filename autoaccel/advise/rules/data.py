@@ -27,7 +27,7 @@ def _bound_of_wait(evidence: Evidence) -> float:
     alone = evidence.circumstances.alone if evidence.circumstances else None
     if alone is None or evidence.data_wait < _WAITS:
         return bound
-    return max(bound, evidence.mean_step_seconds / alone.least_seconds)
+    return max(bound, evidence.mean_step_seconds / alone.min_seconds)
 
 
 def _bound_of_workers(evidence: Evidence) -> float:
@@ -87,7 +87,7 @@ def waiting_sample(evidence: Evidence) -> Finding | None:
         "waiting-sample",
         f"loading a sample sleeps {asleep:.0%} of its {samples.seconds * 1e3:.3g} ms, most of it in {slowest}",
         evidence.data_wait,
-        "Take out what sleeps; read from memory or a local disk instead; or let many loader workers wait side by side.",
+        "Remove what sleeps, read from memory or a local disk instead, or let many loader workers wait in parallel.",
         knobs=("loader.workers", "loader.prefetch", "loader.cache"),
         evidence={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds, "asleep_share": asleep},
         removable=asleep,
@@ -110,7 +110,7 @@ def slow_sample(evidence: Evidence) -> Finding | None:
         "slow-sample",
         f"{slowest.name} takes {slowest.share:.0%} of the {samples.seconds * 1e3:.3g} ms for a sample",
         evidence.data_wait,
-        "Do it once and keep the result, on smaller images, on whole batches, or leave it out.",
+        "Do it once and keep the result, do it on smaller images or on whole batches, or leave it out.",
         knobs=("loader.workers", "loader.cache"),
         evidence={
             "sample_seconds": samples.seconds,
@@ -131,9 +131,9 @@ def few_workers(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "few-workers",
-        f"{workers or 'no'} loader workers prepare batches, although {cores} cores may be used",
+        f"{workers or 'no'} loader workers prepare batches, although {cores} cores are available",
         evidence.data_wait,
-        "Give the loader more workers; with few cores, give the training one thread less.",
+        "Give the loader more workers; with few cores, give the training one thread fewer.",
         knobs=("loader.workers",),
         evidence={"workers": workers, "cores": cores},
         removable=0.6,
@@ -169,7 +169,7 @@ def many_workers(evidence: Evidence) -> Finding | None:
             "step_seconds": evidence.mean_step_seconds,
         },
         removable=0.9,
-        bound_speedup=evidence.mean_step_seconds / circumstances.alone.least_seconds,
+        bound_speedup=evidence.mean_step_seconds / circumstances.alone.min_seconds,
     )
 
 
@@ -186,9 +186,10 @@ def large_batches(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "large-batches",
-        f"a batch of {circumstances.batch_bytes / 2**20:.3g} MiB takes {seconds * 1e3:.3g} ms from worker to step",
+        f"passing a batch of {circumstances.batch_bytes / 2**20:.3g} MiB from worker to step takes "
+        f"{seconds * 1e3:.3g} ms",
         share,
-        "Hand over smaller numbers (uint8 images, converted in the step) or one tensor instead of many objects.",
+        "Pass smaller types (uint8 images, converted in the step), or one tensor instead of many objects.",
         knobs=("loader.workers",),
         evidence={"handover_seconds": seconds, "batch_bytes": circumstances.batch_bytes},
         removable=0.5,
@@ -206,7 +207,7 @@ def slow_collate(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "slow-collate",
-        f"making a batch of {circumstances.batch_samples:.0f} samples takes {samples.collate_seconds * 1e3:.3g} ms",
+        f"collating a batch of {circumstances.batch_samples:.0f} samples takes {samples.collate_seconds * 1e3:.3g} ms",
         share,
         "Keep the data as one tensor and index it once per batch (Dataset.__getitems__), or collate in workers.",
         knobs=("loader.workers",),

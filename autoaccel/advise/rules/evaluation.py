@@ -29,8 +29,8 @@ def evaluation_gradients(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "evaluation-gradients",
-        f"evaluation records gradients: without, it takes {without:.3g} s instead of {evaluation.seconds:.3g} s, which "
-        f"is {share:.0%} of an epoch",
+        f"evaluation records gradients: without them, it takes {without:.3g} s instead of {evaluation.seconds:.3g} "
+        f"s, a difference of {share:.0%} of an epoch",
         share,
         "Evaluate under torch.inference_mode() or torch.no_grad().",
         evidence={"seconds": evaluation.seconds, "seconds_without_gradients": without},
@@ -50,7 +50,7 @@ def long_evaluation(evidence: Evidence) -> Finding | None:
         "long-evaluation",
         f"an evaluation takes {evaluation.seconds:.3g} s: {share:.0%} of an epoch that ends with one",
         share,
-        "Evaluate less often, on fewer samples, in larger batches.",
+        "Evaluate less often, on fewer samples, or in larger batches.",
         evidence={"seconds": evaluation.seconds, "batches_measured": evaluation.batches},
         removable=0.1,
     )

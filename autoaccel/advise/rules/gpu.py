@@ -56,7 +56,7 @@ def blocking_copies(evidence: Evidence) -> Finding | None:
         "blocking-copies",
         f"the program waits for copies to the GPU for {gpu.blocking_copy_share:.1%} of the step",
         gpu.blocking_copy_share,
-        "Copy from pinned memory with non_blocking=True, the next batch beside this one's computation.",
+        "Copy from pinned memory with non_blocking=True, so that the next batch is copied while this one computes.",
         knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
         evidence={"blocking_copy_share": gpu.blocking_copy_share},
         removable=0.7,
@@ -74,12 +74,12 @@ def idle_gpu(evidence: Evidence) -> Finding | None:
     small = gpu.median_kernel_seconds < _SMALL_KERNEL
     return make_finding(
         "idle-gpu",
-        f"the GPU does nothing for {share:.0%} of the step, between {gpu.kernels_per_step:,.0f} kernels "
-        f"of {gpu.median_kernel_seconds * 1e6:.3g} µs",
+        f"the GPU is idle for {share:.0%} of the step, between {gpu.kernels_per_step:,.0f} kernels of "
+        f"{gpu.median_kernel_seconds * 1e6:.3g} µs",
         share,
         'torch.compile(mode="reduce-overhead") launches them as one graph; larger batches make them longer.'
         if small
-        else "Prepare batches earlier, and read no numbers out of tensors within the step.",
+        else "Prepare batches earlier, and do not read numbers out of tensors within the step.",
         knobs=("compile.mode",) if small else ("loader.workers", "loader.side_stream"),
         evidence={
             "busy_share": gpu.busy_share,
@@ -100,7 +100,7 @@ def throttled_gpu(evidence: Evidence) -> Finding | None:
         "throttled-gpu",
         surroundings.gpu_throttling[0],
         0.3 * (1 - evidence.data_wait),  # clocks fall by up to a third before a GPU stops
-        "nvidia-smi -q -d PERFORMANCE,CLOCK says how far.",
+        "nvidia-smi -q -d PERFORMANCE,CLOCK shows by how much.",
         removable=0.5,
     )
 

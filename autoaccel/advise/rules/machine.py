@@ -88,9 +88,9 @@ def cpu_quota(evidence: Evidence) -> Finding | None:
     throttled = evidence.surroundings.throttled_periods if evidence.surroundings else 0
     return make_finding(
         "cpu-quota",
-        f"this container sees {allowed} cores but may use {limits.cpu_quota:g} cores' time, and is stopped in between",
+        f"this container sees {allowed} cores but has the time of {limits.cpu_quota:g}, so it is throttled",
         (1 - evidence.data_wait) * (1 - limits.cpu_quota / allowed),
-        "Raise the quota, or pin the container to as many cores (docker run --cpuset-cpus).",
+        "Raise the quota, or pin the container to that many cores (docker run --cpuset-cpus).",
         knobs=("threads.intra_op",),
         evidence={"quota": limits.cpu_quota, "cores": allowed, "throttled_periods": throttled},
         removable=0.3,
@@ -109,14 +109,14 @@ def slow_clock(evidence: Evidence) -> Finding | None:
     if not (slow and saving) and surroundings.turbo is not False:
         return None
     share = 1 - (surroundings.clock_share or 1.0) if slow and saving else _TURBO_SHARE
-    what = f"the clock's governor is {surroundings.governor}" if saving else "turbo is off"
+    what = f"the CPU frequency governor is {surroundings.governor}" if saving else "turbo is off"
     return make_finding(
         "slow-clock",
-        f"the processor may be slower than it could be: {what}",
+        f"the processor may not run at full speed: {what}",
         share,
         "sudo cpupower frequency-set --governor performance"
         if saving
-        else "Switch turbo on: /sys/devices/system/cpu/intel_pstate/no_turbo or cpufreq/boost.",
+        else "Turn turbo on: /sys/devices/system/cpu/intel_pstate/no_turbo or cpufreq/boost.",
         evidence={"clock_share": surroundings.clock_share or 0.0},
         removable=0.7,
     )
@@ -133,7 +133,7 @@ def neighbours(evidence: Evidence) -> Finding | None:
         f"other programs keep {surroundings.busy_share:.0%} of the cores busy, the host takes "
         f"{surroundings.stolen_share:.0%}",
         share,
-        "Stop them, or train on a machine of your own; these timings are unsteady.",
+        "Stop them, or train on a dedicated machine; these timings are unsteady.",
         evidence={"busy_share": surroundings.busy_share, "stolen_share": surroundings.stolen_share},
         removable=0.03,  # it passes, and says nothing of the training
     )
@@ -155,7 +155,7 @@ def old_torch(evidence: Evidence) -> Finding | None:
         "old-torch",
         f"torch {circumstances.torch_version} is {months} months old",
         evidence.compute + evidence.update,
-        "pip install --upgrade torch: kernels get faster from version to version.",
+        "pip install --upgrade torch: newer versions have faster kernels.",
         evidence={"months": months},
         removable=0.05,
     )
@@ -170,9 +170,9 @@ def unused_gpu(evidence: Evidence) -> Finding | None:
     if not circumstances.cuda_available and (hidden or not evidence.machine.gpus):
         return None
     advice = (
-        'Leave out Training(device="cpu").'
+        'Remove device="cpu" from Training(...).'
         if circumstances.cuda_available
-        else "Install a build of torch for CUDA: this one cannot use it (see pytorch.org)."
+        else "Install a build of torch for CUDA: this build cannot use the GPU (see pytorch.org)."
     )
     return make_finding(
         "unused-gpu",

@@ -6,7 +6,7 @@ from autoaccel.advise.evidence import Evidence, Rule, make_finding
 from autoaccel.records.profile import Finding
 
 _FAULT_SECONDS = 1e-6  # a first touch of a 4 KiB page, zeroing included: 0.5 to 1 microsecond on present x86 servers
-_MOST_FAULT_SECONDS = 4e-6  # in a virtual machine: 2.8 microseconds of system time on a Xeon with AVX512-FP16
+_MAX_FAULT_SECONDS = 4e-6  # in a virtual machine: 2.8 microseconds of system time on a Xeon with AVX512-FP16
 _MAJOR_FAULT_SECONDS = 1e-4  # one read from a fast disk
 _NOTICEABLE = 0.02
 _SWAPPING = 1 << 20  # bytes per second
@@ -20,10 +20,10 @@ def memory(evidence: Evidence) -> Finding | None:
     share = max(own, min(0.5, 2 * own))
     return make_finding(
         "memory",
-        f"copying, filling and handing out memory takes {own:.1%} of the step, with what fresh memory costs other "
-        f"operators at most {share:.1%}",
+        f"copying, filling and allocating memory takes {own:.1%} of the step, or at most {share:.1%} with what "
+        "fresh memory costs other operators",
         share,
-        "An allocator that keeps freed pages, and huge pages, spare the system's work.",
+        "An allocator that keeps freed pages, and huge pages, reduce the system's work.",
         knobs=("memory.allocator", "memory.huge_pages", "memory.keep_gradients", "memory.expandable_segments"),
         removable=0.2,
     )
@@ -39,9 +39,9 @@ def page_faults(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "page-faults",
-        f"{faults:,.0f} page faults a step: memory is given back and asked for again",
+        f"{faults:,.0f} page faults a step: memory is returned to the system and requested again",
         share,
-        "An allocator that keeps freed pages (jemalloc, tcmalloc), or gradients that are kept, spare them.",
+        "Use an allocator that keeps freed pages (jemalloc, tcmalloc), or keep the gradients.",
         knobs=("memory.allocator", "memory.keep_gradients"),
         evidence={"faults_per_step": faults},
         removable=0.5,
@@ -57,7 +57,7 @@ def small_pages(evidence: Evidence) -> Finding | None:
     if share < _NOTICEABLE:
         return None
     how = (
-        "THP_MEM_ALLOC_ENABLE=1 asks for them."
+        "Request them with THP_MEM_ALLOC_ENABLE=1."
         if mode == "madvise"
         else "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled, then THP_MEM_ALLOC_ENABLE=1."
     )
@@ -74,7 +74,7 @@ def small_pages(evidence: Evidence) -> Finding | None:
 
 def _share_of_faults(evidence: Evidence, faults: float) -> float:
     """Return at most what share of the step page faults take: all of the system's time, if they can explain it."""
-    spent = min(evidence.profile.system_seconds or 0.0, faults * _MOST_FAULT_SECONDS)
+    spent = min(evidence.profile.system_seconds or 0.0, faults * _MAX_FAULT_SECONDS)
     return min(0.9, max(spent, faults * _FAULT_SECONDS) / evidence.mean_step_seconds)
 
 
@@ -91,7 +91,7 @@ def swapping(evidence: Evidence) -> Finding | None:
         "swapping",
         f"memory runs short: {faults:.0f} reads from disk a step, {swapped / 2**20:.3g} MiB/s swapped",
         share,
-        "Fewer loader workers, smaller batches, activation checkpointing, or more memory.",
+        "Use fewer loader workers, smaller batches or activation checkpointing, or add memory.",
         knobs=("memory.checkpointing",),
         evidence={"major_faults_per_step": faults, "swapped_bytes_per_second": swapped},
         removable=0.9,

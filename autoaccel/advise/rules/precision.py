@@ -25,7 +25,7 @@ def float64_model(evidence: Evidence) -> Finding | None:
         "float64-model",
         f"{share64:.0%} of the parameters are float64, which is up to {ratio:.1f} times as slow here as float32",
         share,
-        "model.float(), and data in float32: training needs no double precision; look for numpy arrays, which have it.",
+        "Use model.float() and float32 data: training needs no double precision, which numpy arrays have by default.",
         evidence={"float64_share": share64, "float32_over_float64": ratio},
         removable=0.8,
     )
@@ -72,7 +72,7 @@ def reduced_precision(evidence: Evidence) -> Finding | None:
     return make_finding(
         "reduced-precision",
         f"bfloat16 {measured} {ratio:.1f} times as fast here as float32 in products and convolutions, "
-        f"{evidence.dense:.0%} of the step, and halves what the operators between them move",
+        f"{evidence.dense:.0%} of the step, and halves the data that the operators between them move",
         evidence.compute,
         "Call the model under torch.autocast(device, torch.bfloat16); parameters stay float32.",
         knobs=("precision.autocast",),
@@ -112,7 +112,7 @@ def denormals(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "denormals",
-        f"{share:.1%} of parameters and gradients are denormal: so small that a processor takes a slow path",
+        f"{share:.1%} of parameters and gradients are denormal: so small that the processor computes them slowly",
         evidence.compute + evidence.update,
         "torch.set_flush_denormal(True) treats them as zero.",
         knobs=("precision.flush_denormals",),

@@ -47,12 +47,12 @@ def gradient_functions(evidence: Evidence) -> list[PythonFunction]:
     ]
 
 
-def _calling(evidence: Evidence, names: tuple[str, ...], least_calls: float) -> list[PythonFunction]:
+def _calling(evidence: Evidence, names: tuple[str, ...], min_calls: float) -> list[PythonFunction]:
     """Return the user's functions that call any of these so often per step, the most expensive first."""
     return [
         function
         for function in evidence.profile.python
-        if sum(function.built_in_calls.get(name, 0.0) for name in names) >= least_calls
+        if sum(function.built_in_calls.get(name, 0.0) for name in names) >= min_calls
     ]
 
 
@@ -87,7 +87,7 @@ def synchronising(evidence: Evidence) -> Finding | None:
         "synchronising",
         f"{first.name} ({first.where}) reads numbers out of tensors {reads:.0f} times a step",
         share,
-        "Instead of .item() or .tolist(), keep sums in tensors, and read them once in many steps.",
+        "Keep sums in tensors instead of calling .item() or .tolist(), and read them once every many steps.",
         evidence={"reads_per_step": reads, "line_share": line_share(functions)},
         removable=0.9,
     )
@@ -104,7 +104,7 @@ def printing(evidence: Evidence) -> Finding | None:
         "printing",
         f"{first.name} ({first.where}) prints {prints:.0f} times a step",
         share,
-        "Print once in many steps.",
+        "Print only once every many steps.",
         evidence={"prints_per_step": prints, "line_share": line_share(functions)},
         removable=0.8,
     )
@@ -121,7 +121,7 @@ def step_metrics(evidence: Evidence) -> Finding | None:
         "step-metrics",
         f"{first.name} ({first.where}) computes a metric in each step",
         share,
-        "Compute it when evaluating, or once in many steps.",
+        "Compute it during evaluation, or only once every many steps.",
         evidence={"calls_per_step": _calls(functions, _METRICS), "line_share": line_share(functions)},
         removable=0.5,
     )
@@ -136,9 +136,9 @@ def gradient_loop(evidence: Evidence) -> Finding | None:
     first, calls = functions[0], _calls(functions, _GRADIENTS)
     return make_finding(
         "gradient-loop",
-        f"{first.name} ({first.where}) treats tensors one by one, with {calls:.0f} operators a step",
+        f"{first.name} ({first.where}) handles tensors one by one, with {calls:.0f} operators a step",
         share,
-        "torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True) treats all of them at once.",
+        "torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True) clips all of them at once.",
         evidence={"calls_per_step": calls, "line_share": line_share(functions)},
         removable=0.8,
     )
@@ -172,7 +172,7 @@ def anomaly_mode(evidence: Evidence) -> Finding | None:
     return _without(
         "anomaly-mode",
         "autograd's anomaly mode is on",
-        "Take out torch.autograd.set_detect_anomaly(True) once the error is found.",
+        "Remove torch.autograd.set_detect_anomaly(True) once the error is found.",
         switched,
     )
 
@@ -185,7 +185,7 @@ def deterministic(evidence: Evidence) -> Finding | None:
     return _without(
         "deterministic",
         "deterministic algorithms are on",
-        "Leave them to tests; or keep them and set torch.utils.deterministic.fill_uninitialized_memory = False.",
+        "Use them only in tests, or keep them and set torch.utils.deterministic.fill_uninitialized_memory = False.",
         switched,
     )
 
@@ -198,7 +198,7 @@ def profiler_on(evidence: Evidence) -> Finding | None:
     return _without(
         "profiler-on",
         f"{', '.join(evidence.circumstances.profilers)} is on",
-        "Take the profiler, tracer or coverage out of runs that should be fast.",
+        "Remove the profiler, tracer or coverage from runs that should be fast.",
         switched,
     )
 
@@ -217,7 +217,7 @@ def debug_variables(evidence: Evidence) -> Finding | None:
     blocks = evidence.on_gpu and "CUDA_LAUNCH_BLOCKING" in names
     return make_finding(
         "debug-variables",
-        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} set, which is for looking for errors",
+        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} set, which is meant for debugging",
         1 - evidence.data_wait,
         f"unset {' '.join(names)}",
         evidence={"variables": len(names)},
@@ -236,7 +236,7 @@ def held_back(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "held-back",
-        f"{', '.join(f'{name}={environment[name]}' for name in lowered)} keeps torch from newer instructions",
+        f"{', '.join(f'{name}={environment[name]}' for name in lowered)} keeps torch from using newer instructions",
         evidence.compute + evidence.update,
         f"unset {' '.join(lowered)}",
         evidence={"variables": len(lowered)},
@@ -251,9 +251,9 @@ def between_steps(evidence: Evidence) -> Finding | None:
         return None
     return make_finding(
         "between-steps",
-        f"{share:.1%} of the step pass after the update: the schedule, hooks, and reading the loss",
+        f"{share:.1%} of the step is spent after the update: on the schedule, hooks, and reading the loss",
         share,
-        "Call the scheduler once per epoch, and keep what is done after each step small.",
+        "Call the scheduler once per epoch, and do little after each step.",
         removable=0.5,
     )
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Mapping
-from typing import get_args
 
 import torch
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.knob import Stage
 from autoaccel.records.settings import Settings, Value, changed
 from autoaccel.runtime.knobs.effect import Effect
-from autoaccel.space.knobs import KNOBS
-
-_STAGES = get_args(Stage)
+from autoaccel.space.knobs import KNOBS, Knob, in_order
 
 
 def effects_of(
     settings: Mapping[str, Value], device: torch.device, own: Mapping[str, Value] | None = None
 ) -> dict[str, Effect]:
-    """Return the effect of each setting, in the order in which they are applied: by stage, then as declared.
+    """Return the effect of each setting by the name of its knob, in the order in which they take their turns.
 
     Args:
         settings: All of them.
@@ -33,20 +29,32 @@ def effects_of(
     """
     if unknown := sorted(settings.keys() - KNOBS.keys()):
         raise BadRequestError(
-            f"settings: there is no knob {unknown[0]!r} here. Install the package that brings it, or tune again."
+            f"settings: there is no knob {unknown[0]!r} here. Install the package that provides it, or tune again."
         )
     wanted = changed(settings, found_settings(device, settings) if own is None else own)
-    knobs = sorted((KNOBS[name] for name in KNOBS if name in wanted), key=lambda knob: _STAGES.index(knob.stage))
-    return {knob.name: _load(knob.effect)(knob.name, settings, device) for knob in knobs}
+    return {knob.name: _effect_class(knob)(knob, settings, device) for knob in in_order(wanted)}
 
 
 def found_settings(device: torch.device, names: Collection[str] = KNOBS) -> Settings:
     """Return the values that this process has now, of those of these knobs of which that can be read off it."""
-    found = {name: _load(knob.effect).found(device) for name, knob in KNOBS.items() if name in names}
+    return _known({name: _effect_class(knob).found(device) for name, knob in KNOBS.items() if name in names})
+
+
+def found_in(optimizer: torch.optim.Optimizer) -> Settings:
+    """Return the values that the user has chosen for an optimizer, of the knobs of which that can be read off it."""
+    return _known({name: _effect_class(knob).found_in(optimizer) for name, knob in KNOBS.items()})
+
+
+def optimizer_arguments() -> frozenset[str]:
+    """Return the arguments in an optimizer's groups that some knob decides on, whether it is set or not."""
+    return frozenset(name for knob in KNOBS.values() for name in _effect_class(knob).optimizer_arguments)
+
+
+def _known(found: Mapping[str, Value | None]) -> Settings:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _load(path: str) -> type[Effect]:
-    module, _, name = path.partition(":")
+def _effect_class(knob: Knob) -> type[Effect]:
+    module, _, name = knob.effect.partition(":")
     effect: type[Effect] = getattr(importlib.import_module(module), name)
     return effect

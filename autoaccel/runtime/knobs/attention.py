@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-import torch
 from torch import profiler
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
 BACKENDS = {
@@ -24,12 +22,10 @@ BACKENDS = {
 class Attention(Effect):
     """Only one kernel may be used. What the first forward pass called is traced, to see that it was."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.called: set[str] | None = None
+    called: set[str] | None = None
 
     def forward(self) -> AbstractContextManager[Any]:
-        if self.value == "auto":
+        if self.is_off:
             return super().forward()
         kernel = sdpa_kernel(BACKENDS[str(self.value)])
         return self._traced(kernel) if self.called is None else kernel
@@ -42,7 +38,7 @@ class Attention(Effect):
         self.called = {event.key for event in trace.key_averages() if "attention" in event.key}
 
     def check(self) -> str:
-        if self.value == "auto":
+        if self.is_off:
             return ""
         wanted = f"attention_{self.value}", f"{self.value}_attention"
         if not any(word in name for name in self.called or () for word in wanted):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import torch
 from torch import nn
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.modules import before_norm, with_bias
 
@@ -15,23 +11,24 @@ from autoaccel.runtime.modules import before_norm, with_bias
 class _Drop(Effect):
     """Drop the biases of some layers."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.dropped = 0
+    dropped = 0
 
     def layers(self, model: nn.Module) -> list[nn.Module]:
         """Return the layers whose biases are dropped."""
         raise NotImplementedError
 
     def model(self, model: nn.Module) -> nn.Module:
-        if self.value == "drop":
+        if not self.is_off:
             for layer in self.layers(model):
                 layer.register_parameter("bias", None)
                 self.dropped += 1
         return model
 
+    def restore(self, model: nn.Module) -> nn.Module:
+        return self.model(model)
+
     def check(self) -> str:
-        if self.value != "drop":
+        if self.is_off:
             return ""
         if not self.dropped:
             raise IneffectiveError("the model has no such bias")

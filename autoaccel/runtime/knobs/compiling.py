@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.accelerator import cuda_graphs
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.modules import repeated_blocks, shadow
@@ -34,7 +33,7 @@ def _check_limit() -> None:
     reasons = [reason for reason in counters["unimplemented"] if "limit" in reason]
     if any("reached" in reason or "exceeded" in reason for reason in reasons):
         raise IneffectiveError(
-            f"torch.compile has reached its limit of compilations after {_graphs()} graphs, and what is new runs "
+            f"torch.compile has reached its limit of compilations after {_graphs()} graphs, and anything new runs "
             "without it; compile.dynamic=on may need fewer"
         )
 
@@ -42,9 +41,10 @@ def _check_limit() -> None:
 class Compile(Effect):
     """Compile the model; the module given stays as it is, so evaluation needs no compilation of its own."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.compiled_blocks = 0
+    compiled_blocks = 0
+
+    def compiles(self) -> bool:
+        return not self.is_off
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Compile(Effect):
         return {**arguments, "mode": str(self.value)} if backend == "inductor" else arguments
 
     def model(self, model: nn.Module) -> nn.Module:
-        if self.value == "off":
+        if self.is_off:
             return model
         if self.settings.get("compile.region", "model") == "blocks":
             copy = shadow(model)
@@ -73,7 +73,7 @@ class Compile(Effect):
         return compiled
 
     def check(self) -> str:
-        if self.value == "off":
+        if self.is_off:
             return ""
         from torch._dynamo.utils import counters
 
@@ -81,7 +81,7 @@ class Compile(Effect):
         if not graphs:
             raise IneffectiveError("torch.compile captured no graph; the step may not call the model itself")
         if self.settings.get("compile.region") == "blocks" and not self.compiled_blocks:
-            raise IneffectiveError("the model has no blocks that repeat")
+            raise IneffectiveError("the model has no repeated blocks")
         _check_limit()
         blocks = f" from {self.compiled_blocks} blocks" if self.compiled_blocks else ""
         if self.value not in ("reduce-overhead", "max-autotune"):
@@ -92,19 +92,17 @@ class Compile(Effect):
             raise IneffectiveError("CUDA graphs were skipped; torch's log says why")
         if not skips:
             return f"{graphs} graphs compiled{blocks}"
-        return f"{graphs} graphs compiled{blocks}, of which {skips} are no CUDA graphs"
+        return f"{graphs} graphs compiled{blocks}, of which {skips} are not CUDA graphs"
 
 
 class CompileOptimizer(Effect):
     """Compile the optimizer's step."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.compiled: Callable[[], Any] | None = None
-        self.graphs = 0
+    compiled: Callable[[], Any] | None = None
+    graphs = 0
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        if self.value:
+        if not self.is_off:
             for group in optimizer.param_groups:
                 # As a number a scheduler's every change of it would compile anew.
                 group["lr"] = torch.tensor(group["lr"])
@@ -121,7 +119,7 @@ class CompileOptimizer(Effect):
         return True
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         if not self.graphs:
             raise IneffectiveError("torch.compile captured no graph of the optimizer's step")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
 
 from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
+from autoaccel.space.knobs import Knob
 
 Item = TypeVar("Item")
 
@@ -20,14 +21,25 @@ class IneffectiveError(Exception):
 
 
 class Effect:
-    """The effect of one knob at one value. Every method is called at most once per process, except in a step."""
+    """The effect of one knob at one value. Every method is called at most once per process, except in a step.
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        """Make the effect of the knob of this name under some settings of a training on this device."""
-        self.name = name
-        self.value = settings[name]
+    What it remembers are class attributes with their first value; what must be computed is set in `begin`.
+    """
+
+    optimizer_arguments: ClassVar[tuple[str, ...]] = ()
+    """Arguments that it decides on in the groups of an optimizer: who resumes takes none of them from a checkpoint."""
+
+    def __init__(self, knob: Knob, settings: Mapping[str, Value], device: torch.device) -> None:
+        """Make the effect of a knob under some settings of a training on this device."""
+        self.name = knob.name
+        self.value = settings[knob.name]
+        self.is_off = knob.is_off(self.value)
         self.settings = settings
         self.device = device
+        self.begin()
+
+    def begin(self) -> None:
+        """Prepare what it remembers from one call to the next; called first."""
 
     @classmethod
     def found(cls, device: torch.device) -> Value | None:
@@ -37,6 +49,11 @@ class Effect:
         """
         return None
 
+    @classmethod
+    def found_in(cls, optimizer: torch.optim.Optimizer) -> Value | None:
+        """Return the value that the user has chosen for this optimizer; None if that cannot be read off it."""
+        return None
+
     def process(self) -> None:
         """Change the process."""
 
@@ -44,12 +61,28 @@ class Effect:
         """Return the dataset to load from."""
         return dataset
 
+    def batch_factor(self) -> float:
+        """Return the samples of a step, over those that it would have without this effect."""
+        return 1.0
+
+    def parts(self) -> int:
+        """Return how many batches, each with its backward pass, make up what would be one batch without this effect."""
+        return 1
+
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments for a torch DataLoader."""
         return arguments
 
     def model(self, model: nn.Module) -> nn.Module:
         """Return the module to call in training; it shares its parameters with the one given."""
+        return model
+
+    def compiles(self) -> bool:
+        """Whether it compiles the model, so that a new shape of batch is expensive."""
+        return False
+
+    def restore(self, model: nn.Module) -> nn.Module:
+        """Return a freshly built plain model as `model` had made it before it was trained; weights come later."""
         return model
 
     def shrinks_after(self) -> int | None:
@@ -73,9 +106,17 @@ class Effect:
         """Return by what the learning rate of each step is multiplied."""
         return 1.0
 
-    def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
-        """Return the batches, perhaps placed on the device ahead of time; `place` does that."""
+    def prefetch(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
+        """Return the batches, perhaps placed on the device before they are needed; `place` does that."""
         return batches
+
+    def copies_ahead(self) -> bool:
+        """Whether `prefetch` fetches a batch before the step on the one before it is over."""
+        return False
+
+    def non_blocking(self) -> bool:
+        """Whether the program continues while a batch is copied to the device."""
+        return False
 
     def batch(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor of a batch as the model should get it."""
@@ -86,12 +127,8 @@ class Effect:
         return nullcontext()
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
-        """Return the loss to call backward on."""
+        """Return the loss to call backward on; that it is one of several parts is made up for elsewhere."""
         return loss
-
-    def holds_back(self) -> bool:
-        """Whether the gradients so far are only a part of the step's; asked after each backward pass."""
-        return False
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
         """Make the gradients those of the loss itself, if `scale` has multiplied it; asked before each step.
@@ -103,7 +140,7 @@ class Effect:
         """Make the optimizer's step and return True, or leave it to others and return False."""
         return False
 
-    def clear(self, optimizer: torch.optim.Optimizer) -> bool:
+    def zero_grad(self, optimizer: torch.optim.Optimizer) -> bool:
         """Clear the gradients and return True, or leave it to others and return False."""
         return False
 
@@ -117,9 +154,9 @@ class Effect:
         """
         return ""
 
-    def state(self) -> dict[str, Any]:
-        """Return what it has learned from the steps so far, and what a training that goes on must know."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return what it has learned from the steps so far, and what a training that resumes must know."""
         return {}
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` has returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from what `state_dict` has returned."""

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import nn
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
 
 class IpexOptimize(Effect):
     """`ipex.optimize`, in place, of model and optimizer together."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.plain: nn.Module | None = None
-        self.rearranged = 0
+    plain: nn.Module | None = None
+    rearranged = 0
 
     def model(self, model: nn.Module) -> nn.Module:
         self.plain = model
         return model
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        if self.value == "off" or self.plain is None:
+        if self.is_off or self.plain is None:
             return optimizer
         import intel_extension_for_pytorch as ipex
 
@@ -34,7 +29,7 @@ class IpexOptimize(Effect):
         return optimizer
 
     def check(self) -> str:
-        if self.value == "off":
+        if self.is_off:
             return ""
         if not self.rearranged:
             raise IneffectiveError("no module was replaced by one of the extension's")

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError, Item
+from autoaccel.space.knobs import is_on
 
 
 class Workers(Effect):
     """Processes that prepare batches."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.most = 0
+    most = 0
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments = {**arguments, "num_workers": int(self.value)}
         # They stay for all epochs unless `loader.persistent` says otherwise: starting them anew is never faster.
-        return {**arguments, "persistent_workers": True} if self.value else arguments
+        return arguments if self.is_off else {**arguments, "persistent_workers": True}
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         # At the end of an epoch they may be gone already.
         self.most = max(self.most, len(torch.multiprocessing.active_children()))
@@ -43,7 +41,7 @@ class _OfWorkers(Effect):
     argument = ""
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        if not self.settings.get("loader.workers"):
+        if not is_on("loader.workers", self.settings):
             return arguments
         return {**arguments, self.argument: self.value}
 
@@ -69,40 +67,42 @@ class Context(_OfWorkers):
 class PinMemory(Effect):
     """Batches in page-locked memory."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.pinned = False
+    pinned = False
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**arguments, "pin_memory": bool(self.value)}
 
-    def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
+    def prefetch(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
         for batch in batches:
-            if self.value and not self.pinned:
+            if not self.is_off and not self.pinned:
                 self.pinned = any(tensor.is_pinned() for tensor in tensors_of(batch))
             yield batch
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         if not self.pinned:
-            raise IneffectiveError("batches do not lie in pinned memory")
-        return "batches lie in pinned memory"
+            raise IneffectiveError("batches are not in pinned memory")
+        return "batches are in pinned memory"
 
 
 class NonBlocking(Effect):
-    """Copies to the device do not hold up the program; `Applied.batch` asks for the value."""
+    """Copies to the device do not hold up the program."""
+
+    def non_blocking(self) -> bool:
+        return not self.is_off
 
 
 class SideStream(Effect):
     """The next batch is copied on a stream of its own while this one computes."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.copied = 0
+    copied = 0
 
-    def ahead(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
-        if not self.value:
+    def copies_ahead(self) -> bool:
+        return not self.is_off
+
+    def prefetch(self, batches: Iterator[Item], place: Callable[[Item], Item]) -> Iterator[Item]:
+        if self.is_off:
             yield from batches
             return
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -124,7 +124,7 @@ class SideStream(Effect):
             yield batch
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         if not self.copied:
             raise IneffectiveError("no batch was copied on the side stream")
@@ -134,23 +134,21 @@ class SideStream(Effect):
 class Cache(Effect):
     """Each sample is kept in memory once it was loaded."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.cached = False
+    cached = False
 
     def dataset(self, dataset: Any) -> Any:
-        if not self.value or not hasattr(dataset, "__getitem__"):
+        if self.is_off or not hasattr(dataset, "__getitem__"):
             return dataset
         self.cached = True
         return CachedDataset(dataset)
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         if not self.cached:
-            raise IneffectiveError("the data is no dataset whose samples have numbers")
-        if self.settings.get("loader.workers") and not self.settings.get("loader.persistent", True):
-            raise IneffectiveError("workers that are started anew for each epoch have forgotten their samples")
+            raise IneffectiveError("the data is not a dataset with indexed samples")
+        if is_on("loader.workers", self.settings) and not self.settings.get("loader.persistent", True):
+            raise IneffectiveError("workers that are restarted for each epoch lose their samples")
         return "samples are kept in memory"
 
 

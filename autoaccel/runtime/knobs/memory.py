@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.accelerator import has_expandable_segments
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.knobs.threads import is_loaded
@@ -23,10 +21,12 @@ class Allocator(Effect):
     """The allocator; it was preloaded."""
 
     def check(self) -> str:
-        if self.value == "system":
+        if self.is_off:
             return ""
         if not is_loaded(f"lib{self.value}"):
-            raise IneffectiveError(f"{self.value} is not loaded: the loader could not use it, or nobody preloaded it")
+            raise IneffectiveError(
+                f"{self.value} is not loaded: the dynamic loader could not use it, or it was not preloaded"
+            )
         return f"{self.value} is loaded"
 
 
@@ -34,22 +34,22 @@ class HugePages(Effect):
     """Large tensors in huge pages."""
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         # Kept until it was looked for: what is freed no longer counts.
         large = torch.ones(8 << 20)
         rollup = Path("/proc/self/smaps_rollup").read_text()
         kibibytes = re.search(r"AnonHugePages:\s+(\d+)", rollup)
         if not kibibytes or int(kibibytes[1]) * 1024 < large.nbytes // 2:
-            raise IneffectiveError("large tensors do not lie in huge pages; the system may have none left")
-        return f"{int(kibibytes[1]) // 1024} MiB lie in huge pages"
+            raise IneffectiveError("large tensors are not in huge pages; the system may have none left")
+        return f"{int(kibibytes[1]) // 1024} MiB are in huge pages"
 
 
 class ExpandableSegments(Effect):
     """CUDA memory that grows in place."""
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         if "expandable_segments:True" not in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""):
             raise IneffectiveError("PYTORCH_CUDA_ALLOC_CONF was not set when the process started")
@@ -61,12 +61,10 @@ class ExpandableSegments(Effect):
 class KeepGradients(Effect):
     """Gradients become zero instead of nothing."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.kept = 0
+    kept = 0
 
-    def clear(self, optimizer: torch.optim.Optimizer) -> bool:
-        if not self.value:
+    def zero_grad(self, optimizer: torch.optim.Optimizer) -> bool:
+        if self.is_off:
             return False
         optimizer.zero_grad(set_to_none=False)
         if not self.kept:
@@ -75,7 +73,7 @@ class KeepGradients(Effect):
         return True
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         if not self.kept:
             raise IneffectiveError("no gradient was kept")
@@ -85,12 +83,10 @@ class KeepGradients(Effect):
 class Checkpointing(Effect):
     """Activations inside repeated blocks are computed again in the backward pass."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.blocks = 0
+    blocks = 0
 
     def model(self, model: nn.Module) -> nn.Module:
-        if self.value == "off":
+        if self.is_off:
             return model
         copy = shadow(model)
         for parent, name in repeated_blocks(copy):
@@ -100,8 +96,8 @@ class Checkpointing(Effect):
         return copy
 
     def check(self) -> str:
-        if self.value == "off":
+        if self.is_off:
             return ""
         if not self.blocks:
-            raise IneffectiveError("the model has no blocks that repeat")
-        return f"{self.blocks} blocks are computed again in the backward pass"
+            raise IneffectiveError("the model has no repeated blocks")
+        return f"{self.blocks} blocks are recomputed in the backward pass"

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from autoaccel.records.settings import Settings
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
 
@@ -71,13 +70,10 @@ def _move_step_counts(optimizer: torch.optim.Optimizer) -> None:
 class _Form(Effect):
     """The groups of an optimizer in other forms."""
 
+    optimizer_arguments = ("fused", "foreach")
+
     switched: torch.optim.Optimizer | None = None
     wanted: Mapping[str, bool | None] = MappingProxyType({})
-
-    @property
-    def is_torchs_choice(self) -> bool:
-        """Whether the value leaves the form to torch."""
-        raise NotImplementedError
 
     def forms(self, optimizer: torch.optim.Optimizer) -> dict[str, bool | None]:
         """Return what the groups are to say of each form, None for torch's choice; empty to leave them as they are."""
@@ -96,15 +92,15 @@ class _Form(Effect):
 
     def check(self) -> str:
         if self.switched is None:
-            if self.is_torchs_choice:
+            if self.is_off:
                 return ""
             raise IneffectiveError(f"the optimizer has no {self.name.partition('.')[2]} form")
         form, value = next(iter(self.wanted.items()))
         groups = self.switched.param_groups
         if any(group.get(form) is not value for group in groups):
-            raise IneffectiveError(f"something has set {form} anew in the optimizer's groups")
+            raise IneffectiveError(f"something has changed {form} in the optimizer's groups")
         if all(isinstance(group, _WatchedGroup) and form not in group.asked for group in groups):
-            raise IneffectiveError(f"{type(self.switched).__name__} has a step of its own, which asks for no form")
+            raise IneffectiveError(f"{type(self.switched).__name__} has a step of its own, which uses no such form")
         return f"{type(self.switched).__name__} {self.words()}"
 
     def words(self) -> str:
@@ -127,28 +123,34 @@ class _WatchedGroup(dict[str, Any]):
 class Fused(_Form):
     """One fused kernel for all parameters."""
 
-    @property
-    def is_torchs_choice(self) -> bool:
-        return not self.value
+    @classmethod
+    def found_in(cls, optimizer: torch.optim.Optimizer) -> bool | None:
+        is_fused = has_form(optimizer, "fused") and all(group["fused"] for group in optimizer.param_groups)
+        return True if is_fused else None
 
     def forms(self, optimizer: torch.optim.Optimizer) -> dict[str, bool | None]:
-        if self.value:
+        if not self.is_off:
             return {"fused": True, "foreach": False}
         return {"fused": None} if any(group.get("fused") for group in optimizer.param_groups) else {}
 
     def words(self) -> str:
-        return "fused" if self.value else "not fused"
+        return "not fused" if self.is_off else "fused"
 
 
 class Foreach(_Form):
     """One operator after another over all parameters, or one parameter after another."""
 
-    @property
-    def is_torchs_choice(self) -> bool:
-        return self.value == "auto"
+    @classmethod
+    def found_in(cls, optimizer: torch.optim.Optimizer) -> str | None:
+        if Fused.found_in(optimizer) or not has_form(optimizer, "foreach"):
+            return None
+        chosen = {group["foreach"] for group in optimizer.param_groups}
+        if len(chosen) != 1 or None in chosen:
+            return None  # torch chooses, for some groups at least
+        return "on" if chosen.pop() else "off"
 
     def forms(self, optimizer: torch.optim.Optimizer) -> dict[str, bool | None]:
-        if not self.is_torchs_choice:
+        if not self.is_off:
             return {"foreach": self.value == "on", "fused": None}
         groups = optimizer.param_groups
         if all(group.get("foreach") is None or group.get("fused") for group in groups):
@@ -157,14 +159,3 @@ class Foreach(_Form):
 
     def words(self) -> str:
         return {"on": "by operator", "off": "by parameter"}.get(str(self.value), "as torch chooses")
-
-
-def own_forms(optimizer: torch.optim.Optimizer) -> Settings:
-    """Return the knobs of the form that the user has chosen for their optimizer; empty where torch chooses it."""
-    if has_form(optimizer, "fused") and all(group["fused"] for group in optimizer.param_groups):
-        return {"optimizer.fused": True}
-    if has_form(optimizer, "foreach"):
-        chosen = {group["foreach"] for group in optimizer.param_groups}
-        if len(chosen) == 1 and None not in chosen:
-            return {"optimizer.foreach": "on" if chosen.pop() else "off"}
-    return {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,21 +11,19 @@ from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime import ranks
 from autoaccel.runtime.knobs.batches import LearningRateRule
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
+from autoaccel.space.knobs import is_on
 from autoaccel.space.knobs.parallel import NCCL_VARIABLES
 
-_STARTED_OTHERWISE = "its ranks must be there when training starts: start it with `autoaccel run` or a launcher"
+_STARTED_OTHERWISE = "its ranks must exist when training starts: start it with `autoaccel run` or a launcher"
 
 
 class WorldSize(Effect):
     """Wrap the model, so that its gradients are the mean over all ranks."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.wrapped = False
+    wrapped = False
 
     def model(self, model: nn.Module) -> nn.Module:
         if ranks.world_size() == 1:
@@ -42,20 +39,25 @@ class WorldSize(Effect):
         )
 
     def check(self) -> str:
-        if int(self.value) == 1:
+        if self.is_off:
             return ""
         if not self.wrapped:
             raise IneffectiveError(_STARTED_OTHERWISE)
-        return f"{ranks.world_size()} ranks agree on gradients"
+        return f"{ranks.world_size()} ranks all-reduce gradients"
 
 
 class RankBatch(Effect):
-    """Whether ranks share a batch; `Applied.batch_factor` tells it to whoever makes the loader."""
+    """Whether ranks share a batch, or each has one."""
+
+    def batch_factor(self) -> float:
+        return 1.0 if self.is_off else float(ranks.world_size())
 
     def check(self) -> str:
-        if self.value == "keep" and ranks.world_size() == 1:
+        if self.is_off:
+            return ""
+        if ranks.world_size() == 1:
             raise IneffectiveError(_STARTED_OTHERWISE)
-        return "" if self.value == "split" else f"a batch for each of {ranks.world_size()} ranks"
+        return f"a batch for each of {ranks.world_size()} ranks"
 
 
 class RankLearningRate(LearningRateRule):
@@ -63,7 +65,7 @@ class RankLearningRate(LearningRateRule):
 
     @property
     def factor(self) -> float:
-        return float(ranks.world_size()) if self.settings.get("parallel.batch") == "keep" else 1.0
+        return float(ranks.world_size()) if is_on("parallel.batch", self.settings) else 1.0
 
 
 class Backend(Effect):
@@ -80,12 +82,10 @@ class Backend(Effect):
 class Compression(Effect):
     """Gradients are sent in a shorter type."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.sent = 0
+    sent = 0
 
     def model(self, model: nn.Module) -> nn.Module:
-        if self.value != "off" and isinstance(model, DistributedDataParallel):
+        if not self.is_off and isinstance(model, DistributedDataParallel):
             hook = default_hooks.bf16_compress_hook if self.value == "bfloat16" else default_hooks.fp16_compress_hook
 
             def counted(group, bucket):  # type: ignore[no-untyped-def]  # torch compares annotations as objects
@@ -96,7 +96,7 @@ class Compression(Effect):
         return model
 
     def check(self) -> str:
-        if self.value == "off":
+        if self.is_off:
             return ""
         if not self.sent:
             raise IneffectiveError("no gradient was sent")
@@ -106,11 +106,13 @@ class Compression(Effect):
 class Sync(Effect):
     """Of several backward passes of a step only the last makes ranks agree."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
-        self.parts = int(settings.get("optimizer.accumulation", 1))
-        self.passes = 0
-        self.wrapped: DistributedDataParallel | None = None
+    passes = 0
+    wrapped: DistributedDataParallel | None = None
+
+    @property
+    def passes_of_step(self) -> int:
+        """Backward passes of a step, as the knob that this one needs has it."""
+        return int(self.settings.get("optimizer.accumulation", 1))
 
     def model(self, model: nn.Module) -> nn.Module:
         if isinstance(model, DistributedDataParallel):
@@ -118,25 +120,25 @@ class Sync(Effect):
         return model
 
     def forward(self) -> AbstractContextManager[Any]:
-        if self.value == "every" or self.wrapped is None:
+        if self.is_off or self.wrapped is None:
             return nullcontext()
         self.passes += 1
         # What a backward pass will send is decided in its forward pass.
-        return nullcontext() if self.passes % self.parts == 0 else self.wrapped.no_sync()
+        return nullcontext() if self.passes % self.passes_of_step == 0 else self.wrapped.no_sync()
 
     def check(self) -> str:
-        if self.value == "every":
+        if self.is_off:
             return ""
-        if self.parts == 1 or not self.passes:
+        if self.passes_of_step == 1 or not self.passes:
             raise IneffectiveError("a step has one backward pass")
-        return f"ranks agree after the last of {self.parts} backward passes"
+        return f"ranks all-reduce after the last of {self.passes_of_step} backward passes"
 
 
 class NcclVariable(Effect):
     """A variable that NCCL has read when ranks first met."""
 
     def check(self) -> str:
-        if self.value == "auto":
+        if self.is_off:
             return ""
         variable = NCCL_VARIABLES[self.name]
         if os.environ.get(variable) != self.value:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from autoaccel.records.settings import Value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -17,10 +15,9 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 class Autocast(Effect):
     """Autocast to a shorter type; float16, whose small gradients vanish, with a gradient scaler."""
 
-    def __init__(self, name: str, settings: Mapping[str, Value], device: torch.device) -> None:
-        super().__init__(name, settings, device)
+    def begin(self) -> None:
         self.dtype = DTYPES.get(str(self.value))
-        self.scaler = torch.amp.GradScaler(device.type) if self.dtype is torch.float16 else None
+        self.scaler = torch.amp.GradScaler(self.device.type) if self.dtype is torch.float16 else None
         self.unscaled: set[int] = set()  # ids of optimizers whose gradients are, before their step
 
     def forward(self) -> AbstractContextManager[Any]:
@@ -48,10 +45,10 @@ class Autocast(Effect):
             self.scaler.update()
         return True
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return self.scaler.state_dict() if self.scaler else {}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         if self.scaler and state:
             self.scaler.load_state_dict(state)
 
@@ -110,7 +107,7 @@ class _Flag(Effect):
 
     def check(self) -> str:
         if self.found(self.device) is not self.value:
-            raise IneffectiveError(f"something has set {self.flag} anew")
+            raise IneffectiveError(f"something has changed {self.flag}")
         return f"{self.flag} is {bool(self.value)}"
 
 
@@ -160,5 +157,5 @@ class FlushDenormals(Effect):
 
     def check(self) -> str:
         if self.found(self.device) is not self.value:
-            raise IneffectiveError(f"this processor computes denormals {'all the same' if self.value else 'no longer'}")
+            raise IneffectiveError(f"this processor {'still' if self.value else 'no longer'} computes denormals")
         return "denormals are zero" if self.value else "denormals are computed"

@@ -5,7 +5,7 @@ Three of its assumptions about torch no longer hold; they are set right here, fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import MethodDescriptorType
 from typing import Any
 
@@ -13,12 +13,13 @@ import torch
 from torch import fx, nn
 
 from autoaccel.runtime.knobs.effect import IneffectiveError
-from autoaccel.runtime.knobs.pruning import Run, undisturbed
+from autoaccel.runtime.knobs.inspecting import Run, undisturbed
+from autoaccel.runtime.knobs.removal import Removal
 from autoaccel.runtime.modules import layers
 
 
-def prune(model: nn.Module, run: Run, sparsity: float, norm: int, kept: Sequence[str]) -> nn.Module:
-    """Return the model with this share of the outputs of its convolutions and linear layers removed.
+def prune(model: nn.Module, run: Run, removal: Removal) -> nn.Module:
+    """Return the model with `removal.share` of the outputs of its convolutions and linear layers removed.
 
     See `pruning_torch.prune` for the arguments.
 
@@ -29,11 +30,12 @@ def prune(model: nn.Module, run: Run, sparsity: float, norm: int, kept: Sequence
     from nni.compression.pruning import L1NormPruner, L2NormPruner
     from nni.compression.speedup import ModelSpeedup
 
-    names = [name for name, module in model.named_modules() if layers(module) == [module] and name not in kept]
+    names = [name for name, module in model.named_modules() if layers(module) == [module] and name not in removal.kept]
     if not names:
         raise IneffectiveError("no layer of the model may shrink")
     inputs = _first_inputs(model, run)
-    pruner = (L1NormPruner if norm == 1 else L2NormPruner)(model, [{"op_names": names, "sparse_ratio": sparsity}])
+    of_norm = L1NormPruner if removal.norm == 1 else L2NormPruner
+    pruner = of_norm(model, [{"op_names": names, "sparse_ratio": removal.share}])
     _, masks = pruner.compress()
     pruner.unwrap_model()
     try:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 
 import torch
 import torch_pruning
 from torch import nn
 
 from autoaccel.runtime.knobs.effect import IneffectiveError
-from autoaccel.runtime.knobs.pruning import Run, undisturbed
+from autoaccel.runtime.knobs.inspecting import Run, undisturbed
+from autoaccel.runtime.knobs.removal import Removal
 from autoaccel.runtime.modules import layers
 
 
-def prune(model: nn.Module, run: Run, sparsity: float, norm: int, kept: Sequence[str]) -> nn.Module:
-    """Return the model with about this share of each layer's outputs removed.
+def prune(model: nn.Module, run: Run, removal: Removal) -> nn.Module:
+    """Return the model with about `removal.share` of each layer's outputs removed.
 
     Where the model itself relies on a layer's width (attention heads, views), only layers of which nothing but the next
     layer sees the outputs shrink.
@@ -23,42 +23,40 @@ def prune(model: nn.Module, run: Run, sparsity: float, norm: int, kept: Sequence
     Args:
         model: It is changed; of no use if this raises.
         run: Returns its loss on a batch.
-        sparsity: The share.
-        norm: Of a channel's weights, by which its importance is told: 1 or 2.
-        kept: Names of the layers whose outputs keep their number.
+        removal: Which outputs, and how many.
 
     Raises:
         IneffectiveError: If nothing could be removed so that the model still runs.
     """
     untouched = copy.deepcopy(model)
-    everywhere = _attempt(model, run, sparsity, norm, set(kept))
+    everywhere = _attempt(model, run, removal)
     if everywhere is not None:
         return everywhere
     hidden = {id(layer) for layer in _hidden_layers(untouched)}
     exposed = {
         name for name, module in untouched.named_modules() if layers(module) == [module] and id(module) not in hidden
     }
-    inside = _attempt(untouched, run, sparsity, norm, set(kept) | exposed)
+    inside = _attempt(untouched, run, removal._replace(kept=removal.kept | exposed))
     if inside is None:
         raise IneffectiveError("torch-pruning removed channels that the model relies on")
     return inside
 
 
-def _attempt(model: nn.Module, run: Run, sparsity: float, norm: int, kept: set[str]) -> nn.Module | None:
+def _attempt(model: nn.Module, run: Run, removal: Removal) -> nn.Module | None:
     """Return the pruned model, or None if it no longer runs."""
     shared = _shared_parameters(model)
     ignored = [
         module
         for name, module in model.named_modules()
-        if name in kept or isinstance(module, (nn.Embedding, nn.MultiheadAttention)) or id(module) in shared
+        if name in removal.kept or isinstance(module, (nn.Embedding, nn.MultiheadAttention)) or id(module) in shared
     ]
     try:
         with undisturbed(model):
             pruner = torch_pruning.pruner.BasePruner(
                 model,
                 example_inputs=torch.zeros(1),  # the batch is run's own
-                importance=torch_pruning.importance.GroupMagnitudeImportance(p=norm),
-                pruning_ratio=sparsity,
+                importance=torch_pruning.importance.GroupMagnitudeImportance(p=removal.norm),
+                pruning_ratio=removal.share,
                 ignored_layers=ignored,
                 forward_fn=lambda network, _: run(network),
             )

@@ -14,7 +14,7 @@ from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.space.knobs.cpus import format_cpus, parse_cpus
 from autoaccel.space.knobs.threads import CPUS_VARIABLE, LOADER_CPUS_VARIABLE, VARIABLES
 
-_STARTED_OTHERWISE = "it must be there when the process starts: start it with `autoaccel run`"
+_STARTED_OTHERWISE = "it must be set when the process starts: start it with `autoaccel run`"
 
 
 def is_loaded(stem: str) -> bool:
@@ -70,26 +70,25 @@ class Affinity(Effect):
         return parse_cpus(os.environ.get(CPUS_VARIABLE, "")) or parse_cpus(str(self.value))
 
     def process(self) -> None:
-        if self.value != "none" and self.cpus:
+        if not self.is_off and self.cpus:
             os.sched_setaffinity(0, self.cpus)
 
     def check(self) -> str:
-        if self.value == "none":
+        if self.is_off:
             return ""
         cpus = self.cpus
         if not cpus:
             raise IneffectiveError(_STARTED_OTHERWISE)
         if os.sched_getaffinity(0) != set(cpus):
-            raise IneffectiveError("something has set the affinity anew")
+            raise IneffectiveError("something has changed the affinity")
         return f"keeps to CPUs {format_cpus(cpus)}"
 
 
 class LoaderCores(Effect):
     """Workers on cores of their own, the training on the others."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.cpus = parse_cpus(os.environ.get(LOADER_CPUS_VARIABLE, "")) if self.value else ()
+    def begin(self) -> None:
+        self.cpus = () if self.is_off else parse_cpus(os.environ.get(LOADER_CPUS_VARIABLE, ""))
 
     def process(self) -> None:
         if self.cpus:
@@ -101,13 +100,13 @@ class LoaderCores(Effect):
         return {**arguments, "worker_init_fn": _OnCpus(self.cpus, arguments.get("worker_init_fn"))}
 
     def check(self) -> str:
-        if not self.value:
+        if self.is_off:
             return ""
         if not self.cpus:
             raise IneffectiveError(_STARTED_OTHERWISE)
         if os.sched_getaffinity(0) & set(self.cpus):
-            raise IneffectiveError("something has set the affinity anew")
-        return f"CPUs {os.environ[LOADER_CPUS_VARIABLE]} are the workers'"
+            raise IneffectiveError("something has changed the affinity")
+        return f"CPUs {os.environ[LOADER_CPUS_VARIABLE]} are reserved for the workers"
 
 
 class _OnCpus:
@@ -127,7 +126,7 @@ class OpenMpRuntime(Effect):
     """The OpenMP runtime; it was preloaded, or is torch's own."""
 
     def check(self) -> str:
-        if self.value != "intel":
+        if self.is_off:
             return ""
         if not is_loaded("libiomp5"):
             raise IneffectiveError(f"Intel's OpenMP runtime is not loaded; {_STARTED_OTHERWISE}")
@@ -138,7 +137,7 @@ class OpenMpVariable(Effect):
     """A variable that the OpenMP runtime has read when it was loaded."""
 
     def check(self) -> str:
-        if self.value in ("unset", False):
+        if self.is_off:
             return ""
         variable = VARIABLES[self.name]
         if variable not in os.environ:

@@ -11,6 +11,7 @@ from autoaccel.space.knobs.chosen import (
     inexact_here,
     is_exact,
     is_of_compiling,
+    is_on,
     knob_rows,
     modules_of,
     part_up_to,
@@ -22,7 +23,7 @@ from autoaccel.space.knobs.chosen import (
 )
 from autoaccel.space.knobs.knob import Clash, Knob, Need, Place
 from autoaccel.space.knobs.parallel import ranks_of
-from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, parse_value
+from autoaccel.space.knobs.registry import KNOBS, check_value, clash_holds, find_knob, in_order, parse_value
 
 __all__ = [
     "KNOBS",
@@ -33,15 +34,18 @@ __all__ = [
     "Place",
     "baseline_settings",
     "check_value",
+    "clash_holds",
     "compiled_part",
     "compiles",
     "default_settings",
     "environment_of",
     "find_knob",
     "idle_because",
+    "in_order",
     "inexact_here",
     "is_exact",
     "is_of_compiling",
+    "is_on",
     "knob_rows",
     "modules_of",
     "parse_value",

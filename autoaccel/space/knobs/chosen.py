@@ -45,7 +45,7 @@ def environment_of(settings: Mapping[str, Value], place: Place, at_start_only: b
     found: dict[str, str] = {}
     for name, value in settings.items():
         knob = KNOBS.get(name)
-        if knob is None or (at_start_only and knob.stage not in ("launch", "environment")):
+        if knob is None or knob.is_off(value) or (at_start_only and knob.stage not in ("launch", "environment")):
             continue
         for variable, text in knob.environment(value, place).items():
             joined = variable == "LD_PRELOAD" and variable in found
@@ -58,7 +58,7 @@ def modules_of(settings: Mapping[str, Value]) -> tuple[str, ...]:
     modules = (
         module
         for name, value in settings.items()
-        if name in KNOBS and value not in (False, "off")
+        if name in KNOBS and not KNOBS[name].is_off(value)
         for module in KNOBS[name].modules
     )
     return tuple(dict.fromkeys(modules))
@@ -69,8 +69,13 @@ def slow_starters(settings: Mapping[str, Value]) -> tuple[str, ...]:
     return tuple(
         name
         for name, value in settings.items()
-        if name in KNOBS and KNOBS[name].start_seconds is not None and value not in (False, 0.0, "off")
+        if name in KNOBS and KNOBS[name].start_seconds is not None and not KNOBS[name].is_off(value)
     )
+
+
+def is_on(name: str, settings: Mapping[str, Value]) -> bool:
+    """Whether settings name this knob, at a value at which it is not off."""
+    return name in settings and not KNOBS[name].is_off(settings[name])
 
 
 def compiles(settings: Mapping[str, Value]) -> bool:
@@ -164,13 +169,13 @@ def _risk_of_knob(name: str, risks: Mapping[str, Risk]) -> Risk:
 
 
 def idle_because(knob: Knob, settings: Mapping[str, Value]) -> str:
-    """Return which need of a knob the settings do not meet, such as `it needs loader.workers above 0`; or nothing.
+    """Return which need of a knob the settings do not meet, such as `it requires loader.workers above 0`; or nothing.
 
     A knob that the settings do not name has its default, and does not suit.
     """
     for need in knob.needs:
-        if need.knob not in settings or not need.suits(settings[need.knob]):
-            return f"it needs {need.knob} {need.words}"
+        if need.knob not in settings or not KNOBS[need.knob].passes(need.suits, settings[need.knob]):
+            return f"it requires {need.knob} {need.words}"
     return ""
 
 

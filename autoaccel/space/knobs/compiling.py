@@ -5,6 +5,7 @@ from __future__ import annotations
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
+    ON,
     Clash,
     Knob,
     Need,
@@ -12,11 +13,11 @@ from autoaccel.space.knobs.knob import (
     always,
     choices,
     equals,
-    is_on,
     switch,
 )
 
-_COMPILES = Need("compile.mode", is_on, "not off")
+_INDUCTOR_MODES = ("reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_COMPILES = Need("compile.mode", ON, "not off")
 _COMPILE_SECONDS = 25.0  # 15 to 30 s for small models on a CPU
 _DYNAMO = ("torch._dynamo", "torch._inductor.compile_fx")
 
@@ -24,7 +25,7 @@ _DYNAMO = ("torch._dynamo", "torch._inductor.compile_fx")
 def _modes(place: Place) -> tuple[Value, ...]:
     """On a CPU there are no CUDA graphs: modes that only add them would claim what they do not do."""
     if place.device == "cuda":
-        return ("off", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+        return ("off", "default", *_INDUCTOR_MODES)
     return ("off", "default", "max-autotune-no-cudagraphs")
 
 
@@ -37,7 +38,10 @@ def _why_no_compiler(place: Place) -> str:
 def _why_no_triton(place: Place) -> str:
     """Return why torch.compile could not generate code for a GPU; empty if it could."""
     if place.machine.torch is not None and not place.machine.torch.has_triton:
-        return "Triton does not work with this GPU (on NVIDIA's from compute capability 7.0), or: pip install triton"
+        return (
+            "Triton does not work with this GPU (NVIDIA: compute capability 7.0 or later), or is missing: pip "
+            "install triton"
+        )
     if place.machine.c_compiler is None:
         return "no C compiler, which Triton needs: apt install gcc (or set CC)"
     return "" if place.machine.python_headers else "no Python.h, which Triton needs: apt install python3-dev"
@@ -54,7 +58,9 @@ def _why_one_backend(place: Place) -> str:
         return reason
     if len(_backends(place)) > 1:
         return ""
-    return "no other backend trains here: pip install onnxruntime onnxscript, torch_xla or intel-extension-for-pytorch"
+    return (
+        "no other backend can train here: pip install onnxruntime onnxscript, torch_xla or intel-extension-for-pytorch"
+    )
 
 
 def _shapes_change(place: Place) -> bool:
@@ -69,7 +75,7 @@ def _why_no_blocks(place: Place) -> str:
     if reason := _why_no_compiler(place):
         return reason
     if place.training is not None and place.training.repeated_blocks < 2:
-        return "the model has no blocks that repeat"
+        return "the model has no repeated blocks"
     return ""
 
 
@@ -84,6 +90,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.compiling:Compile",
         values=_modes,
         usual=always("off"),
+        off="off",
         why_unavailable=_why_no_compiler,
         modules=_DYNAMO,
         start_seconds=_COMPILE_SECONDS,
@@ -93,8 +100,8 @@ KNOBS = (
         group="compile",
         stage="model",
         risk="rounding",
-        help="what torch.compile hands the captured graph to",
-        helps_when="another compiler knows this processor better than Inductor does",
+        help="the backend that compiles the captured graph",
+        helps_when="another compiler suits this processor better than Inductor",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=_backends,
         usual=always("inductor"),
@@ -104,8 +111,8 @@ KNOBS = (
             Clash(
                 lambda value: value != "inductor",
                 "compile.mode",
-                lambda mode: mode not in ("off", "default"),
-                "modes other than default are Inductor's",
+                equals(*_INDUCTOR_MODES),
+                "only Inductor has modes other than default",
             ),
         ),
     ),
@@ -126,8 +133,8 @@ KNOBS = (
             Clash(
                 equals("off"),
                 "compile.mode",
-                is_on,
-                "where batches change their shapes, each shape would be compiled anew",
+                ON,
+                "batches change their shapes, and each shape would be compiled separately",
                 lambda place, mine, theirs: _shapes_change(place),
             ),
         ),
@@ -137,11 +144,12 @@ KNOBS = (
         group="compile",
         stage="model",
         risk="rounding",
-        help="refuse to compile a model whose graph breaks, instead of running its parts one after the other",
-        helps_when="never faster by itself: it makes sure that what was compiled is the whole",
+        help="refuse to compile a model whose graph breaks, instead of compiling its parts separately",
+        helps_when="never by itself: it only ensures that the whole model is compiled",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_compiler,
         needs=(_COMPILES,),
     ),
@@ -150,17 +158,15 @@ KNOBS = (
         group="compile",
         stage="model",
         risk="rounding",
-        help="compile the whole model, or only the blocks that repeat, whose code is then generated once",
-        helps_when="a deep model of equal blocks on a run too short to repay compiling the whole",
+        help="compile the whole model, or only its repeated blocks, whose code is then generated once",
+        helps_when="a deep model of identical blocks, and a run too short to repay compiling all of it",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=choices("model", "blocks"),
         usual=always("model"),
         why_unavailable=_why_no_blocks,
         needs=(_COMPILES,),
         clashes=(
-            Clash(
-                equals("blocks"), "memory.checkpointing", is_on, "a checkpointed block runs outside of what compiles"
-            ),
+            Clash(equals("blocks"), "memory.checkpointing", ON, "a checkpointed block runs outside the compiled code"),
         ),
     ),
     Knob(
@@ -173,18 +179,19 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.compiling:CompileOptimizer",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_compiler,
         modules=_DYNAMO,
         clashes=(
-            Clash(is_on, "optimizer.fused", is_on, "a fused update is one kernel already"),
+            Clash(ON, "optimizer.fused", ON, "a fused update is already one kernel"),
             Clash(
-                is_on,
+                ON,
                 "optimizer.foreach",
                 equals("on"),
-                "the compiled update's rate is a tensor, which foreach refuses",
+                "the compiled update has a tensor as learning rate, which foreach rejects",
             ),
-            Clash(is_on, "precision.autocast", equals("float16"), "the gradient scaler makes the step itself"),
-            Clash(is_on, "ipex.optimize", is_on, "ipex has replaced the update by its own"),
+            Clash(ON, "precision.autocast", equals("float16"), "the gradient scaler calls the step itself"),
+            Clash(ON, "ipex.optimize", ON, "ipex replaces the update with its own"),
         ),
         start_seconds=_COMPILE_SECONDS,
     ),

@@ -6,20 +6,21 @@ import math
 
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
+    ON,
     Clash,
     Knob,
     Need,
     Place,
     always,
     choices,
+    equals,
     gpus_of,
-    is_on,
     own_threads,
     switch,
     why_no_gpu,
 )
 
-_WORKERS = Need("loader.workers", lambda value: int(value) > 0, "above 0")
+_WORKERS = Need("loader.workers", ON, "above 0")
 _CACHED_SHARE = 0.25  # of the memory that this process may use: the rest is the training's
 _FASTER, _FASTER_WITH_TILES, _FASTER_ON_GPU = 3.0, 8.0, 6.0
 """By how much other settings may shorten the step for which workers load. On CPUs: OTHERS_SPEEDUP in advise/bounds.py.
@@ -38,7 +39,7 @@ def _worker_values(place: Place) -> tuple[Value, ...]:
     or that several GPUs make together; and half of the most where that would be more than the most, as loading then
     takes the cores from the training. Until somebody has measured what loading takes, a few.
     """
-    own, most, needed = _worker_default(place), _most_workers(place), workers_needed(place)
+    own, most, needed = _worker_default(place), _max_workers(place), workers_needed(place)
     if needed is None:
         counts = {*_USUAL_WORKERS, _WORKERS_OF_A_GPU * gpus_of(place)}
     else:
@@ -102,7 +103,7 @@ def threads_beside_loading(place: Place) -> int | None:
     return max(1, round(cores * cores / (cores + steps * busy / demand.loading_seconds)))
 
 
-def _most_workers(place: Place) -> int:
+def _max_workers(place: Place) -> int:
     """Return how many workers find a core when they need one: those that sleep most of the time need it seldom."""
     machine, demand = place.machine, place.demand
     most = machine.usable_physical_cores
@@ -157,11 +158,11 @@ def _why_no_cache(place: Place) -> str:
     if place.training is None:
         return ""
     if place.training.dataset_bytes is None:
-        return "its samples are not the same each time, or their size is not known"
+        return "its samples differ from load to load, or their size is unknown"
     if place.training.epochs == 1:
-        return "the training is over after one epoch, in which each sample is loaded for the first time"
+        return "the training has only one epoch, which loads each sample for the first time"
     if _is_too_much(place, 1):
-        return f"the data set takes more than {_CACHED_SHARE:.0%} of the memory"
+        return f"the dataset takes more than {_CACHED_SHARE:.0%} of the memory"
     return ""
 
 
@@ -175,9 +176,9 @@ def _is_too_much_in_each(place: Place, cached: Value, processes: Value) -> bool:
     return _is_too_much(place, int(processes))
 
 
-_IN_EACH = f"each process that loads would hold the data set, together more than {_CACHED_SHARE:.0%} of the memory"
+_IN_EACH = f"each loading process would hold the dataset: together more than {_CACHED_SHARE:.0%} of the memory"
 
-_PINNED = Need("loader.pin_memory", is_on, "on")
+_PINNED = Need("loader.pin_memory", ON, "on")
 
 KNOBS = (
     Knob(
@@ -186,11 +187,12 @@ KNOBS = (
         stage="data",
         risk="exact",
         decides_on_loading=True,
-        help="processes that prepare batches ahead of the training step",
-        helps_when="the step waits for data; useless, or harmful, where samples are ready in memory",
+        help="number of processes that prepare batches ahead of the training step",
+        helps_when="the step waits for data; useless or harmful if samples are already in memory",
         effect="autoaccel.runtime.knobs.loader:Workers",
         values=_worker_values,
         usual=_worker_default,
+        off=0,
         why_unavailable=why_no_loader,
         limits=lambda place: (0, _LIMIT * place.machine.usable_cores),
     ),
@@ -199,8 +201,8 @@ KNOBS = (
         group="data",
         stage="data",
         risk="exact",  # a worker draws the same numbers for the same samples, however far ahead of the step
-        help="batches that each worker prepares ahead",
-        helps_when="the time that a batch takes to prepare varies much",
+        help="number of batches that each worker prefetches",
+        helps_when="the time to prepare a batch varies greatly",
         effect="autoaccel.runtime.knobs.loader:Prefetch",
         values=lambda place: tuple(sorted({2, 4, 8, _prefetch_default(place)})),
         usual=_prefetch_default,
@@ -214,8 +216,8 @@ KNOBS = (
         stage="data",
         risk="exact",
         decides_on_loading=True,
-        help="workers stay for all epochs instead of being started anew for each",
-        helps_when="epochs of seconds, or workers that import much",
+        help="workers are kept for all epochs instead of being restarted for each",
+        helps_when="epochs take seconds, or workers import large libraries",
         effect="autoaccel.runtime.knobs.loader:Persistent",
         values=choices(True, False),
         usual=_persistent_default,
@@ -229,7 +231,7 @@ KNOBS = (
         risk="exact",
         decides_on_loading=True,
         help="how worker processes are started",
-        helps_when="fork is fastest; forkserver and spawn where a library does not survive a fork",
+        helps_when="a library does not survive a fork: forkserver or spawn; otherwise fork is fastest",
         effect="autoaccel.runtime.knobs.loader:Context",
         values=choices("fork", "forkserver", "spawn"),
         usual=_context_default,
@@ -241,16 +243,17 @@ KNOBS = (
         group="data",
         stage="data",
         risk="changes_training",  # a random transform that was not noticed would be drawn only once
-        help="each sample is kept in memory once it was loaded, by every process that loads",
+        help="each loading process keeps every sample in memory after its first load",
         helps_when="loading and decoding dominate, samples are the same each time, and several epochs are trained",
         effect="autoaccel.runtime.knobs.loader:Cache",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_cache,
         clashes=(
             # Workers are counted for all ranks together, and each rank without workers loads for itself.
-            Clash(is_on, "loader.workers", is_on, _IN_EACH, _is_too_much_in_each),
-            Clash(is_on, "parallel.world_size", is_on, _IN_EACH, _is_too_much_in_each),
+            Clash(ON, "loader.workers", ON, _IN_EACH, _is_too_much_in_each),
+            Clash(ON, "parallel.world_size", ON, _IN_EACH, _is_too_much_in_each),
         ),
     ),
     Knob(
@@ -259,10 +262,11 @@ KNOBS = (
         stage="data",
         risk="exact",
         help="batches are put in page-locked memory, from which an accelerator copies faster",
-        helps_when="large batches travel to a GPU",
+        helps_when="large batches are copied to a GPU",
         effect="autoaccel.runtime.knobs.loader:PinMemory",
         values=switch,
         usual=_pin_default,
+        off=False,
         why_unavailable=_why_no_copies,
     ),
     Knob(
@@ -270,11 +274,12 @@ KNOBS = (
         group="data",
         stage="data",
         risk="exact",
-        help="copies to the accelerator do not hold up the program",
-        helps_when="batches lie in pinned memory",
+        help="copies to the accelerator do not block the program",
+        helps_when="batches are in pinned memory",
         effect="autoaccel.runtime.knobs.loader:NonBlocking",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_copies,
         needs=(_PINNED,),
     ),
@@ -284,14 +289,15 @@ KNOBS = (
         stage="data",
         risk="exact",
         decides_on_loading=True,
-        help="the next batch is copied on a stream of its own while this one computes",
+        help="the next batch is copied on a separate stream while this one computes",
         helps_when="copying takes a noticeable part of the step",
         effect="autoaccel.runtime.knobs.loader:SideStream",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_side_stream,
         needs=(_PINNED,),
-        clashes=(Clash(is_on, "loader.non_blocking", lambda value: not value, "copies that hold up cannot overlap"),),
+        clashes=(Clash(ON, "loader.non_blocking", equals(False), "blocking copies cannot overlap"),),
     ),
 )
 """Those of data."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.space.knobs.knob import Clash, Knob, Place, always, choices, equals, is_on
+from autoaccel.space.knobs.knob import ON, Clash, Knob, Place, always, choices, equals
 
 IPEX = "intel-extension-for-pytorch"
 
@@ -16,7 +16,7 @@ def _why_no_ipex(place: Place) -> str:
         return f"{IPEX} is not installed: pip install 'autoaccel[ipex]' (its last release needs torch 2.8)"
     torch = place.machine.torch.version if place.machine.torch else "unknown"
     if torch.split(".")[:2] != version.split(".")[:2]:
-        return f"{IPEX} {version} needs torch {'.'.join(version.split('.')[:2])}, and this is {torch}"
+        return f"{IPEX} {version} needs torch {'.'.join(version.split('.')[:2])}, but this is {torch}"
     return ""
 
 
@@ -26,18 +26,19 @@ KNOBS = (
         group="extension",
         stage="optimizer",
         risk="rounding",
-        help="Intel's extension rearranges weights and replaces operators and update by its own, in either type",
-        helps_when="Intel processors with AVX-512 or AMX; the extension has ended with version 2.8",
+        help="Intel's extension rearranges weights and replaces operators and the update with its own, in either type",
+        helps_when="Intel processors with AVX-512 or AMX; the last version of the extension is 2.8",
         effect="autoaccel.runtime.knobs.extension:IpexOptimize",
         values=choices("off", "float32", "bfloat16"),
         usual=always("off"),
+        off="off",
         why_unavailable=_why_no_ipex,
         clashes=(
             Clash(equals("bfloat16"), "precision.autocast", lambda value: value != "bfloat16",
                   "its bfloat16 weights need bfloat16 activations"),
-            Clash(equals("float32"), "precision.autocast", is_on, "its float32 weights need float32 activations"),
-            Clash(is_on, "optimizer.fused", is_on, "it has replaced the update by its own"),
-            Clash(is_on, "layout.channels_last", is_on, "it chooses the layout of weights itself"),
+            Clash(equals("float32"), "precision.autocast", ON, "its float32 weights need float32 activations"),
+            Clash(ON, "optimizer.fused", ON, "it replaces the update with its own"),
+            Clash(ON, "layout.channels_last", ON, "it chooses the layout of weights itself"),
         ),
         start_seconds=1.0,  # weights are stored anew
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from autoaccel.records.knob import Group, Risk, Stage
 from autoaccel.records.machine import Machine
@@ -41,12 +42,19 @@ class Place:
         return self.training.found if self.training is not None else {}
 
 
+Test: TypeAlias = Callable[[Value], bool] | None
+"""Whether a value of a knob is one of those meant; see `Knob.passes`."""
+
+ON: Test = None
+"""The test for every value except the one at which the knob is off."""
+
+
 @dataclass(frozen=True)
 class Need:
     """Another knob without which a knob does nothing: it is not varied unless that one has a suitable value."""
 
     knob: str
-    suits: Callable[[Value], bool]
+    suits: Test
     words: str  # what the other must be, such as "above 0"
 
 
@@ -54,15 +62,11 @@ class Need:
 class Clash:
     """Values of this knob and of another that cannot be had together, and why."""
 
-    mine: Callable[[Value], bool]
+    mine: Test
     knob: str
-    theirs: Callable[[Value], bool]
+    theirs: Test
     reason: str
     where: Callable[[Place, Value, Value], bool] = lambda place, mine, theirs: True  # asked of such a pair of values
-
-    def holds(self, place: Place, mine: Value, theirs: Value) -> bool:
-        """Whether these two values cannot be had together at a place."""
-        return self.mine(mine) and self.theirs(theirs) and self.where(place, mine, theirs)
 
 
 def _available(place: Place) -> str:
@@ -87,19 +91,22 @@ class Knob:
         effect: `module:Class` of what it does, in the runtime.
         values: Every value worth trying at a place, the default included.
         usual: What happens at a place if nobody changes anything; `default` is what holds for the user's training.
+        off: The value at which it does nothing, so that there is nothing to show; None if it does something at every
+            value. Ask `is_off`.
         why_unavailable: Why no other value than the default works at a place, and what would change that; empty if
             one does.
         why_untried: Why none of the other values that work at a place is worth a trial; empty if one is.
-        environment: Variables that carry a value into a process. Of a knob of the stages "launch" and "environment"
-            they must be there when it starts; of others its libraries can still be told.
-        modules: What torch imports on the first use of any value but the default.
+        environment: Variables that carry a value into a process; not asked of the value at which it is off. Of a knob
+            of the stages "launch" and "environment" they must be there when it starts; of others its libraries can
+            still be told.
+        modules: What torch imports on the first use of any value at which it is not off.
         limits: For numbers: the smallest and largest that may be asked for at a place, both included. A person may
             set any between them, not only those worth trying.
         why_wrong: For texts: why a value besides those worth trying is not one; empty if it is. None: no other is.
         needs: Knobs that it does nothing without.
         clashes: What it cannot be combined with.
-        start_seconds: By how much the first steps of a run under any other value than the default take longer than
-            later ones, as far as that can be expected before it was seen; None where they take no longer.
+        start_seconds: By how much the first steps of a run take longer than later ones at any value at which it is not
+            off, as far as that can be expected before it was seen; None where they take no longer.
         decides_on_loading: Whether it decides who loads a sample, or when: an exact one is so only where that does not
             matter.
         divides_batches: Whether it computes a step's batch in parts: that only rounds differently, but changes the
@@ -118,6 +125,7 @@ class Knob:
     effect: str
     values: Callable[[Place], tuple[Value, ...]]
     usual: Callable[[Place], Value]
+    off: Value | None = None
     why_unavailable: Callable[[Place], str] = _available
     why_untried: Callable[[Place], str] = _available
     environment: Callable[[Value, Place], Mapping[str, str]] = _nothing
@@ -134,6 +142,14 @@ class Knob:
     def default(self, place: Place) -> Value:
         """Return the user's own value: what their code has set, or what happens if nobody changes anything."""
         return place.found.get(self.name, self.usual(place))
+
+    def is_off(self, value: Value) -> bool:
+        """Whether the knob does nothing at this value."""
+        return value == self.off
+
+    def passes(self, test: Test, value: Value) -> bool:
+        """Whether a value of this knob passes the test of a `Need` or a `Clash`."""
+        return not self.is_off(value) if test is None else test(value)
 
     def why_inexact(self, place: Place) -> str:
         """Return why it changes the numbers of the training at a place, though it is exact elsewhere; or nothing."""
@@ -161,11 +177,6 @@ def always(value: Value) -> Callable[[Place], Value]:
 def choices(*values: Value) -> Callable[[Place], tuple[Value, ...]]:
     """Return values that are the same everywhere."""
     return lambda place: values
-
-
-def is_on(value: Value) -> bool:
-    """Whether a knob that can be off, or nothing at all, is neither."""
-    return value not in (False, 0, "off", "none", "unset")
 
 
 def equals(*wanted: Value) -> Callable[[Value], bool]:

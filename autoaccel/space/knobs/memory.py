@@ -19,8 +19,8 @@ def _allocators(place: Place) -> tuple[Value, ...]:
 
 def _why_one_allocator(place: Place) -> str:
     if place.machine.system != "Linux":
-        return f"on {place.machine.system} no allocator can be preloaded"
-    return "" if len(_allocators(place)) > 1 else f"no other allocator is on this machine: {_HOW_TO_GET}"
+        return f"no allocator can be preloaded on {place.machine.system}"
+    return "" if len(_allocators(place)) > 1 else f"this machine has no other allocator: {_HOW_TO_GET}"
 
 
 def _allocator_environment(value: Value, place: Place) -> Mapping[str, str]:
@@ -33,9 +33,9 @@ def _allocator_environment(value: Value, place: Place) -> Mapping[str, str]:
 def _why_no_huge_pages(place: Place) -> str:
     mode = place.machine.huge_pages
     if mode is None:
-        return f"{place.machine.system} has no transparent huge pages, or does not tell"
+        return f"{place.machine.system} has no transparent huge pages, or does not report them"
     if mode == "always":
-        return "the system gives huge pages to everybody already"
+        return "the system already gives huge pages to every process"
     return "" if mode == "madvise" else "the system's transparent huge pages are off"
 
 
@@ -43,9 +43,9 @@ def _why_no_checkpoints(place: Place) -> str:
     if place.training is None:
         return ""
     if place.training.repeated_blocks < 2:
-        return "the model has no blocks that repeat"
+        return "the model has no repeated blocks"
     if place.training.blocks_normalise_batches:
-        return "its blocks normalise over the batch, which computing them twice would count twice"
+        return "its blocks normalise over the batch, and computing them twice would count each batch twice"
     return ""
 
 
@@ -55,11 +55,13 @@ KNOBS = (
         group="memory",
         stage="launch",
         risk="exact",
-        help="which library hands out the process's memory; jemalloc is told to keep freed pages",
-        helps_when="large tensors are made and freed each step on a CPU: the system's gives them back every time",
+        help="the library that allocates memory; jemalloc is configured to keep freed pages",
+        helps_when="large tensors are created and freed in each step on a CPU: the system's allocator returns "
+        "them every time",
         effect="autoaccel.runtime.knobs.memory:Allocator",
         values=_allocators,
         usual=always("system"),
+        off="system",
         why_unavailable=_why_one_allocator,
         environment=_allocator_environment,
     ),
@@ -68,13 +70,14 @@ KNOBS = (
         group="memory",
         stage="environment",
         risk="exact",
-        help="tensors of 2 MB and more lie in huge pages (THP_MEM_ALLOC_ENABLE)",
+        help="tensors of 2 MB and more are stored in huge pages (THP_MEM_ALLOC_ENABLE)",
         helps_when="large tensors on a CPU: fewer page faults and address look-ups",
         effect="autoaccel.runtime.knobs.memory:HugePages",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_huge_pages,
-        environment=lambda value, place: {"THP_MEM_ALLOC_ENABLE": "1"} if value else {},
+        environment=lambda value, place: {"THP_MEM_ALLOC_ENABLE": "1"},
     ),
     Knob(
         name="memory.expandable_segments",
@@ -86,8 +89,9 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.memory:ExpandableSegments",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=why_no_gpu,
-        environment=lambda value, place: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if value else {},
+        environment=lambda value, place: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
     ),
     Knob(
         name="memory.keep_gradients",
@@ -95,21 +99,23 @@ KNOBS = (
         stage="step",
         risk="rounding",  # a parameter that got no gradient is stepped with zeros instead of left alone
         help="gradients are set to zero in place after each step instead of freed",
-        helps_when="an allocator that is slow to hand out large blocks",
+        helps_when="the allocator is slow for large blocks",
         effect="autoaccel.runtime.knobs.memory:KeepGradients",
         values=switch,
         usual=always(False),
+        off=False,
     ),
     Knob(
         name="memory.checkpointing",
         group="memory",
         stage="model",
         risk="rounding",
-        help="activations inside the blocks that repeat are computed again in the backward pass instead of kept",
-        helps_when="never faster by itself: it buys memory for a larger batch",
+        help="activations inside repeated blocks are recomputed in the backward pass instead of kept",
+        helps_when="never by itself: it frees memory for a larger batch",
         effect="autoaccel.runtime.knobs.memory:Checkpointing",
         values=choices("off", "blocks"),
         usual=always("off"),
+        off="off",
         why_unavailable=_why_no_checkpoints,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
+    ON,
     Clash,
     Knob,
     Need,
@@ -12,15 +13,15 @@ from autoaccel.space.knobs.knob import (
     always,
     choices,
     equals,
-    is_on,
     switch,
 )
+from autoaccel.space.knobs.precision import AUTOCAST
 
 SPARSITIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 PRUNING_LIBRARIES = {"torch-pruning": "pruning", "nni": "nni"}
 """Distribution that prunes -> the extra that brings it."""
 
-_PRUNES = Need("model.sparsity", is_on, "above 0")
+_PRUNES = Need("model.sparsity", ON, "above 0")
 
 
 def _why_no_images(place: Place) -> str:
@@ -60,8 +61,8 @@ def _why_one_attention_kernel(place: Place) -> str:
 
 def _why_auto_attention(place: Place) -> str:
     if place.device == "cpu":
-        return "PyTorch takes the flash kernel wherever a CPU can use it"
-    return "" if len(_attention_kernels(place)) > 1 else "no other kernel than single operators trains here"
+        return "PyTorch uses the flash kernel wherever a CPU can use it"
+    return "" if len(_attention_kernels(place)) > 1 else "only separate operators (the math kernel) can train here"
 
 
 def _why_wrong_kernel(value: Value, place: Place) -> str:
@@ -74,7 +75,7 @@ def _lacks_its_dtype(place: Place, kernel: Value, autocast: Value) -> bool:
     if place.device == "cpu" or place.machine.torch is None:
         return False
     own = (place.training.own_autocast or place.training.dtype) if place.training is not None else "float32"
-    return (own if autocast == "off" else autocast) not in place.machine.torch.attention.get(str(kernel), ())
+    return (own if AUTOCAST.is_off(autocast) else autocast) not in place.machine.torch.attention.get(str(kernel), ())
 
 
 def _pruners(place: Place) -> tuple[Value, ...]:
@@ -86,7 +87,7 @@ def _why_no_pruning(place: Place) -> str:
     if not set(PRUNING_LIBRARIES) & place.machine.packages.keys():
         return "no pruning library is installed: pip install 'autoaccel[pruning]'"
     if place.training is not None and place.training.prunable_layers < 2:
-        return "the model has no two layers of which one could be made smaller"
+        return "the model has no pair of layers of which one could be made smaller"
     return ""
 
 
@@ -103,11 +104,12 @@ KNOBS = (
         group="model",
         stage="model",
         risk="rounding",
-        help="biases that batch normalisation subtracts again are kept or dropped",
-        helps_when="convolutions with a bias before batch normalisation: a pass over their output is spared",
+        help="whether biases that batch normalisation subtracts again are kept or dropped",
+        helps_when="convolutions with a bias before batch normalisation: dropping it saves a pass over their output",
         effect="autoaccel.runtime.knobs.biases:NormBiases",
         values=choices("keep", "drop"),
         usual=always("keep"),
+        off="keep",
         why_unavailable=_why_no_norm_biases,
     ),
     Knob(
@@ -115,11 +117,12 @@ KNOBS = (
         group="model",
         stage="model",
         risk="changes_training",
-        help="all biases of convolutions and linear layers are kept or dropped",
+        help="whether all biases of convolutions and linear layers are kept or dropped",
         helps_when="many narrow layers, whose biases cost a pass but hardly matter",
         effect="autoaccel.runtime.knobs.biases:Biases",
         values=choices("keep", "drop"),
         usual=always("keep"),
+        off="keep",
         why_unavailable=_why_no_biases,
         clashes=(Clash(equals("drop"), "model.norm_biases", equals("drop"), "no bias is left to drop"),),
     ),
@@ -133,15 +136,16 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.attention:Attention",
         values=_attention_kernels,
         usual=always("auto"),
+        off="auto",
         why_unavailable=_why_one_attention_kernel,
         why_untried=_why_auto_attention,
         why_wrong=_why_wrong_kernel,
         clashes=(
             Clash(
-                lambda value: value != "auto",
+                ON,
                 "precision.autocast",
                 lambda value: True,
-                "this attention kernel does not compute in the dtype that autocast leaves",
+                "this attention kernel does not support the dtype that autocast leaves",
                 where=_lacks_its_dtype,
             ),
         ),
@@ -151,11 +155,13 @@ KNOBS = (
         group="model",
         stage="model",
         risk="changes_training",
-        help="this share of the channels of each layer is removed for good after a warm-up, the least important first",
+        help="the share of the channels of each layer that is permanently removed after a warm-up, the least "
+        "important first",
         helps_when="a model wider than its task needs, trained for many epochs",
         effect="autoaccel.runtime.knobs.pruning:Pruning",
         values=choices(*SPARSITIES),
         usual=always(0.0),
+        off=0.0,
         why_unavailable=_why_no_pruning,
         limits=lambda place: (0.0, 0.95),
         start_seconds=0.0,  # that of its warm-up and its search for channels depends on the training
@@ -178,8 +184,8 @@ KNOBS = (
         group="model",
         stage="model",
         risk="changes_training",
-        help="what removes the channels",
-        helps_when="one of them may handle a model that the other does not",
+        help="the library that removes the channels",
+        helps_when="one of them may handle a model that the other cannot",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=_pruners,
         usual=lambda place: _pruners(place)[0],
@@ -189,8 +195,8 @@ KNOBS = (
             Clash(
                 equals("nni"),
                 "model.attention",
-                lambda value: value != "auto",
-                "NNI does not follow attention: what it removes before it is missing behind it",
+                ON,
+                "NNI does not trace attention: the channels that it removes before it are missing after it",
             ),
         ),
     ),
@@ -212,8 +218,8 @@ KNOBS = (
         group="model",
         stage="model",
         risk="changes_training",
-        help="epochs that are trained before channels are removed",
-        helps_when="weights tell what matters only after some training",
+        help="number of epochs that are trained before channels are removed",
+        helps_when="weights show what matters only after some training",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=choices(1, 0, 2),
         usual=always(1),
@@ -227,10 +233,11 @@ KNOBS = (
         stage="model",
         risk="rounding",
         help="images and convolution weights are stored with channels last",
-        helps_when="convolutions dominate, most of all in reduced precision",
+        helps_when="convolutions dominate, especially in reduced precision",
         effect="autoaccel.runtime.knobs.layout:ChannelsLast",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_images,
     ),
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
+    ON,
     Clash,
     Knob,
     Need,
     Place,
     always,
     choices,
-    is_on,
     switch,
 )
 
@@ -53,11 +53,13 @@ KNOBS = (
         group="optimizer",
         stage="data",
         risk="changes_training",
-        help="samples per step, as a multiple of the training's own batch size; epochs stay, so steps become fewer",
+        help="samples per step, as a multiple of the training's own batch size; the number of epochs is kept, so "
+        "there are fewer steps",
         helps_when="small batches leave the processor idle between operators",
         effect="autoaccel.runtime.knobs.batches:BatchFactor",
         values=_batch_factors,
         usual=always(1.0),
+        off=1.0,
         why_unavailable=_why_no_batch,
         limits=lambda place: (0.0625, 64.0),
     ),
@@ -66,14 +68,15 @@ KNOBS = (
         group="optimizer",
         stage="optimizer",
         risk="changes_training",
-        help="how the learning rate follows the batch size: not, linearly (Goyal et al., 2017), or with its square "
-        "root (Krizhevsky, 2014)",
+        help="how the learning rate scales with the batch size: not at all, linearly (Goyal et al., 2017), or with "
+        "its square root (Krizhevsky, 2014)",
         helps_when="linear for SGD, the square root for Adam",
         effect="autoaccel.runtime.knobs.batches:LearningRateRule",
         values=choices("none", "linear", "sqrt"),
         usual=always("none"),
+        off="none",
         why_unavailable=_why_no_batch,
-        needs=(Need("optimizer.batch_factor", lambda value: value != 1.0, "not 1"),),
+        needs=(Need("optimizer.batch_factor", ON, "not 1"),),
     ),
     Knob(
         name="optimizer.accumulation",
@@ -81,11 +84,12 @@ KNOBS = (
         stage="step",
         risk="rounding",  # except of batch normalisation, which sees smaller batches; the metric decides
         divides_batches=True,
-        help="a step's batch is split into so many parts whose gradients add up",
-        helps_when="never faster by itself: the same batch in less memory",
+        help="the number of parts into which a step's batch is split, whose gradients are accumulated",
+        helps_when="never by itself: it computes the same batch in less memory",
         effect="autoaccel.runtime.knobs.batches:Accumulation",
         values=choices(1, 2, 4),
         usual=always(1),
+        off=1,
         why_unavailable=_why_no_parts,
         limits=lambda place: (1, 256),
     ),
@@ -99,6 +103,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.optimizers:Fused",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_fused,
     ),
     Knob(
@@ -108,12 +113,13 @@ KNOBS = (
         risk="rounding",
         help="the optimizer updates all parameters with one operator after another (on), one parameter after another "
         "(off), or as PyTorch decides",
-        helps_when="many small parameters on a GPU; on a CPU PyTorch decides for off",
+        helps_when="many small parameters on a GPU; on a CPU, PyTorch chooses off",
         effect="autoaccel.runtime.knobs.optimizers:Foreach",
         values=choices("auto", "on", "off"),
         usual=always("auto"),
+        off="auto",
         why_unavailable=_why_no_foreach,
-        clashes=(Clash(lambda value: value != "auto", "optimizer.fused", is_on, "an update has one form"),),
+        clashes=(Clash(ON, "optimizer.fused", ON, "an update has only one form"),),
     ),
 )
 """Those of the optimizer."""

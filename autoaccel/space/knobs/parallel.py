@@ -8,6 +8,7 @@ from autoaccel.records.settings import Value
 from autoaccel.space.knobs.cpus import nodes_of, sockets_of
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
+    ON,
     Clash,
     Knob,
     Need,
@@ -16,14 +17,13 @@ from autoaccel.space.knobs.knob import (
     choices,
     equals,
     gpus_of,
-    is_on,
     own_threads,
     powers_of_two,
     switch,
     why_no_gpu,
 )
 
-_RANKS = Need("parallel.world_size", lambda value: int(value) > 1, "above 1")
+_RANKS = Need("parallel.world_size", ON, "above 1")
 _EFFECT = "autoaccel.runtime.knobs.parallel:"
 
 
@@ -32,7 +32,7 @@ def ranks_of(settings: Mapping[str, Value]) -> int:
     return int(settings.get("parallel.world_size", 1))
 
 
-LEAST_SAMPLES = 4
+MIN_SAMPLES = 4
 """Of a batch for each rank. With fewer, most of a step is what does not depend on the samples (launching operators, the
 update of all parameters, agreeing on gradients), and batch normalisation suffers: its error grows fast below about
 eight samples (Wu and He, Group Normalization, 2018). A guess: where one sample fills a processor, fewer would do."""
@@ -42,7 +42,7 @@ _MANY_RANKS = 8
 those of memory nodes agree on gradients over one memory, and each holds the whole model."""
 
 
-def _most_ranks(place: Place) -> int:
+def _max_ranks(place: Place) -> int:
     if place.device == "cpu":
         return place.machine.usable_cores
     return gpus_of(place)  # 0 on other accelerators: of these nobody has tried several
@@ -60,21 +60,21 @@ def _world_sizes(place: Place) -> tuple[Value, ...]:
         counts = {2, len(nodes_of(machine)), len(sockets_of(machine)), several}
         counts = {count for count in counts if count <= cores}
     else:
-        counts = {*powers_of_two(_most_ranks(place)), _most_ranks(place)}
+        counts = {*powers_of_two(_max_ranks(place)), _max_ranks(place)}
     return tuple(sorted({1, *(count for count in counts if count > 1 and not _why_too_many(place, count))}))
 
 
 def _why_too_many(place: Place, ranks: int) -> str:
     """Return why so many ranks are not worth a trial; empty if they are."""
     batch = place.training.batch_size if place.training is not None else None
-    if batch is not None and batch < LEAST_SAMPLES * ranks:
-        return f"a batch of {batch} samples leaves each of {ranks} ranks fewer than {LEAST_SAMPLES}"
+    if batch is not None and batch < MIN_SAMPLES * ranks:
+        return f"a batch of {batch} samples leaves each of {ranks} ranks fewer than {MIN_SAMPLES}"
     if place.device != "cpu" or place.demand is None:
         return ""
     # The user's own training stays alive beside those of a trial.
     needed, there = (ranks + 1) * place.demand.peak_bytes, place.machine.usable_memory_bytes
     if needed > there:
-        return f"{ranks} ranks beside your own training take up to {_gib(needed)}, and there are {_gib(there)}"
+        return f"{ranks} ranks beside your own training take up to {_gib(needed)}, but there are only {_gib(there)}"
     return ""
 
 
@@ -95,12 +95,12 @@ def _have_no_thread(place: Place, ranks: Value, threads: Value) -> bool:
 
 def _why_one_rank(place: Place) -> str:
     if place.machine.system not in ("Linux", "Darwin"):
-        return f"autoaccel starts no ranks on {place.machine.system}"
+        return f"autoaccel does not start ranks on {place.machine.system}"
     if place.training is not None and not place.training.batches_divisible:
         rule = "train_data must be a dataset, or loaders with batches of its samples"
         return place.training.loader_fixed or f"ranks cannot divide the batches: {rule}"
-    if _most_ranks(place) < 2:
-        return "this process may use one core only" if place.device == "cpu" else "there is one GPU"
+    if _max_ranks(place) < 2:
+        return "this process may use only one core" if place.device == "cpu" else "there is only one GPU"
     return ""
 
 
@@ -132,7 +132,7 @@ def _why_no_nccl(place: Place) -> str:
     return why_no_gpu(place) or _why_one_rank(place)
 
 
-def _nccl(name: str, variable: str, values: tuple[Value, ...], help: str, helps_when: str) -> Knob:
+def _nccl(name: str, values: tuple[Value, ...], help: str, helps_when: str) -> Knob:
     """Return the knob of a variable that NCCL reads when ranks first meet."""
     return Knob(
         name=name,
@@ -144,8 +144,9 @@ def _nccl(name: str, variable: str, values: tuple[Value, ...], help: str, helps_
         effect=_EFFECT + "NcclVariable",
         values=choices(*values),
         usual=always("auto"),
+        off="auto",
         why_unavailable=_why_no_nccl,
-        environment=lambda value, place: {} if value == "auto" else {variable: str(value)},
+        environment=lambda value, place: {NCCL_VARIABLES[name]: str(value)},
         needs=(_RANKS, Need("parallel.backend", equals("nccl"), "nccl")),
     )
 
@@ -157,7 +158,7 @@ NCCL_VARIABLES = {
 }
 """Knob -> the variable that NCCL reads."""
 
-_BOUND = "each rank keeps to cores of its own already"
+_BOUND = "each rank is already bound to its own cores"
 
 KNOBS = (
     Knob(
@@ -166,29 +167,30 @@ KNOBS = (
         stage="model",
         risk="changes_training",  # batch normalisation sees a rank's samples only; all else is rounding
         divides_batches=True,
-        help="processes that train side by side, each on a share of the batch and of the cores or on a GPU of its own; "
-        "threads and loader workers are those of all together",
+        help="number of processes that train in parallel, each with a share of the batch and of the cores, or with "
+        "its own GPU; threads and loader workers are totals over all ranks",
         helps_when="operators too small for many threads, several memory nodes, or several GPUs",
         effect=_EFFECT + "WorldSize",
         values=_world_sizes,
         usual=always(1),
+        off=1,
         why_unavailable=_why_one_rank,
         why_untried=_why_no_more_ranks,
-        limits=lambda place: (1, max(1, _most_ranks(place))),
+        limits=lambda place: (1, max(1, _max_ranks(place))),
         clashes=(
-            Clash(_RANKS.suits, "threads.affinity", equals("node", "socket"), _BOUND),
+            Clash(ON, "threads.affinity", equals("node", "socket"), _BOUND),
             Clash(
-                _RANKS.suits,
+                ON,
                 "threads.intra_op",
                 lambda threads: True,
-                "each rank has a thread of its own",
+                "each rank needs a thread of its own",
                 where=_have_no_thread,
             ),
-            Clash(_RANKS.suits, "threads.loader_cores", is_on, _BOUND),
-            Clash(_RANKS.suits, "threads.gomp_affinity", is_on, _BOUND),
-            Clash(_RANKS.suits, "threads.omp_proc_bind", is_on, _BOUND),
-            Clash(_RANKS.suits, "threads.kmp_affinity", is_on, _BOUND),
-            Clash(_RANKS.suits, "ipex.optimize", is_on, "ipex replaces the parameters that ranks have agreed on"),
+            Clash(ON, "threads.loader_cores", ON, _BOUND),
+            Clash(ON, "threads.gomp_affinity", ON, _BOUND),
+            Clash(ON, "threads.omp_proc_bind", ON, _BOUND),
+            Clash(ON, "threads.kmp_affinity", ON, _BOUND),
+            Clash(ON, "ipex.optimize", ON, "ipex replaces the parameters that the ranks synchronise"),
         ),
         # Two ranks on two cores, on the examples (benchmarks/results/ranks.jsonl): 0.41 to 1.56-fold, where batches are
         # small. More cores, and a batch that fills them, would change it.
@@ -199,12 +201,13 @@ KNOBS = (
         group="parallel",
         stage="data",
         risk="changes_training",
-        help="split: ranks share the training's own batch, and the mathematics stays. keep: each rank has a whole one, "
-        "so that a step sees more samples and an epoch has fewer steps",
+        help="split: the ranks share the training's own batch, and the mathematics is unchanged. keep: each rank "
+        "has a whole batch, so a step sees more samples and an epoch has fewer steps",
         helps_when="keep: batches too small to be divided",
         effect=_EFFECT + "RankBatch",
         values=choices("split", "keep"),
         usual=always("split"),
+        off="split",
         why_unavailable=_why_no_keep,
         needs=(_RANKS,),
     ),
@@ -213,12 +216,13 @@ KNOBS = (
         group="parallel",
         stage="optimizer",
         risk="changes_training",
-        help="how the learning rate follows the larger batch: not, linearly (Goyal et al., 2017), or with its square "
-        "root (Krizhevsky, 2014)",
+        help="how the learning rate scales with the larger batch: not at all, linearly (Goyal et al., 2017), or "
+        "with its square root (Krizhevsky, 2014)",
         helps_when="linear for SGD, the square root for Adam",
         effect=_EFFECT + "RankLearningRate",
         values=choices("none", "linear", "sqrt"),
         usual=always("none"),
+        off="none",
         why_unavailable=_why_no_keep,
         needs=(_RANKS, Need("parallel.batch", equals("keep"), "keep")),
     ),
@@ -227,7 +231,7 @@ KNOBS = (
         group="parallel",
         stage="process",
         risk="rounding",
-        help="the library by which ranks agree on gradients",
+        help="the library that all-reduces gradients among ranks",
         helps_when="ccl: Intel processors and networks; gloo on GPUs: NCCL does not work there",
         effect=_EFFECT + "Backend",
         values=_backends,
@@ -240,8 +244,8 @@ KNOBS = (
         group="parallel",
         stage="model",
         risk="rounding",
-        help="MiB of gradients that are sent together",
-        helps_when="smaller: the first gradients set out earlier; larger: fewer messages",
+        help="MiB of gradients that are sent in one bucket",
+        helps_when="smaller: the first gradients are sent earlier; larger: fewer messages",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=choices(25, 1, 5, 100),
         usual=always(25),
@@ -254,11 +258,12 @@ KNOBS = (
         group="parallel",
         stage="model",
         risk="exact",
-        help="gradients lie in the buckets that are sent, instead of being copied there",
-        helps_when="many parameters: a pass over the gradients and their memory are spared",
+        help="gradients are stored in the buckets that are sent, instead of being copied there",
+        helps_when="many parameters: it saves a pass over the gradients, and their memory",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_one_rank,
         needs=(_RANKS,),
     ),
@@ -272,11 +277,10 @@ KNOBS = (
         effect=NO_EFFECT_OF_ITS_OWN,
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_one_rank,
         needs=(_RANKS,),
-        clashes=(
-            Clash(is_on, "parallel.sync", equals("last"), "torch's static graph cannot leave out a synchronisation"),
-        ),
+        clashes=(Clash(ON, "parallel.sync", equals("last"), "torch's static graph cannot skip a synchronisation"),),
     ),
     Knob(
         name="parallel.compression",
@@ -284,10 +288,11 @@ KNOBS = (
         stage="model",
         risk="changes_training",
         help="the type in which gradients are sent",
-        helps_when="the network is what ranks wait for",
+        helps_when="the ranks wait for the network",
         effect=_EFFECT + "Compression",
         values=choices("off", "bfloat16", "float16"),
         usual=always("off"),
+        off="off",
         why_unavailable=_why_one_rank,
         needs=(_RANKS,),
     ),
@@ -296,34 +301,32 @@ KNOBS = (
         group="parallel",
         stage="step",
         risk="rounding",
-        help="where several backward passes make up a step, ranks agree after every one or only after the last",
-        helps_when="last: gradient accumulation; everything is sent once instead of several times",
+        help="in steps of several backward passes, whether ranks all-reduce after each pass or only after the last",
+        helps_when="last: with gradient accumulation, gradients are sent once instead of several times",
         effect=_EFFECT + "Sync",
         values=choices("every", "last"),
         usual=always("every"),
+        off="every",
         why_unavailable=_why_one_rank,
-        needs=(_RANKS, Need("optimizer.accumulation", lambda value: int(value) > 1, "above 1")),
+        needs=(_RANKS, Need("optimizer.accumulation", ON, "above 1")),
     ),
     _nccl(
         "parallel.nccl_algorithm",
-        "NCCL_ALGO",
         ("auto", "Ring", "Tree"),
-        "the pattern in which NCCL passes gradients around",
+        "the algorithm by which NCCL all-reduces gradients",
         "NCCL's own choice is wrong for this interconnect; trees have less latency on many machines",
     ),
     _nccl(
         "parallel.nccl_protocol",
-        "NCCL_PROTO",
         ("auto", "LL", "LL128", "Simple"),
-        "how NCCL tells that data has arrived",
+        "the protocol by which NCCL detects that data has arrived",
         "LL: small messages; Simple: large ones",
     ),
     _nccl(
         "parallel.nccl_channels",
-        "NCCL_MIN_NCHANNELS",
         ("auto", "4", "16"),
-        "the least number of channels, each of which occupies a part of the GPU",
-        "more: links are not filled; fewer: computing is held up",
+        "the minimum number of NCCL channels, each of which occupies a part of the GPU",
+        "more: links are not saturated; fewer: computation is slowed down",
     ),
 )
 """Those of data parallelism."""

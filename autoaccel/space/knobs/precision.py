@@ -28,7 +28,7 @@ def _autocast_values(place: Place) -> tuple[Value, ...]:
 
 def _why_no_autocast(place: Place) -> str:
     if place.training is not None and (own := place.training.own_autocast):
-        return f"the training's own code runs under autocast to {own}; taken out of it, that could be tuned"
+        return f"the training's own code uses autocast to {own}; without that, it could be tuned"
     return "" if len(_autocast_values(place)) > 1 else f"no dtype trained under autocast on this {place.device}"
 
 
@@ -43,12 +43,12 @@ def _why_wrong_matmul(value: Value, place: Place) -> str:
 
 
 def _why_highest(place: Place) -> str:
-    return "" if len(_matmul_values(place)) > 1 else "autocast computes in bfloat16 whatever gains by it"
+    return "" if len(_matmul_values(place)) > 1 else "autocast already computes in bfloat16 whatever benefits from it"
 
 
 def _why_no_short_matmul(place: Place) -> str:
     if place.device not in ("cpu", "cuda"):
-        return f"{place.device} multiplies float32 in one way only"
+        return f"{place.device} multiplies float32 in only one way"
     if place.device == "cpu" and not _BFLOAT16_UNITS & set(place.machine.cpu.features):
         return "this processor does not multiply in bfloat16"
     return ""
@@ -67,8 +67,8 @@ def _reduction(dtype: str, mode: str) -> Knob:
         group="precision",
         stage="process",
         risk="rounding",
-        help=f"whether {dtype} matrix products may add up in {dtype} instead of float32",
-        helps_when="large inner dimensions; off is the safe side, on PyTorch's default",
+        help=f"whether {dtype} matrix products may accumulate in {dtype} instead of float32",
+        helps_when="large inner dimensions; off is safer, on is PyTorch's default",
         effect=f"autoaccel.runtime.knobs.precision:{mode.capitalize()}Reduction",
         values=choices(True, False),
         usual=always(True),
@@ -76,25 +76,28 @@ def _reduction(dtype: str, mode: str) -> Knob:
     )
 
 
+AUTOCAST = Knob(
+    name="precision.autocast",
+    group="precision",
+    stage="step",
+    risk="rounding",
+    help="matrix products and convolutions run in a shorter floating-point type; float16 with a gradient scaler",
+    helps_when="they dominate and the processor computes in that type (AVX512_BF16, AMX, tensor cores)",
+    effect="autoaccel.runtime.knobs.precision:Autocast",
+    values=_autocast_values,
+    usual=always("off"),
+    off="off",
+    why_unavailable=_why_no_autocast,
+)
+
 KNOBS = (
-    Knob(
-        name="precision.autocast",
-        group="precision",
-        stage="step",
-        risk="rounding",
-        help="matrix products and convolutions run in a shorter floating-point type; float16 with a gradient scaler",
-        helps_when="they dominate and the processor computes in that type (AVX512_BF16, AMX, tensor cores)",
-        effect="autoaccel.runtime.knobs.precision:Autocast",
-        values=_autocast_values,
-        usual=always("off"),
-        why_unavailable=_why_no_autocast,
-    ),
+    AUTOCAST,
     Knob(
         name="precision.float32_matmul",
         group="precision",
         stage="process",
         risk="rounding",
-        help="how exactly float32 matrices are multiplied: high allows TF32, medium bfloat16, inside the product",
+        help="the precision of float32 matrix products: high allows TF32 inside the product, medium bfloat16",
         helps_when="matrix products dominate and autocast is off or leaves many in float32",
         effect="autoaccel.runtime.knobs.precision:Float32Matmul",
         values=_matmul_values,
@@ -127,6 +130,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.precision:CudnnBenchmark",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=_why_no_algorithms,
     ),
     Knob(
@@ -139,6 +143,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.precision:FlushDenormals",
         values=switch,
         usual=always(False),
+        off=False,
         why_unavailable=lambda place: "" if place.device == "cpu" else "GPUs compute denormals at full speed",
     ),
 )

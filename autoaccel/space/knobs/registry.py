@@ -1,33 +1,47 @@
-"""KNOBS: every knob by name, those of other packages included; find one, and check a value for it."""
+"""KNOBS: every knob by name, in the order of their effects, those of other packages included; find and check one."""
 
 from __future__ import annotations
 
 import difflib
 import importlib.metadata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import get_args
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.knob import Stage
 from autoaccel.records.settings import Value, format_value
 from autoaccel.space.knobs import compiling, data, extension, memory, model, optimizers, parallel, precision, threads
-from autoaccel.space.knobs.knob import Knob, Place
+from autoaccel.space.knobs.knob import Clash, Knob, Place
 
 ENTRY_POINTS = "autoaccel.knobs"
 """Group of the entry points by which other packages bring knobs: each names a `Knob`."""
 
-_BUILT_IN = (
+_STAGES: tuple[Stage, ...] = get_args(Stage)
+
+_PARTS = (
     *threads.KNOBS,
     *memory.KNOBS,
+    # Workers before what only workers are told: a knob may override what their number implies. Pinned memory before
+    # the copies from it.
     *data.KNOBS,
     *precision.KNOBS,
     *model.KNOBS,
+    # An extension may replace the optimizer: its form is switched while it is still torch's.
     *optimizers.KNOBS,
     *extension.KNOBS,
+)
+"""Those that change a part of the training."""
+
+_WHOLE = (
+    # What is compiled is what all others have left.
     *compiling.KNOBS,
+    # Ranks wrap what is compiled; how they agree is told to the module that wraps it.
     *parallel.KNOBS,
 )
+"""Those that take the training as all others have left it."""
 
 
-def _brought_along() -> Iterator[Knob]:
+def _of_other_packages() -> Iterator[Knob]:
     """Yield the knobs of other packages, each checked as far as it can be without torch.
 
     Raises:
@@ -41,22 +55,37 @@ def _brought_along() -> Iterator[Knob]:
             raise BadRequestError(f"{where} cannot be loaded: {error}. Repair or uninstall the package.") from error
         if not isinstance(knob, Knob):
             raise BadRequestError(f"{where} must be an autoaccel Knob, got {type(knob).__name__}.")
-        if any(knob.name == known.name for known in _BUILT_IN):
-            raise BadRequestError(f"{where} is called {knob.name}, as one of autoaccel's own; it needs another name.")
+        if any(knob.name == known.name for known in (*_PARTS, *_WHOLE)):
+            raise BadRequestError(f"{where} conflicts with the built-in knob {knob.name}. Give it another name.")
         yield knob
 
 
-# What is compiled is what the others left, and ranks wrap what is compiled.
-KNOBS: Mapping[str, Knob] = {
-    knob.name: knob
-    for knob in (
-        *(knob for knob in _BUILT_IN if knob.group not in ("compile", "parallel")),
-        *_brought_along(),
-        *compiling.KNOBS,
-        *parallel.KNOBS,
-    )
-}
-"""Every knob by name; of one stage the earlier takes effect first."""
+KNOBS: Mapping[str, Knob] = {knob.name: knob for knob in (*_PARTS, *_of_other_packages(), *_WHOLE)}
+"""Every knob by name. Within a stage, effects take their turns in this order; see `in_order`."""
+
+
+def in_order(names: Collection[str]) -> list[Knob]:
+    """Return the knobs of these names in the order in which their effects take their turns.
+
+    An earlier stage comes first: the process is set before anything is built in it, the model before its optimizer.
+    Knobs of one stage follow each other as in `KNOBS`, where the reasons stand.
+    """
+    return sorted((knob for name, knob in KNOBS.items() if name in names), key=lambda knob: _STAGES.index(knob.stage))
+
+
+def clash_holds(clash: Clash, knob: Knob, pair: Mapping[str, Value], place: Place) -> bool:
+    """Whether two values cannot be had together at a place.
+
+    Args:
+        clash: What rules them out.
+        knob: Whose clash it is.
+        pair: The values of both knobs, by name.
+        place: Where that is asked.
+    """
+    mine, theirs = pair[knob.name], pair[clash.knob]
+    if not (knob.passes(clash.mine, mine) and KNOBS[clash.knob].passes(clash.theirs, theirs)):
+        return False
+    return clash.where(place, mine, theirs)
 
 
 def find_knob(name: str, where: str) -> Knob:

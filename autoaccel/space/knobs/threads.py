@@ -16,6 +16,7 @@ from autoaccel.space.knobs.cpus import (
 )
 from autoaccel.space.knobs.data import threads_beside_loading, why_no_loader
 from autoaccel.space.knobs.knob import (
+    ON,
     Clash,
     Knob,
     Need,
@@ -23,7 +24,6 @@ from autoaccel.space.knobs.knob import (
     always,
     choices,
     equals,
-    is_on,
     own_threads,
     usual_threads,
 )
@@ -76,11 +76,11 @@ def _thread_values(place: Place) -> tuple[Value, ...]:
 
 
 def _why_one_core(place: Place) -> str:
-    return "" if max(place.machine.usable_cores, own_threads(place)) > 1 else "this process may use one core only"
+    return "" if max(place.machine.usable_cores, own_threads(place)) > 1 else "this process may use only one core"
 
 
 def _why_one_thread(place: Place) -> str:
-    return "" if len(_thread_values(place)) > 1 else "threads that share the one core compute no more than one does"
+    return "" if len(_thread_values(place)) > 1 else "several threads on one core compute no more than one does"
 
 
 def _usual_inter_op(place: Place) -> int:
@@ -92,7 +92,7 @@ def _own_inter_op(place: Place) -> int:
 
 
 def _why_no_affinity(place: Place) -> str:
-    return "" if place.machine.system == "Linux" else f"{place.machine.system} does not bind processes to cores"
+    return "" if place.machine.system == "Linux" else f"{place.machine.system} cannot bind processes to cores"
 
 
 def _why_any_core(place: Place) -> str:
@@ -100,7 +100,7 @@ def _why_any_core(place: Place) -> str:
         return ""
     if place.device != "cpu":
         return "the accelerator computes, and there is one memory node"
-    return "the cores that this process may use are of one kind, on one memory node, and none runs two threads"
+    return "all cores that this process may use are of one kind, on one memory node, without hyper-threads"
 
 
 def _affinity_values(place: Place) -> tuple[Value, ...]:
@@ -127,7 +127,7 @@ def _are_more_than_cores(place: Place, threads: Value, affinity: Value) -> bool:
 
 def _affinity_environment(value: Value, place: Place) -> Mapping[str, str]:
     cpus = cpus_of(str(value), place.machine, _gpu_of(place))
-    return {} if value == "none" else {CPUS_VARIABLE: format_cpus(cpus)}
+    return {CPUS_VARIABLE: format_cpus(cpus)}
 
 
 def _why_wrong_cpus(value: Value, place: Place) -> str:
@@ -143,8 +143,8 @@ def _openmp_values(place: Place) -> tuple[Value, ...]:
 
 def _why_one_openmp(place: Place) -> str:
     if place.machine.system != "Linux":
-        return f"on {place.machine.system} no runtime can be preloaded"
-    return "" if len(_openmp_values(place)) > 1 else "Intel's runtime is not here: pip install 'autoaccel[intel]'"
+        return f"no runtime can be preloaded on {place.machine.system}"
+    return "" if len(_openmp_values(place)) > 1 else "Intel's runtime is not installed: pip install 'autoaccel[intel]'"
 
 
 def _openmp_environment(value: Value, place: Place) -> Mapping[str, str]:
@@ -159,16 +159,16 @@ def _loader_cores_values(place: Place) -> tuple[Value, ...]:
 
 def _why_no_loader_cores(place: Place) -> str:
     if place.machine.system != "Linux":
-        return f"{place.machine.system} does not bind processes to cores"
+        return f"{place.machine.system} cannot bind processes to cores"
     if reason := why_no_loader(place):
         return reason
-    return "" if len(_loader_cores_values(place)) > 1 else "this process may use one core only"
+    return "" if len(_loader_cores_values(place)) > 1 else "this process may use only one core"
 
 
 def _loader_cores_environment(value: Value, place: Place) -> Mapping[str, str]:
     cores = cores_of(place.machine)
-    kept = tuple(sorted(cpu for core in cores[len(cores) - int(value) :] for cpu in core)) if value else ()
-    return {LOADER_CPUS_VARIABLE: format_cpus(kept)} if kept else {}
+    kept = sorted(cpu for core in cores[len(cores) - int(value) :] for cpu in core)
+    return {LOADER_CPUS_VARIABLE: format_cpus(tuple(kept))} if kept else {}
 
 
 def _variable(name: str, values: tuple[Value, ...], help: str, helps_when: str, need: Need | None = None) -> Knob:
@@ -183,17 +183,18 @@ def _variable(name: str, values: tuple[Value, ...], help: str, helps_when: str, 
         effect="autoaccel.runtime.knobs.threads:OpenMpVariable",
         values=lambda place: values,
         usual=always("unset"),
+        off="unset",
         why_unavailable=_why_one_openmp if need is _INTEL else _why_one_core,
-        environment=lambda value, place: {} if value == "unset" else {VARIABLES[name]: str(value)},
+        environment=lambda value, place: {VARIABLES[name]: str(value)},
         needs=(need,) if need else (),
     )
 
 
 def _all_cpus(value: Value, place: Place) -> Mapping[str, str]:
-    return {"GOMP_CPU_AFFINITY": format_cpus(place.machine.limits.affinity)} if value else {}
+    return {"GOMP_CPU_AFFINITY": format_cpus(place.machine.limits.affinity)}
 
 
-_BOUND = "threads are bound in one way only"
+_BOUND = "threads can be bound in only one way"
 
 KNOBS = (
     Knob(
@@ -201,7 +202,7 @@ KNOBS = (
         group="threads",
         stage="process",
         risk="rounding",  # sums are split over threads: another count rounds them in another order
-        help="threads that share the work of one operator",
+        help="number of threads that share the work of one operator",
         helps_when="fewer than all cores: small operators, loader workers or neighbours that need cores",
         effect="autoaccel.runtime.knobs.threads:IntraOpThreads",
         values=_thread_values,
@@ -214,8 +215,8 @@ KNOBS = (
             Clash(
                 lambda threads: True,
                 "threads.affinity",
-                is_on,
-                "threads that share a core wait for each other: no more of them than the cores to keep to",
+                ON,
+                "threads that share a core wait for each other: use no more threads than cores in the affinity",
                 where=_are_more_than_cores,
             ),
         ),
@@ -228,8 +229,8 @@ KNOBS = (
         group="threads",
         stage="process",
         risk="rounding",
-        help="threads for operators that run side by side",
-        helps_when="the model forks work itself (torch.jit.fork, several backward streams); else it changes nothing",
+        help="number of threads for operators that run in parallel",
+        helps_when="the model forks work itself (torch.jit.fork, several backward streams); otherwise no effect",
         effect="autoaccel.runtime.knobs.threads:InterOpThreads",
         values=lambda place: tuple(sorted({_own_inter_op(place), 1}, reverse=True)),
         usual=_usual_inter_op,
@@ -241,14 +242,15 @@ KNOBS = (
         group="threads",
         stage="process",
         risk="rounding",
-        help="which of the usable CPUs the process keeps to: one of each core (cores), those of faster cores (fast), "
-        "one memory node (node; with a GPU the one next to it), one socket (socket), half of the cores close together "
-        "(compact) or far apart (spread), or an explicit list such as 0-3",
+        help="the usable CPUs to which the process is bound: one of each core (cores), those of faster cores "
+        "(fast), one memory node (node; with a GPU, the nearest), one socket (socket), half of the cores close "
+        "together (compact) or far apart (spread), or an explicit list such as 0-3",
         helps_when="hyper-threads, several memory nodes, cores of two kinds: threads that share a core, reach across, "
         "or are slower, keep the others waiting",
         effect="autoaccel.runtime.knobs.threads:Affinity",
         values=_affinity_values,
         usual=always("none"),
+        off="none",
         why_unavailable=_why_no_affinity,
         why_untried=_why_any_core,
         environment=_affinity_environment,
@@ -259,15 +261,16 @@ KNOBS = (
         group="threads",
         stage="process",
         risk="rounding",
-        help="cores that are left to the loader's workers and that the training keeps off",
-        helps_when="workers and training fight for the same cores",
+        help="number of cores reserved for the loader's workers, which the training does not use",
+        helps_when="workers and training compete for the same cores",
         effect="autoaccel.runtime.knobs.threads:LoaderCores",
         values=_loader_cores_values,
         usual=always(0),
+        off=0,
         why_unavailable=_why_no_loader_cores,
         environment=_loader_cores_environment,
-        needs=(Need("loader.workers", lambda value: int(value) > 0, "above 0"),),
-        clashes=(Clash(is_on, "threads.affinity", is_on, _BOUND), Clash(is_on, "threads.gomp_affinity", is_on, _BOUND)),
+        needs=(Need("loader.workers", ON, "above 0"),),
+        clashes=(Clash(ON, "threads.affinity", ON, _BOUND), Clash(ON, "threads.gomp_affinity", ON, _BOUND)),
     ),
     Knob(
         name="threads.openmp",
@@ -279,33 +282,34 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.threads:OpenMpRuntime",
         values=_openmp_values,
         usual=always("gnu"),
+        off="gnu",
         why_unavailable=_why_one_openmp,
         environment=_openmp_environment,
     ),
     _variable(
         "threads.omp_proc_bind",
         ("unset", "close", "spread"),
-        "whether each OpenMP thread stays where it is put, close to the others or spread out",
-        "many cores or several memory nodes, and nothing else that wants the same cores",
+        "whether each OpenMP thread is bound to its place, close to the others or spread out",
+        "many cores or several memory nodes, and nothing else needs the same cores",
     ),
     _variable(
         "threads.omp_places",
         ("unset", "cores", "threads"),
         "what an OpenMP thread is bound to: a core or a hyper-thread",
         "hyper-threads, together with a binding",
-        Need("threads.omp_proc_bind", is_on, "not unset"),
+        Need("threads.omp_proc_bind", ON, "not unset"),
     ),
     _variable(
         "threads.omp_schedule",
         ("unset", "static", "dynamic", "guided"),
-        "how loops that leave it to the environment are split over threads",
-        "hardly ever: torch's own loops say how they are split",
+        "how loops that leave the schedule to the environment are split among threads",
+        "hardly ever: torch's own loops fix their schedule",
     ),
     _variable(
         "threads.omp_wait_policy",
         ("unset", "active", "passive"),
         "whether idle threads spin or sleep between parallel regions",
-        "active: cores to itself; passive: loader workers or neighbours need them",
+        "active: the process has its cores to itself; passive: loader workers or neighbours need them",
         _GNU,
     ),
     Knob(
@@ -314,29 +318,30 @@ KNOBS = (
         stage="environment",
         risk="rounding",
         help="GNU's runtime binds thread i to the i-th usable CPU (GOMP_CPU_AFFINITY)",
-        helps_when="cores to itself",
+        helps_when="the process has its cores to itself",
         effect="autoaccel.runtime.knobs.threads:OpenMpVariable",
         values=choices(False, True),
         usual=always(False),
+        off=False,
         why_unavailable=_why_one_core,
         environment=_all_cpus,
         needs=(_GNU,),
         clashes=(
-            Clash(is_on, "threads.omp_proc_bind", is_on, _BOUND),
-            Clash(is_on, "threads.affinity", is_on, _BOUND),
+            Clash(ON, "threads.omp_proc_bind", ON, _BOUND),
+            Clash(ON, "threads.affinity", ON, _BOUND),
         ),
     ),
     _variable(
         "threads.kmp_affinity",
         ("unset", "granularity=fine,compact,1,0", "granularity=fine,scatter", "disabled"),
         "where Intel's runtime binds its threads",
-        "cores to itself; compact,1,0 puts one thread on each core before it uses hyper-threads",
+        "the process has its cores to itself; compact,1,0 puts one thread on each core before it uses hyper-threads",
         _INTEL,
     ),
     _variable(
         "threads.kmp_blocktime",
         ("unset", "0", "1", "infinite"),
-        "how many milliseconds a thread of Intel's runtime spins before it sleeps; unset is 200",
+        "milliseconds for which a thread of Intel's runtime spins before it sleeps; unset means 200",
         "1: short regions one after another; 0: others need the cores",
         _INTEL,
     ),

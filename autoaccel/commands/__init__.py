@@ -1,0 +1,1 @@
+"""What commands other than `tune` and `launch` do: train with a recipe, verify its claims, advise."""

@@ -1,0 +1,56 @@
+"""Say what costs the time of a training and what would help."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from autoaccel.advise.diagnosing import diagnose
+from autoaccel.machine.quiet import read_load
+from autoaccel.machine.surroundings import begin_watching, read_surroundings
+from autoaccel.machine.throttling import watch_throttling
+from autoaccel.records.advice import Advice
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure
+from autoaccel.records.workload import Workload
+from autoaccel.space.knobs import Place
+from autoaccel.workers.describing import START_SECONDS, probe_and_describe, workload_error
+from autoaccel.workers.profiling import ask_profile, profile_task
+from autoaccel.workers.runner import Runner
+
+_PROFILE_SECONDS = 2.0
+
+
+def advise_workload(workload: Workload, trace_path: Path | None = None, board_path: Path | None = None) -> Advice:
+    """Return what costs the time under the user's own settings, and what would help.
+
+    Args:
+        workload: The training.
+        trace_path: Where a trace of some steps goes; None for nowhere.
+        board_path: Folder for TensorBoard, which must be installed; None for none.
+
+    Raises:
+        BadRequestError: If build() returns the wrong thing.
+        WorkloadFailedError: If it fails.
+    """
+    watch = begin_watching(read_load())  # before anything of ours keeps the computer busy
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
+        machine, facts = probe_and_describe(runner, workload, START_SECONDS)
+        runner = runner.at(Place(machine, facts))
+        # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
+        own: Settings = dict(facts.settings)
+        task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
+        with watch_throttling() as throttling:
+            answer = ask_profile(runner, task, own, START_SECONDS)
+    if isinstance(answer, Failure):
+        raise workload_error(answer, workload, "while it was profiled")
+    surroundings = read_surroundings(watch, gpu_throttling=throttling)
+    diagnosis = diagnose(answer, machine, facts, surroundings)
+    return Advice(
+        findings=diagnosis.findings,
+        profile=diagnosis.profile,
+        machine=machine,
+        limits=diagnosis.limits,
+        circumstances=answer.circumstances,
+        surroundings=surroundings,
+    )

@@ -1,0 +1,216 @@
+"""Check on whole planned runs that a recipe keeps the metric: later, for as long as it takes, again and again."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from autoaccel.commands.use import RecipeUse
+from autoaccel.errors import BadRequestError
+from autoaccel.records.base import decode, encode, write_json
+from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck, CheckedPair
+from autoaccel.records.progress import BaselineMeasured, Listener, RoundFinished, StageStarted
+from autoaccel.records.recipe import Recipe
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Accuracy, ClaimVerdict, Failure, Finished, Measure, TrainedPair
+from autoaccel.records.workload import TrainingFacts, Workload, identity_of
+from autoaccel.session.clock import Clock
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.space.knobs import Place
+from autoaccel.statistics.accuracy import (
+    MANY_RUNS,
+    Bound,
+    compare_metric,
+    known_scatter,
+    metric_drops,
+    metric_status,
+    pair_up,
+    runs_needed,
+)
+from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, deviation_of
+from autoaccel.units import format_duration
+from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
+from autoaccel.workers.runner import Runner
+
+_FIRST_SEED = 100  # seeds of tuning runs are below
+_MIN_PAIRS = 3
+_VERDICTS: dict[str, ClaimVerdict] = {"holds": "holds", "drops": "does not hold", "open": "inconclusive"}
+
+
+def pairs_path(recipe: Path) -> Path:
+    """Return where the pairs of runs of a recipe's check are kept: `recipe.accuracy.jsonl` beside `recipe.json`."""
+    return recipe.with_suffix(".accuracy.jsonl")
+
+
+def check_path(recipe: Path) -> Path:
+    """Return where the result of a recipe's check is: `recipe.accuracy.json` beside `recipe.json`."""
+    return recipe.with_suffix(".accuracy.json")
+
+
+def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) -> AccuracyCheck:
+    """Train planned runs with and without a recipe from new seeds, until it is clear whether it keeps the metric.
+
+    Each finished pair is kept beside the recipe at once, and what was kept counts: the check goes on where it ended.
+
+    Args:
+        use: The recipe whose metric is checked, and the training.
+        budget_seconds: When to end if it is not clear by then.
+        listener: Hears of each pair.
+
+    Raises:
+        BadRequestError: If the recipe was made on another machine, not even a pair fits in the budget, or what was
+            kept is of another recipe.
+        WorkloadFailedError: If the training fails.
+    """
+    recipe, workload = use.recipe, use.workload
+    clock, of = Clock(budget_seconds), _fingerprint(recipe, workload)
+    kept = read_pairs(pairs_path(use.file), of)
+    pair_seconds = _pair_seconds(kept, recipe)
+    if pair_seconds > budget_seconds:
+        raise BadRequestError(
+            f"--budget must be long enough for a pair of planned runs, about {format_duration(pair_seconds)}, got "
+            f"{format_duration(budget_seconds)}. Allow for several pairs: --budget "
+            f"{math.ceil(4 * pair_seconds / 60)}m."
+        )
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
+        machine = use.checked(probe_machine(runner))
+        facts = describe_workload(runner, workload, START_SECONDS)
+        runner = runner.at(Place(machine, facts))
+        request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
+        run = Run(request, RunFolder(Path(folder)), runner, clock, listener)
+        own = recipe.baseline
+        run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
+        run.tell(StageStarted("confirm", "pairs of planned runs from new seeds, until it is clear"))
+        check = judge_pairs(recipe, facts, kept)
+        while check.verdict == "inconclusive" and clock.left > _pair_seconds(kept, recipe):
+            seed, start = _FIRST_SEED + len(kept), time.perf_counter()
+            trained = train_pair(run, (own.settings, recipe.settings), facts.planned_steps, seed)
+            if isinstance(trained, Failure):
+                if trained.kind != "hung" or clock.left > 0:  # else the budget was spent sooner than was expected
+                    check = msgspec.structs.replace(check, verdict="does not hold", message=trained.message)
+                break
+            pair = CheckedPair(of, seed, trained, time.perf_counter() - start)
+            with pairs_path(use.file).open("ab") as file:
+                file.write(encode(pair) + b"\n")
+            kept.append(pair)
+            check = judge_pairs(recipe, facts, kept)
+            run.tell(RoundFinished(len(kept), None, recipe.settings, None, check.accuracy))
+    write_json(check_path(use.file), check)
+    return check
+
+
+def judge_pairs(recipe: Recipe, facts: TrainingFacts, kept: Sequence[CheckedPair]) -> AccuracyCheck:
+    """Return what pairs of planned runs say, with a bound that holds at every number of them."""
+    pairs = [pair.trained for pair in kept]
+    accuracy: Accuracy | None = None
+    needed: int | None = None
+    if len(pairs) >= _MIN_PAIRS:
+        known = known_scatter(pairs, recipe.constraint)
+        known = _scatter_when_tuned(recipe) if known == NOTHING_KNOWN else known
+        bound = Bound(known=known, at_every_look=True)
+        accuracy = compare_metric(
+            facts.metric, facts.direction, pairs, 1.0, recipe.constraint, bound, facts.eval_samples
+        )
+        drops = metric_drops(facts.direction, pairs, recipe.constraint)
+        needed = runs_needed(drops, recipe.constraint.max_drop, bound, center=0.0)
+    return AccuracyCheck(
+        schema=CHECK_SCHEMA,
+        verdict=_VERDICTS[metric_status(accuracy, recipe.constraint)],
+        constraint=recipe.constraint,
+        accuracy=accuracy,
+        pair_seconds=statistics.median(pair.seconds for pair in kept) if kept else None,
+        pairs_needed=needed if needed is not None and needed < MANY_RUNS else None,
+    )
+
+
+def read_pairs(path: Path, of: str) -> list[CheckedPair]:
+    """Return the pairs that were kept; a last line that was cut off is left out, and gone from the file.
+
+    Raises:
+        BadRequestError: If a line is none, or of another recipe.
+    """
+    if not path.exists():
+        return []
+    whole, end, rest = path.read_bytes().rpartition(b"\n")
+    if rest:
+        path.write_bytes(whole + end)
+    pairs = []
+    for number, line in enumerate(whole.split(b"\n") if whole else [], start=1):
+        try:
+            pairs.append(decode(line, CheckedPair))
+        except msgspec.MsgspecError as error:
+            message = f"{path}:{number}: this is not a pair of runs: {error}. Move the file away."
+            raise BadRequestError(message) from error
+    if any(pair.of != of for pair in pairs):
+        raise BadRequestError(
+            f"{path}: these runs belong to another recipe, or to a file that has changed. Move it away to start over."
+        )
+    return pairs
+
+
+def _fingerprint(recipe: Recipe, workload: Workload) -> str:
+    """Return what tells trainings apart: their settings with and without the recipe, the file, its arguments."""
+    trained = (recipe.settings, recipe.baseline.settings, *identity_of(workload))
+    return hashlib.sha256(encode(trained)).hexdigest()[:16]
+
+
+def _pair_seconds(kept: Sequence[CheckedPair], recipe: Recipe) -> float:
+    """Return what a pair takes: as the last ones did, or as the recipe expects it."""
+    if kept:
+        return statistics.median(pair.seconds for pair in kept[-5:])
+    return recipe.projection.baseline_total_seconds + recipe.projection.total_seconds
+
+
+def _scatter_when_tuned(recipe: Recipe) -> Scatter:
+    """Return how drops scattered over planned runs when the recipe was made, from other seeds."""
+    found = recipe.accuracy
+    if found is None or found.evidence != "whole" or found.repeats < 2:
+        return NOTHING_KNOWN
+    pairs = [TrainedPair(metrics) for metrics in zip(found.baseline_runs, found.recipe_runs, strict=True)]
+    return Scatter(deviation_of(metric_drops(found.direction, pairs, recipe.constraint)), found.repeats - 1)
+
+
+def train_pair(run: Run, sides: tuple[Settings, Settings], steps: int, seed: int) -> TrainedPair | Failure:
+    """Return what two trainings come to, one after the other, from this seed; or how the other fails, or time runs out.
+
+    Who begins changes with the seed.
+
+    Args:
+        run: Where, and how long at most.
+        sides: The user's own settings, and those that they are compared with.
+        steps: Of each, of the user's own batch size.
+        seed: Of the first weights and the order of the data.
+
+    Raises:
+        WorkloadFailedError: If the one under the user's own settings fails.
+    """
+    found: dict[int, Finished] = {}
+    for side in (0, 1) if seed % 2 == 0 else (1, 0):
+        name = f"check-{seed}-{('baseline', 'recipe')[side]}"
+        answer = _train(run, Measure(seed=seed, steps=steps), sides[side], name)
+        if isinstance(answer, Failure):
+            if side == 0 and not (answer.kind == "hung" and run.clock.left <= 0):
+                raise workload_error(answer, run.request.workload, "under your own settings")
+            return answer
+        found[side] = answer
+    return pair_up(found[0], found[1])
+
+
+def _train(run: Run, task: Measure, settings: Settings, name: str) -> Finished | Failure:
+    """Train alone to the end, and evaluate."""
+    (measuring,) = run.runner.start_all_measuring(task, [settings], [name], run.clock.left)
+    if isinstance(measuring, Failure):
+        return measuring
+    try:
+        return measuring.finish(run.clock.left)
+    finally:
+        measuring.close()

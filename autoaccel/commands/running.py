@@ -1,0 +1,160 @@
+"""Train with a recipe to the end: alone, with ranks of one's own, or as one rank of a launcher's job."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from autoaccel.commands.use import RecipeUse
+from autoaccel.machine.detect import detect_machine
+from autoaccel.machine.ranks import rank_of
+from autoaccel.machine.torch_version import read_torch_version
+from autoaccel.records.machine import Machine
+from autoaccel.records.ranks import Rank, RankShare
+from autoaccel.records.recipe import Recipe
+from autoaccel.records.trial import Failure, Train, TrainResult
+from autoaccel.runtime.worker import die_with_parent
+from autoaccel.space.knobs import compiles, ranks_of
+from autoaccel.workers.compile_cache import CACHE_VARIABLE, open_compile_cache
+from autoaccel.workers.describing import probe_machine, workload_error
+from autoaccel.workers.runner import Runner
+from autoaccel.workers.shares import cores_of, devices_of_ranks, gpus_of_ranks, place_on, settings_here, share_of_rank
+
+CHECKPOINT_SECONDS = 600.0
+"""How often a checkpoint is written: what a killed run loses at most."""
+
+# What may happen to one process without being the fault of its code; what the code raises, it would raise again.
+_PASSING = ("crashed", "memory", "exited", "hung")
+
+
+class TrainingRun(NamedTuple):
+    """What a person asks of a run with a recipe."""
+
+    seed: int = 0
+    save_path: Path | None = None  # of the trained weights
+    checkpoint_path: Path | None = None
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    max_restarts: int = 0  # after a crash, from the checkpoint; a launcher restarts its ranks itself
+
+
+class Trained(NamedTuple):
+    """What came of it."""
+
+    result: TrainResult
+    rank: Rank | None  # which rank this process was, if a launcher made it one
+
+
+def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], None]) -> Trained:
+    """Train the planned run to its end with the recipe; the training's own output and a line per epoch are shown.
+
+    Where a launcher's variables say that this process is a rank, it trains as that; else it starts the recipe's ranks
+    itself.
+
+    Args:
+        use: What to train, and with which recipe.
+        run: How.
+        say: Told when the training starts again, and where compiled code cannot be kept.
+
+    Raises:
+        BadRequestError: If the recipe was made on another machine.
+        WorkloadFailedError: If the training fails.
+    """
+    recipe, workload = use.recipe, use.workload
+    rank = rank_of(os.environ)
+    if rank is not None:
+        die_with_parent(os.getppid())  # a launcher that is killed leaves ranks behind, which wait for one another
+    task = Train(
+        seeds=(run.seed,),
+        save_path=_absolute(run.save_path),
+        announce=True,
+        checkpoint_path=_absolute(run.checkpoint_path),
+        checkpoint_seconds=run.checkpoint_seconds,
+    )
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
+        place = place_on(present_machine(use, rank is None), recipe.device)
+        leads = rank is None or rank.rank == 0
+        cache = _compile_cache(recipe, place.machine, Path(folder), say if leads else lambda line: None)
+        with Runner(Path(folder), workload, measures=False, rank=rank, compile_cache=cache) as runner:
+            runner = runner.at(place)
+            answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+            # A rank's launcher starts all of them again: one alone would wait for the others in vain.
+            for restart in range(1, run.max_restarts + 1 if rank is None else 1):
+                if not (isinstance(answer, Failure) and answer.kind in _PASSING):
+                    break
+                say(f"{answer.message}; starting again ({restart} of {run.max_restarts})")
+                answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+    if isinstance(answer, Failure):
+        raise workload_error(answer, workload, "while it was trained")
+    return Trained(answer, rank)
+
+
+def _compile_cache(recipe: Recipe, machine: Machine, temporary: Path, say: Callable[[str], None]) -> Path | None:
+    """Return where compiled code is kept from run to run; None: where the user says, or nothing is compiled.
+
+    Args:
+        recipe: What to train with.
+        machine: This one.
+        temporary: A folder for this run alone, where the user's own cannot be used.
+        say: Told if it cannot, and why.
+    """
+    if not compiles(recipe.settings) or os.environ.get(CACHE_VARIABLE):
+        return None
+    try:
+        return open_compile_cache(machine)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        file = f" ({error.filename})" if error.filename else ""
+        say(
+            f"compiled code is not kept, so the next run compiles again: {reason}{file}. Set {CACHE_VARIABLE} to a "
+            "writable folder."
+        )
+        return temporary / "compiled"
+
+
+def present_machine(use: RecipeUse, probes: bool) -> Machine:
+    """Return this machine; refuse a recipe that was made elsewhere.
+
+    Args:
+        use: What is to be used here.
+        probes: Whether to start a process that asks torch. If not, what it answered the recipe's author stands: a
+            launcher starts many ranks at once, and has told torch another number of threads already.
+
+    Raises:
+        BadRequestError: Unless the machine is the same, or another is accepted.
+    """
+    if probes:
+        with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder)) as runner:
+            machine = probe_machine(runner)
+    else:
+        torch = use.recipe.machine.torch
+        here = torch and msgspec.structs.replace(torch, version=read_torch_version())
+        machine = msgspec.structs.replace(detect_machine(), torch=here)
+    return use.checked(machine)
+
+
+def explain_shares(recipe: Recipe, environ: Mapping[str, str] = os.environ) -> list[RankShare]:
+    """Return what each rank on this machine gets of it under a recipe; nothing is started."""
+    machine = msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch)
+    place, settings = place_on(machine, recipe.device), settings_here(recipe, rank_of(environ))
+    ranks = ranks_of(settings)
+    cores = cores_of(place, str(settings.get("threads.affinity", "none")), ranks)
+    gpus = gpus_of_ranks(machine, ranks) if devices_of_ranks(place, ranks) else (None,) * ranks
+    shares = [share_of_rank(settings, place, rank, ranks) for rank in range(ranks)]
+    return [
+        RankShare(rank, cores[rank], _whole(share.get("threads.intra_op")), int(share.get("loader.workers", 0)), gpu)
+        for rank, (share, gpu) in enumerate(zip(shares, gpus, strict=True))
+    ]
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, (int, float)) else None
+
+
+def _absolute(path: Path | None) -> str | None:
+    return str(path.absolute()) if path else None

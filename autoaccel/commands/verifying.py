@@ -1,0 +1,64 @@
+"""Measure a recipe's claim again."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from autoaccel.commands.use import RecipeUse
+from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Comparison, Failure, Verification
+from autoaccel.session.clock import Clock
+from autoaccel.session.pairs import FreshPairs, Reference
+from autoaccel.session.proof import Prover
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.space.knobs import Place
+from autoaccel.statistics.claims import judge_claim
+from autoaccel.statistics.turn_plan import plan_turns
+from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
+from autoaccel.workers.runner import Runner
+
+
+def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: Listener = ignore) -> Verification:
+    """Measure baseline and recipe again, in fresh pairs of processes, until it is clear whether the claim holds.
+
+    Args:
+        use: Whose claim it is, and the training.
+        rounds: Pairs that are measured at least, two or more.
+        budget_seconds: When to end if it is not clear by then.
+        listener: Hears of each pair.
+
+    Raises:
+        BadRequestError: If the recipe was made on another machine, or there is nothing to verify.
+        WorkloadFailedError: If the training fails.
+    """
+    recipe, workload = use.recipe, use.workload
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
+        probed = use.checked(probe_machine(runner))
+        facts = describe_workload(runner, workload, START_SECONDS)
+        request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
+        run = Run(request, RunFolder(Path(folder)), runner, Clock(budget_seconds), listener)
+        own = recipe.baseline
+        run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
+        run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
+        runner = runner.at(Place(probed, facts))
+        step_seconds = recipe.baseline.step_seconds
+        plan = plan_turns(step_seconds, facts.device)
+        reference = Reference(own.settings, facts.steps_per_epoch, plan, step_seconds)
+        pairs = FreshPairs(run, reference, fresh=True)
+        measured = verify_claim(recipe.comparison, recipe.settings, Prover(pairs, facts, run.clock, run.tell), rounds)
+    if isinstance(measured, Failure):
+        raise workload_error(measured, workload, "while it was measured")
+    return measured
+
+
+def verify_claim(claimed: Comparison, settings: Settings, prover: Prover, rounds: int) -> Verification | Failure:
+    """Return what pairs of processes, at least so many, say of what is claimed of settings."""
+    measured = prover.measure(settings, rounds, lambda found: judge_claim(claimed, found) != "inconclusive")
+    if isinstance(measured, Failure):
+        return measured
+    return Verification(claimed, measured, judge_claim(claimed, measured) if measured else "inconclusive")

@@ -1,0 +1,271 @@
+"""TuneOptions: each option of a tuning run, declared once.
+
+The name, type, default and help of an option stand here. `autoaccel tune --help`, the signature and docstring of
+`autotune()`, the checks of both, the options that a run keeps (`Request.options`) and every command that repeats or
+resumes a run come from them.
+
+No msgspec: `autoaccel --help` imports this, and is instant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from autoaccel.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    PathText: TypeAlias = str | Path
+else:
+    PathText = str  # the stored form: TuneOptions turns paths into text, and msgspec reads it from JSON
+
+EvidenceWish = Literal["any", "whole"]
+"""What must show that settings keep the metric: what fits, the strongest first; or whole planned runs."""
+
+DEFAULT_MAX_DROP = "1%"
+DEFAULT_RUNS = 20
+OWN_SAMPLER = "autoaccel"
+
+_DOCSTRING_WIDTH = 120
+_PLACE = "{options}"  # where the options stand in a docstring
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _duration_text(budget: str | float) -> str:
+    """Return a budget as it is typed; a number is seconds."""
+    if isinstance(budget, str):
+        return budget.strip()
+    return f"{budget:.3f}".rstrip("0").rstrip(".") + "s"
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Option:
+    """The declaration of one option. In an annotation without name, type and default: these are the field's own."""
+
+    help: str
+    name: str = ""
+    type: Any = str
+    default: Any = None
+    unset: str = ""
+    """What a default of None means, in words."""
+    spelling: str = ""
+    """On the command line, if it is not the name with dashes."""
+    metavar: str | None = None
+    min: int | None = None
+    reason: str = ""
+    """Why less than `min` is refused, if that needs a word."""
+    store: Callable[[Any], Any] = _as_is
+    """Turns a value as given into the one that is kept."""
+
+    @property
+    def flag(self) -> str:
+        """How the command line spells it, such as `--max-drop`."""
+        return f"--{self.spelling or self.name.replace('_', '-')}"
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it has no value on the command line."""
+        return self.type is bool
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it holds several values, each with a flag of its own on the command line."""
+        return get_origin(self.type) is Sequence
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it may have; empty if these cannot be listed."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def parse(self) -> Callable[[str], Any]:
+        """Turns one text of the command line into a value: the first of the types that it may have."""
+        if self.is_repeated or self.choices:
+            return str
+        kind: Callable[[str], Any] = (*get_args(self.type), self.type)[0]
+        return kind
+
+    @property
+    def help_with_default(self) -> str:
+        """The help, and what holds where nothing is said."""
+        if self.is_switch or self.is_repeated:
+            return self.help
+        return f"{self.help} (default: {self.unset if self.default is None else self.default})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """What a person asks of a tuning run, apart from the training. Values are as typed; `check` judges them."""
+
+    budget: Annotated[
+        str | float,
+        Option(
+            "maximum time, such as 90s, 10m or 1h; a bare number is seconds; for a resumed run, +5m adds five "
+            "minutes to the time already spent",
+            store=_duration_text,
+        ),
+    ] = "10m"
+    trials: Annotated[
+        int | None, Option("maximum number of trials", unset="as many as the budget allows", metavar="N", min=1)
+    ] = None
+    max_drop: Annotated[
+        str | float | None,
+        Option(
+            "maximum drop of the metric: 0.5% of the baseline's, or an amount such as 0.005; if given, the model "
+            "may be altered",
+            unset=f"{DEFAULT_MAX_DROP}, and the model is not altered",
+            metavar="DROP",
+            store=_text_or_none,
+        ),
+    ] = None
+    metric_repeats: Annotated[
+        int,
+        Option(
+            "number of paired training runs that judge settings which may change the metric",
+            metavar="K",
+            min=2,
+            reason="because one run does not show the spread",
+        ),
+    ] = 3
+    evidence: Annotated[
+        EvidenceWish,
+        Option(
+            "evidence that the metric is kept: any (the strongest that fits the budget) or whole (complete planned "
+            "runs)"
+        ),
+    ] = "any"
+    space: Annotated[
+        PathText, Option("search space: default, quick, exact-only, everything, or a .toml file", store=str)
+    ] = "default"
+    fixed: Annotated[
+        Sequence[str],
+        Option(
+            "value of a knob in every trial, such as precision.autocast=bfloat16",
+            spelling="set",
+            metavar="KNOB=VALUE",
+            store=tuple,
+        ),
+    ] = ()
+    excluded: Annotated[
+        Sequence[str],
+        Option("knob that keeps your own value", spelling="exclude", metavar="KNOB", store=tuple),
+    ] = ()
+    output: Annotated[
+        PathText | None,
+        Option("folder of the run", unset="autoaccel-runs/MODEL-N", metavar="DIR", store=_text_or_none),
+    ] = None
+    resume: Annotated[
+        bool,
+        Option(
+            "resume the run in the output folder, or the latest run of this training: it was interrupted, or its "
+            "budget ended before a proof"
+        ),
+    ] = False
+    sampler: Annotated[
+        str,
+        Option(
+            "sampler that proposes the trials: autoaccel, one of Optuna's (tpe, gp, cmaes or random), or your own "
+            "as module:Class",
+            metavar="NAME",
+        ),
+    ] = OWN_SAMPLER
+    seed: Annotated[int, Option("seed of the search")] = 0
+    runs: Annotated[
+        int,
+        Option(
+            "how many times you will train like this; the search ends when it can no longer pay off over that "
+            "many runs",
+            metavar="N",
+            min=1,
+        ),
+    ] = DEFAULT_RUNS
+
+    def __post_init__(self) -> None:
+        for option in OPTIONS:
+            object.__setattr__(self, option.name, option.store(getattr(self, option.name)))
+
+
+def options_of(record: type[TuneOptions]) -> tuple[Option, ...]:
+    """Return the options that the fields of a record declare, in their order."""
+    hints = get_type_hints(record, include_extras=True)
+    return tuple(
+        dataclasses.replace(declared, name=field.name, type=get_args(hints[field.name])[0], default=field.default)
+        for field in dataclasses.fields(record)
+        for declared in hints[field.name].__metadata__
+    )
+
+
+OPTIONS = options_of(TuneOptions)
+
+
+def options_in(source: object) -> TuneOptions:
+    """Return the options among the attributes of something else, such as a parsed command line."""
+    return TuneOptions(**{option.name: getattr(source, option.name) for option in OPTIONS})
+
+
+def check(options: TuneOptions) -> None:
+    """Refuse a value that an option cannot have.
+
+    Raises:
+        BadRequestError: Naming the option, what must hold and what was found.
+    """
+    for option in OPTIONS:
+        value = getattr(options, option.name)
+        if option.min is not None and value is not None and value < option.min:
+            reason = f", {option.reason}" if option.reason else ""
+            raise BadRequestError(f"{option.flag} must be at least {option.min}{reason}, got {value}.")
+        if option.choices and value not in option.choices:
+            raise BadRequestError(f"{option.flag} must be {' or '.join(option.choices)}, got {value}.")
+
+
+def as_arguments(options: TuneOptions, always: Collection[str] = ()) -> list[str]:
+    """Return the arguments with which the command line asks for these options, in the order of their declaration.
+
+    Args:
+        options: What they ask for.
+        always: Names of options that are spelled out even if they have their default value.
+    """
+    arguments: list[str] = []
+    for option in OPTIONS:
+        value = getattr(options, option.name)
+        if value is None or (value == option.default and option.name not in always):
+            continue
+        if option.is_switch:
+            arguments += [option.flag] if value else []
+            continue
+        for text in map(str, value if option.is_repeated else [value]):
+            # A value that begins with a dash would be read as another flag.
+            arguments += [f"{option.flag}={text}"] if text.startswith("-") else [option.flag, text]
+    return arguments
+
+
+def documented(docstring: str) -> str:
+    """Return a docstring with an entry for each option in place of its line `{options}`."""
+    lines: list[str] = []
+    for line in docstring.splitlines():
+        if line.strip() != _PLACE:
+            lines.append(line)
+            continue
+        indent = line.partition(_PLACE)[0]
+        for option in OPTIONS:
+            text = option.help_with_default
+            lines += textwrap.wrap(
+                f"{option.name}: {text[0].upper()}{text[1:]}.",
+                _DOCSTRING_WIDTH,
+                initial_indent=indent,
+                subsequent_indent=f"{indent}    ",
+                break_on_hyphens=False,
+            )
+    return "\n".join(lines)

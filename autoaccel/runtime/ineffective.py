@@ -1,0 +1,35 @@
+"""Settings that did nothing, or no longer have their effect, as the failure that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoaccel.records.trial import Failure
+from autoaccel.runtime.paced import Paced
+
+
+def failure_of(paced: Paced, ineffective: Mapping[str, str], what: str) -> Failure | None:
+    """Return the failure that settings without an effect are, unless the training itself states them.
+
+    What the user states is what they run, whatever it does: it must not end the measurement of their own settings.
+
+    Args:
+        paced: The training under the settings.
+        ineffective: Knob -> why its value has no effect.
+        what: What is wrong with each, as in "did nothing".
+    """
+    tried = {
+        name: reason for name, reason in ineffective.items() if paced.stated.get(name) != paced.applied.settings[name]
+    }
+    said = "; ".join(f"{name} {what}: {reason}" for name, reason in tried.items())
+    return Failure(kind="ineffective", message=said) if said else None
+
+
+def did_nothing(paced: Paced) -> Failure | None:
+    """Return the failure that a setting is which took no effect in the first steps; None if there is none."""
+    return failure_of(paced, paced.applied.check()[1], "did nothing")
+
+
+def no_longer_works(paced: Paced) -> Failure | None:
+    """Return the failure that a setting is which took effect at first and no longer does; None if there is none."""
+    return failure_of(paced, paced.applied.check()[1], f"took effect, but no longer after {paced.steps_done:,} steps")

@@ -1,0 +1,92 @@
+"""What a training must offer for its speed to be measured, and what it may offer beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+
+from autoaccel.records.settings import Value
+from autoaccel.records.trial import Failure, ModelSize
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.data import Drawn
+from autoaccel.runtime.dividing import Piece
+from autoaccel.runtime.metrics import Evaluated
+from autoaccel.runtime.steps import Step
+from autoaccel.runtime.training import Training
+
+
+class Paced(Protocol):
+    """A training whose steps a `Pacer` is told of, whoever makes them."""
+
+    applied: Applied
+    """The settings under which it runs."""
+    stated: Mapping[str, Value]
+    """The settings that the training itself states."""
+    device: torch.device
+    steps_done: int
+    batch_factor: float
+    """Samples of a whole step, over those of a whole step of the training's own."""
+    model_size: ModelSize | None
+    """How large its model was and is; None if it has not shrunk."""
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether the losses of its last steps are not finite, as far as that is known."""
+
+
+@runtime_checkable
+class Inspectable(Paced, Protocol):
+    """A training whose model, batches and evaluation are at hand, as those of the built-in loop are.
+
+    The metric, a profile and single updates need them. The loop says of each member what it holds.
+    """
+
+    training: Training
+    plain_model: nn.Module
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scheduler: Any
+    loader: Iterable[Any]
+    phase_ended: Callable[[str], None]
+    samples_done: int
+    steps_per_epoch: int
+    planned_steps: int
+    shrinks_at: float
+    losses_from: float
+
+    @property
+    def last_loss(self) -> float: ...
+
+    def own_steps(self, steps: int) -> int: ...
+
+    def step(self) -> Step: ...
+
+    def step_on(self, batch: Any, piece: Piece | None = None) -> bool: ...
+
+    def next_step(self) -> list[Drawn]: ...
+
+    def next_batch(self) -> Any: ...
+
+    def last_step(self) -> list[tuple[Any, Piece]]: ...
+
+    def loss(self, model: nn.Module, batch: Any) -> torch.Tensor: ...
+
+    def evaluate_samples(self) -> Evaluated: ...
+
+    def kept_losses(self) -> tuple[float, float]: ...
+
+
+def not_inspectable(what: str) -> Failure:
+    """Return the failure of a task that needs more than the steps of a training that offers no more.
+
+    Args:
+        what: What cannot be done, as the subject of a sentence.
+    """
+    return Failure(
+        kind="invalid",
+        message=f"{what} needs the model, the batches and the evaluation of a training, but this training only "
+        "reports its steps. Name a file whose build() returns a Training.",
+    )

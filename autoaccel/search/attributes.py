@@ -1,0 +1,53 @@
+"""Records as attributes of a study's trials, and what is said where its storage cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from optuna.exceptions import StorageInternalError
+from optuna.trial import FrozenTrial
+
+from autoaccel.errors import AutoaccelError
+from autoaccel.records.base import Record, RecordType, decode, encode
+from autoaccel.search.storage import first_line
+
+MAX_CHARACTERS = 10_000
+"""Of an attribute: MySQL holds 65,535 bytes, and JSON makes up to six of a character."""
+
+
+def pieces_of(record: Record, name: str) -> dict[str, str | int]:
+    """Return attributes that hold a record; the last says how many there are, and is there if all are."""
+    text = encode(record).decode()
+    pieces = [text[start : start + MAX_CHARACTERS] for start in range(0, len(text), MAX_CHARACTERS)]
+    return {**{f"{name} {number}": piece for number, piece in enumerate(pieces)}, name: len(pieces)}
+
+
+def read_record(trial: FrozenTrial, kind: type[RecordType], name: str) -> RecordType | None:
+    """Return the record in a trial's attributes, None if there is none, or not all of it."""
+    attributes = trial.user_attrs
+    if name not in attributes:
+        return None
+    return decode("".join(attributes[f"{name} {number}"] for number in range(attributes[name])), kind)
+
+
+@contextmanager
+def reached() -> Iterator[None]:
+    """Tell in one sentence that the storage cannot be reached."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_storage(error):
+            raise
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        raise AutoaccelError(
+            f"the storage of the study cannot be reached ({first_line(cause)}). Finished trials are kept in it and "
+            "in the folder of the run; run the same command again to resume."
+        ) from error
+
+
+def is_of_storage(error: Exception) -> bool:
+    """Whether a storage could not do what it was asked to."""
+    # By name: without a database, SQLAlchemy is not imported, which takes a while.
+    is_of_database = any(kind.__module__.startswith("sqlalchemy.") for kind in type(error).__mro__)
+    return is_of_database or isinstance(error, (StorageInternalError, OSError))

@@ -1,0 +1,200 @@
+"""KnowledgeGradient: what saves the most time for the time that it costs to try, and when nothing pays any more."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Container, Iterator, Sequence
+from statistics import NormalDist
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from autoaccel.records.settings import Settings, changed, settings_key
+from autoaccel.search.knowledge import READING_DEVIATION, Knowledge
+from autoaccel.search.proposals import Proposals
+from autoaccel.search.surrogate import Vector
+from autoaccel.search.task import SearchTask
+from autoaccel.space.knobs import slow_starters
+
+MAX_READINGS = 4
+"""Of the same settings: then their processes' luck is half of what the proof takes for a difference."""
+
+_MAX_WEIGHED = 4096  # settings that are weighed against each other; of a larger space those near the best, and
+_MAX_PROPOSED = 64  # that Optuna proposes
+_LIKELY = 0.5  # chance to work from which on a candidate comes before what is weighed
+_MIN_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
+
+_DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
+
+NoTrial = Literal["nothing pays", "out of time", "everything tried"]
+"""Why nothing is to be measured next."""
+
+
+class Suggestion(NamedTuple):
+    """Settings to measure next."""
+
+    settings: Settings
+    again: bool  # they were measured before; it is not clear enough whether they are the best
+    gain_seconds: float  # expected to be saved over all runs by what this will show
+    cost_seconds: float  # expected to be spent on it
+
+
+class Limits(NamedTuple):
+    """What bounds the choice of the next trial."""
+
+    room: Callable[[Settings], float] = lambda _: math.inf  # how many seconds a trial of some settings may cost at most
+    busy: Container[str] = ()  # keys of settings that are not suggested: others measure them
+    orphans: Sequence[Settings] = ()  # what others began to measure, because it would pay, and did not finish
+
+
+class KnowledgeGradient:
+    """Suggests settings as long as that pays: the rule by which a search ends, and what its sampler goes by.
+
+    Suggested is the largest knowledge gradient (Frazier, Powell and Dayanik, INFORMS Journal on Computing 2009) over a
+    `Surrogate` for each second that a trial is expected to cost: of all settings where the space is small, else of
+    those near the best and those that Optuna's TPE proposes. The experts' candidates come first.
+    """
+
+    def __init__(self, task: SearchTask, knowledge: Knowledge) -> None:
+        """Begin with nothing suggested.
+
+        Args:
+            task: What is searched.
+            knowledge: Learns from all trials.
+        """
+        self._space = task.space
+        self._own = task.own
+        self._economy = task.economy
+        self.knowledge = knowledge
+        self._candidates = list(task.prior.candidates)
+        self._proposals = Proposals(task.space, task.seed)
+        self.latest: Suggestion | None = None
+        """What was suggested last."""
+
+    def suggest(self, limits: Limits | None = None) -> Suggestion | NoTrial:
+        """Return what to measure next, or why nothing for which there is room saves more than it costs.
+
+        "out of time" if something would for which there is none.
+        """
+        limits = limits or Limits()
+        found = self._orphan(limits) or self._candidate(limits) or self._best(limits)
+        self.latest = found if isinstance(found, Suggestion) else None
+        return found
+
+    def why_not(self, settings: Settings, limits: Limits) -> str | None:
+        """Return why somebody else's proposal is not measured; None if it may be."""
+        if settings == self._own:
+            return "it is the baseline"
+        if settings_key(settings) in limits.busy:
+            return "another worker is measuring it"
+        readings = self.knowledge.readings_of(settings)
+        if readings >= MAX_READINGS:
+            return f"it was measured {readings} times"
+        if not readings and not self.knowledge.is_new(settings):
+            return "it is forbidden, has failed, or contains what was ruled out"
+        if self.knowledge.cost_seconds(settings) > limits.room(settings):
+            return "there is no time to try and prove it"
+        return None
+
+    def _orphan(self, limits: Limits) -> Suggestion | None:
+        """Return what others left behind."""
+        for orphan in limits.orphans:
+            if self.knowledge.is_new(orphan):
+                (weighed,) = self._weigh([orphan])
+                if weighed.cost_seconds <= limits.room(orphan):
+                    return weighed
+        return None
+
+    def _candidate(self, limits: Limits) -> Suggestion | None:
+        """Return the next of the experts' candidates that pays."""
+        doubtful: list[Settings] = []
+        found = None
+        while self._candidates and found is None:
+            candidate = self._candidates.pop(0)
+            if not self.knowledge.is_new(candidate) or settings_key(candidate) in limits.busy:
+                continue
+            if self.knowledge.chance(candidate) < _LIKELY:
+                doubtful.append(candidate)  # until it is known what made others fail
+                continue
+            (weighed,) = self._weigh([candidate])
+            # The first guess that works and need not compile is tried: until then it is not known what a trial takes
+            # here, and on a busy machine the baseline's start makes it look dear.
+            first = not self.knowledge.has_measured and not slow_starters(candidate)
+            tried = self._is_forced or first or self._pays(weighed)
+            if tried and weighed.cost_seconds <= limits.room(candidate):
+                found = weighed
+        self._candidates = [*doubtful, *self._candidates]
+        return found
+
+    @property
+    def _is_forced(self) -> bool:
+        """Whether something is tried however little it promises: what a person has set, once."""
+        return not self.knowledge.has_tried and bool(changed(self._space.fixed, self._own))
+
+    def _best(self, limits: Limits) -> Suggestion | NoTrial:
+        """Return what pays most of all that may be tried, or measured once more."""
+        best = [ranked.settings for ranked in self.knowledge.ranked()[:3]]
+        again = [settings for settings in best if self.knowledge.readings_of(settings) < MAX_READINGS]
+        options = [*self._untried(), *self._candidates, *again]
+        weighed_all = self._weigh([option for option in options if settings_key(option) not in limits.busy])
+        paying = weighed_all if self._is_forced else [weighed for weighed in weighed_all if self._pays(weighed)]
+        affordable = [weighed for weighed in paying if weighed.cost_seconds <= limits.room(weighed.settings)]
+        if affordable:
+            return max(affordable, key=lambda weighed: weighed.gain_seconds / weighed.cost_seconds)
+        if paying:
+            return "out of time"
+        return "nothing pays" if self._untried() else "everything tried"
+
+    def _pays(self, weighed: Suggestion) -> bool:
+        """Whether it saves more time than it costs, and so much of each run that it could ever be noticed."""
+        noticed = _MIN_SHARE * self._economy.runs * self._economy.own_total_seconds
+        return weighed.gain_seconds > max(weighed.cost_seconds, noticed)
+
+    def _weigh(self, options: Sequence[Settings]) -> list[Suggestion]:
+        """Return for each option what measuring it is expected to save and to cost."""
+        if not options:
+            return []
+        economy, knowledge = self._economy, self.knowledge
+        mean, deviation = knowledge.predict(options)
+        # By how much one more reading is expected to move what is believed of the option.
+        moves = deviation**2 / np.hypot(deviation, READING_DEVIATION)
+        compile_seconds = np.array([knowledge.average_start(one) for one in options])
+        totals: Vector = economy.total_seconds(
+            mean[:, None] + moves[:, None] * _DRAWS[None, :], compile_seconds[:, None]
+        )  # (options, draws)
+        ranked = knowledge.ranked()
+        best = min(economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1]), math.inf)
+        gains = np.maximum(best - totals, 0.0).mean(axis=1)
+        # As long as nothing measured is better, the baseline is what is held.
+        held = [entry.settings for entry in ranked[:1] if entry.total_seconds < economy.own_total_seconds]
+        weighed: list[Suggestion] = []
+        for option, gain in zip(options, gains.tolist(), strict=True):
+            again = knowledge.readings_of(option) > 0
+            if again and option in held:
+                second = min(economy.own_total_seconds, *(entry.total_seconds for entry in ranked[1:2]), math.inf)
+                gain = _gain_of_doubt(totals[len(weighed)], second)
+            chance = 1.0 if again else knowledge.chance(option)
+            weighed.append(Suggestion(option, again, chance * economy.runs * gain, knowledge.cost_seconds(option)))
+        return weighed
+
+    def _untried(self) -> list[Settings]:
+        if self._space.size <= _MAX_WEIGHED:
+            everything = list(self._all_settings())
+        else:
+            ranked = self.knowledge.ranked()[:3]
+            near = [entry.settings for entry in ranked] or [{**self._own, **self._space.fixed}]
+            values_of = self._space.open
+            one_off = [{**one, name: value} for one in near for name in values_of for value in values_of[name]]
+            everything = [*one_off, *self._proposals.draw(_MAX_PROPOSED, self.knowledge.reached)]
+        settled = {settings_key(settings): settings for settings in map(self._space.settle, everything)}
+        return [settings for settings in settled.values() if self.knowledge.is_new(settings)]
+
+    def _all_settings(self) -> Iterator[Settings]:
+        for values in itertools.product(*self._space.open.values()):
+            yield {**self._space.fixed, **dict(zip(self._space.open, values, strict=True))}
+
+
+def _gain_of_doubt(totals: Vector, second: float) -> float:
+    """Return what is expected to be saved by turning to the second best, should the best disappoint."""
+    return float(np.maximum(totals - second, 0.0).mean())

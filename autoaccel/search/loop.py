@@ -1,0 +1,398 @@
+"""The search: one trial after another, each measured in turns with the baseline, as long as that pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from autoaccel.records.conclusion import Part, part_words
+from autoaccel.records.knob import Risk
+from autoaccel.records.options import OWN_SAMPLER
+from autoaccel.records.progress import Note, TrialFinished, TrialStarted
+from autoaccel.records.recipe import StopReason
+from autoaccel.records.settings import Settings, changed
+from autoaccel.records.study import Look
+from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
+from autoaccel.search.failures import Cause, Failed, find_causes
+from autoaccel.search.gauge import Instruments
+from autoaccel.search.gradient import KnowledgeGradient, Limits, Suggestion
+from autoaccel.search.knowledge import Evidence, Knowledge
+from autoaccel.search.patience import max_trial_seconds, patience_for
+from autoaccel.search.ranking import Ranking
+from autoaccel.search.sampler import KnowledgeGradientSampler
+from autoaccel.search.samplers import make_sampler
+from autoaccel.search.study import SearchStudy, study_in_memory
+from autoaccel.search.task import SearchTask
+from autoaccel.space.knobs import RISKS, risk_of, risky_part
+from autoaccel.statistics.comparison import (
+    CONFIDENCE,
+    NOISE_THRESHOLD,
+    PROCESS_DEVIATION,
+    Pair,
+    compare_in_process,
+    log_ratios,
+    middle,
+    turns_deviation,
+)
+from autoaccel.statistics.runs import CompileSeconds, slowest_start
+from autoaccel.statistics.sequences import normal_radius
+from autoaccel.statistics.turn_plan import Enough, plan_turns
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+_CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
+_EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
+_MAX_REFUSED = 10  # proposals of a sampler in a row that may not be measured: then what pays most is tried instead
+_SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
+_NO_MORE_TIME = "the budget has no time left for it"
+
+Judgement = Literal["holds", "drops", "slower", "more than rounding", "open"]
+"""What a proof says of settings."""
+
+Reserve = Callable[[Settings, float | None], float]
+"""Returns the seconds that must be left to prove settings: with the speed-up that was measured, None if none was."""
+
+
+class Search:
+    """What the search needs to measure and to judge."""
+
+    def __init__(self, task: SearchTask, instruments: Instruments, study: SearchStudy | None = None) -> None:
+        """Begin with nothing tried but the baseline, which is told to the study.
+
+        Args:
+            task: What is searched.
+            instruments: What measures, and who is told.
+            study: That keeps the trials, and knows those of other workers, if there are any: none is run twice. One in
+                memory if None.
+        """
+        self._instruments = instruments
+        self._own = task.own
+        self._economy = task.economy
+        self._knowledge = Knowledge(task)
+        self._gradient = KnowledgeGradient(task, self._knowledge)
+        self._clock = instruments.clock
+        self._tell = instruments.tell
+        self._max_trials = math.inf if task.max_trials is None else task.max_trials
+        self._study = study or study_in_memory()
+        if task.sampler == OWN_SAMPLER:
+            sampler: BaseSampler = KnowledgeGradientSampler(task, self._gradient)
+        else:
+            # Workers with the same seed would all try the same.
+            sampler = make_sampler(task.sampler, task.seed + self._study.peers.rank)
+        self._study.search(task, sampler)
+        self._study.tell_baseline(task.own, task.economy.own_total_seconds)
+        self.ranking = Ranking(self._knowledge, task.own, task.economy)
+        """Knows what could be proven, and what of it first."""
+        self.trials: list[Trial] = []
+        self._closed: set[Part] = set()  # because of failures, and told
+        self._failed_proofs: list[Failed] = []
+        self._proof_causes: list[Cause] = []
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial of the settings that would be proven first; None while the baseline's own are as good."""
+        first = self.ranking.first(self.ranking.contenders())
+        if first is None:
+            return None
+        return next(trial for trial in self.trials if trial.comparison and trial.settings == first.settings)
+
+    @property
+    def saving_seconds(self) -> float:
+        """What the fastest settings are expected to save on all runs."""
+        best = min([entry.total_seconds for entry in self._knowledge.ranked()[:1]], default=math.inf)
+        return self.saving_of(best)
+
+    def saving_of(self, total_seconds: float) -> float:
+        """Return what settings whose run takes so long are expected to save on all runs."""
+        return self._economy.runs * max(0.0, self._economy.own_total_seconds - total_seconds)
+
+    @property
+    def trial_seconds(self) -> float:
+        """What a trial usually takes that compiles nothing."""
+        return self._knowledge.trial_seconds
+
+    def take_over(self, trials: Sequence[Trial]) -> None:
+        """Go on from the trials of an earlier part of the run, which the study is told once more."""
+        for trial in trials:
+            if self._study.claim(trial.settings, self._readings(trial.settings)):
+                self._study.finish(trial)
+            self._knowledge.learn(trial)
+            self.trials.append(trial)
+            if trial.again and isinstance(trial.outcome, Failure):
+                self._fail_proof(trial.settings, trial.outcome)
+            elif not trial.feasible:
+                drops = trial.accuracy is not None
+                self._knowledge.rule_out(self._harmful_part(trial.settings) if drops else trial.settings)
+
+    def compile_seconds(self, settings: Settings) -> CompileSeconds:
+        """Return what slower first steps cost the first run under these settings, and what all later ones."""
+        return self._knowledge.compile_seconds(settings)
+
+    def learn_warm_start(self, settings: Settings, seconds: float) -> None:
+        """Take into account what slower first steps cost a process of the proof, which finds all compiled."""
+        self._knowledge.learn_warm_start(settings, seconds)
+
+    def contrast(
+        self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
+    ) -> tuple[float, float]:
+        """Return mean and deviation of the weighted sum of the settings' log speed-ups; see `Knowledge.contrast`."""
+        return self._knowledge.contrast(settings, weights, evidence)
+
+    def min_speedup(self, settings: Settings) -> float:
+        """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.
+
+        Of a whole run as it is on average over all that will be made, even if their slower start takes as long as it
+        may: it was measured once.
+        """
+        total_seconds = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
+        own_start = self._economy.compile_seconds
+        extra = slowest_start(max(0.0, self._knowledge.average_start(settings) - own_start), CONFIDENCE)
+        return math.exp(self._economy.log_speedup_for(total_seconds, own_start + extra))
+
+    def judge(
+        self,
+        settings: Settings,
+        accuracy: Accuracy | None,
+        judgement: Judgement,
+        comparison: Comparison | None = None,
+    ) -> None:
+        """Take the proof of some settings into account: what it ruled out, or left open, is not tried again.
+
+        Args:
+            settings: That were to be proven.
+            accuracy: What is known of the metric.
+            judgement: What the proof says of them.
+            comparison: Of their speed, if this run has proven it: the study is told.
+        """
+        if comparison is not None:
+            total_seconds = self._total_seconds(settings, comparison)
+            self._study.tell_proof(settings, judgement, total_seconds, accuracy)
+        risky = risky_part(settings, self._own, self._knowledge.space.inexact)
+        if judgement == "drops":
+            self._rule_out(self._harmful_part(settings))
+        elif judgement == "more than rounding":  # with all that contains it; but later runs may tell more
+            self._knowledge.rule_out(self._harmful_part(settings))
+        elif judgement != "holds":
+            self._knowledge.rule_out(settings)
+
+        def judged(trial: Trial) -> Trial:
+            alike = risky_part(trial.settings, self._own, self._knowledge.space.inexact) == risky
+            return msgspec.structs.replace(trial, accuracy=accuracy) if alike else trial
+
+        self.trials = [judged(trial) for trial in self.trials]
+
+    def leave_out(self, risk: Risk) -> None:
+        """Try and prove nothing more with a setting of this risk or a greater one."""
+        space = self._knowledge.space
+        wished = {name: (value,) for name, value in space.fixed.items()}
+        for name, values in {**space.open, **wished}.items():
+            for value in values:
+                if RISKS.index(risk_of({name: value}, {name: self._own[name]}, space.risks)) >= RISKS.index(risk):
+                    self._knowledge.rule_out({name: value})
+
+    def fail(self, settings: Settings, failure: Failure, spent_seconds: float) -> None:
+        """Take into account that settings failed in their proof, though not in their trial: that counts as one more."""
+        self._fail_proof(settings, failure)
+        trial = self._add(Trial(len(self.trials) + 1, settings, failure, spent_seconds, again=True))
+        self._study.tell_failed_proof(trial)
+
+    def _fail_proof(self, settings: Settings, failure: Failure) -> None:
+        # A trial makes fewer steps: that others worked in theirs excuses nothing.
+        self._failed_proofs.append(Failed(changed(settings, self._own), failure))
+        self._proof_causes = find_causes(self._failed_proofs, ())
+        self._rule_out(settings)
+        for closed in filter(None, (cause.closed for cause in self._proof_causes)):
+            part = {name: value for name, value in closed if value is not None}
+            if len(part) == len(closed):
+                self._rule_out(part)
+
+    def chance(self, settings: Settings) -> float:
+        """Return the probability that settings do not fail in their proof, by what others have in theirs."""
+        change = changed(settings, self._own)
+        return math.prod(1 - cause.doubt(change) for cause in self._proof_causes)
+
+    def _harmful_part(self, settings: Settings) -> Settings:
+        """Return what in settings may have harmed the training: all of them where none changes a number."""
+        return risky_part(settings, self._own, self._knowledge.space.inexact) or settings
+
+    def _rule_out(self, part: Settings) -> None:
+        """Never try or prove again what contains these settings."""
+        self._knowledge.rule_out(part)
+        self.trials = [
+            msgspec.structs.replace(trial, feasible=False) if part.items() <= trial.settings.items() else trial
+            for trial in self.trials
+        ]
+
+    def run(self, reserve: Reserve) -> StopReason:
+        """Try settings until the search is over.
+
+        Args:
+            reserve: What of the budget must be left to prove the best, and what is tried, should it become the best.
+
+        Returns:
+            Why it ended.
+        """
+        while True:
+            look = self._look_at_others()
+            if len(self.trials) >= self._max_trials:
+                return "trials made"
+            room = self._room(reserve)
+            limits = Limits(room, look.busy, look.orphans)
+            suggestion = self._gradient.suggest(limits)
+            if not isinstance(suggestion, Suggestion):
+                if suggestion == "out of time":
+                    return suggestion
+                left = room(self._own)  # which need no proof
+                if look.measuring and left > 0:
+                    # What they find may change what pays; and if one dies, somebody must be left who goes on with it.
+                    self._study.wait(left)
+                    continue
+                return suggestion
+            settings = self._choose(suggestion, limits)
+            if self._study.claim(settings, self._readings(settings)):
+                self._measure(settings, limits, reserve)
+
+    def _choose(self, suggestion: Suggestion, limits: Limits) -> Settings:
+        """Return what the sampler proposes; what pays most if it proposes nothing that may be measured.
+
+        Whoever samples, the first trial is the experts' first guess.
+        """
+        if not self.trials:
+            return suggestion.settings
+        for _ in range(_MAX_REFUSED):
+            settings = self._study.propose()
+            if settings == suggestion.settings:
+                return suggestion.settings
+            why = self._gradient.why_not(settings, limits)
+            if why is None:
+                return settings
+            self._study.refuse(why)
+        return suggestion.settings
+
+    def _measure(self, settings: Settings, limits: Limits, reserve: Reserve) -> None:
+        """Try settings; what is too good to be believed once more."""
+        mean, deviation = self._knowledge.expects(settings)
+        again = self._knowledge.readings_of(settings) > 0
+        trial = self._try(settings, again, limits.room(settings))
+        if trial.comparison is None or again:
+            return
+        suspicious = math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation
+        # Another process must show it too before anything is built on it. If there is no time for that, its proof will
+        # tell.
+        left = self._room(reserve)(settings)  # the best, which it may be by now, has another proof
+        if suspicious and left >= self.trial_seconds and self._study.claim(settings, self._readings(settings)):
+            self._try(settings, True, left)
+
+    def _readings(self, settings: Settings) -> int:
+        """Return how many trials of settings there were, failed ones included."""
+        return sum(trial.settings == settings for trial in self.trials)
+
+    def _room(self, reserve: Reserve) -> Callable[[Settings], float]:
+        """Return what tells how long a trial of some settings may take, so that the best can be proven after it."""
+        best = self.best
+        held = reserve(best.settings, best.comparison.speedup) if best and best.comparison else 0.0
+
+        def room(settings: Settings) -> float:
+            needed = 0.0 if settings == self._own else reserve(settings, None)
+            return min(
+                self._clock.left - max(held, needed),
+                max_trial_seconds(settings, self._knowledge, self._budget_seconds),
+            )
+
+        return room
+
+    @property
+    def _budget_seconds(self) -> float:
+        return self._clock.spent + self._clock.left
+
+    def _look_at_others(self) -> Look:
+        """Learn what others have found since the last time."""
+        look = self._study.look()
+        for trial in look.trials:
+            self._add(msgspec.structs.replace(trial, number=len(self.trials) + 1))
+        return look
+
+    def _try(self, settings: Settings, again: bool, max_seconds: float) -> Trial:
+        number = len(self.trials) + 1
+        self._tell(TrialStarted(number=number, settings=settings))
+        before = self._clock.spent
+        patience = patience_for(settings, self._knowledge, self._budget_seconds)
+        timeout_seconds = max(1.0, min(max_seconds, patience.seconds))
+        reading = self._instruments.gauge.measure(
+            settings, f"trial-{number:04d}", self._enough_for(settings), timeout_seconds
+        )
+        if isinstance(reading, Failure):
+            if reading.kind == "hung":
+                kind, why = patience[1:] if timeout_seconds == patience.seconds else (reading.kind, _NO_MORE_TIME)
+                message = f"given up after {timeout_seconds:.0f} s: {why}"
+                reading = msgspec.structs.replace(reading, kind=kind, message=message)
+            trial = Trial(number, settings, reading, self._clock.spent - before, again=again)
+        else:
+            trial = Trial(
+                number=number,
+                settings=settings,
+                outcome=reading.measurement,
+                spent_seconds=self._clock.spent - before,
+                comparison=compare_in_process(reading.pairs, reading.trusted),
+                own_turns=reading.own_turns,
+                again=again,
+            )
+        trial = self._add(trial)
+        self._study.finish(trial)
+        return trial
+
+    def _add(self, trial: Trial) -> Trial:
+        """Learn from a finished trial and keep it; return it with what it comes to beside this machine's baseline."""
+        self._knowledge.learn(trial)
+        if trial.comparison is not None:
+            step_seconds = self._economy.step_seconds / trial.comparison.speedup
+            total_seconds = self._total_seconds(trial.settings, trial.comparison)
+            trial = msgspec.structs.replace(trial, step_seconds=step_seconds, total_seconds=total_seconds)
+        self.trials.append(trial)
+        self._instruments.keep(trial)
+        self._tell(TrialFinished(trial=trial, best=self.best))
+        if isinstance(trial.outcome, Failure) and self._knowledge.is_given_up(trial.settings):
+            self._tell(Note(f"settings that compile to the same code are not tried again: {trial.outcome.message}"))
+        self._tell_closed()
+        return trial
+
+    def _total_seconds(self, settings: Settings, comparison: Comparison) -> float:
+        """Return the projected time of an average run with this speed-up."""
+        start_seconds = self._knowledge.average_start(settings)
+        return float(self._economy.total_seconds(math.log(comparison.speedup), start_seconds))
+
+    def _tell_closed(self) -> None:
+        """Tell what failed trials have in common, once that is clear."""
+        for cause in self._knowledge.causes:
+            common = cause.common
+            if common is not None and common.part not in self._closed:
+                self._closed.add(common.part)
+                self._tell(Note(f"{part_words(common.part)} is not tried again: {common.words}"))
+
+    def _enough_for(self, settings: Settings) -> Enough:
+        """Return the rule by which a trial of these settings ends.
+
+        It ends when it is clear that the settings are not the best, judged by an interval that holds at every look;
+        when more turns could not make the reading better, because the process's luck is larger; or at the latest
+        after the most turns that a trial is worth.
+        """
+        ranked = self._knowledge.ranked()
+        best_total = min([self._economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
+        needed = self._economy.log_speedup_for(best_total, self._knowledge.average_start(settings))
+        plan = plan_turns(self._economy.step_seconds)
+
+        def enough(pairs: Sequence[Pair]) -> bool:
+            if len(pairs) < 2:
+                return False
+            logs = log_ratios(pairs)
+            own_deviation = turns_deviation(logs)
+            deviation = max(own_deviation * math.sqrt(len(logs)), plan.usual_deviation)
+            hopeless = middle(logs) + normal_radius(len(logs), deviation, _EVER_WRONG) + PROCESS_DEVIATION < needed
+            clear = len(pairs) >= plan.min_turns and own_deviation < _CLEAR
+            return hopeless or clear or len(pairs) >= plan.max_turns
+
+        return enough

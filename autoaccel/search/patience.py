@@ -1,0 +1,64 @@
+"""Patience: how long a trial may take that could still win, and what is said of one that took longer."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import FailureKind
+from autoaccel.search.knowledge import Knowledge
+from autoaccel.space.knobs import compiles, slow_starters
+
+_MAX_TIMES_SLOWER = 10  # than usual may a trial be; neighbours on shared machines slow one down by so much for minutes
+
+COMPILE_SHARE = 0.2
+"""Of the budget, for which one trial may compile: most of what the search may take. That is two of the default ten
+minutes, in which models of some ten layers compile on two cores (a transformer of four layers took 70 s there beside
+other work, a BERT of four layers 105 s); machines with more cores to compile on would need less. With 0.15 replayed
+searches of wide_mlp, whose best compiles, missed it."""
+
+
+class Patience(NamedTuple):
+    """How long a trial may take, and the failure that it is if it takes longer."""
+
+    seconds: float
+    kind: FailureKind
+    why: str
+
+
+def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float) -> Patience:
+    """Return how long a trial of these settings may take that could still win.
+
+    Compiling may take as long as it could still win back over all runs, and only a share of the budget: it is one of
+    many things to try. What the person has set, or does already, may take as long as a whole run, and so may other slow
+    starts. All else need not more time than it does beside the worst neighbours.
+
+    Args:
+        settings: To be tried.
+        knowledge: Of what trials take, and what these settings could win.
+        budget_seconds: Of the whole search.
+    """
+    usual = knowledge.trial_seconds
+    if _is_proposed(settings, knowledge):
+        share, worth = COMPILE_SHARE * budget_seconds, knowledge.max_cold_seconds(settings)
+        why = "what it could save over all runs" if worth < share else f"{COMPILE_SHARE:.0%} of the budget"
+        return Patience(usual + max(usual, min(share, worth)), "slow start", f"it compiles for longer than {why}")
+    longest = math.inf if slow_starters(settings) else _MAX_TIMES_SLOWER * usual
+    seconds = usual + max(usual, min(knowledge.task.economy.own_total_seconds, longest))
+    if compiles(settings):
+        return Patience(seconds, "slow start", "it compiles for longer than a whole run takes")
+    return Patience(seconds, "hung", "if it does not hang, it is far too slow to win")
+
+
+def max_trial_seconds(settings: Settings, knowledge: Knowledge, budget_seconds: float) -> float:
+    """Return what a trial may be expected to cost at most: if it must take longer, it would be given up in the end."""
+    if not _is_proposed(settings, knowledge):
+        return math.inf
+    usual = knowledge.trial_seconds
+    return usual + max(usual, COMPILE_SHARE * budget_seconds)
+
+
+def _is_proposed(settings: Settings, knowledge: Knowledge) -> bool:
+    """Whether settings compile where neither the user's own do nor what the person has set."""
+    return compiles(settings) and not (compiles(knowledge.task.own) or compiles(knowledge.space.fixed))

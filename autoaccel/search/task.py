@@ -1,0 +1,53 @@
+"""SearchTask: what is searched, and what is known of it before the first trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoaccel.advise.candidates import first_candidates
+from autoaccel.advise.effects import Halving, effect_deviations, halving_means
+from autoaccel.records.options import OWN_SAMPLER
+from autoaccel.records.profile import Finding
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.search.economy import Economy
+from autoaccel.space.knobs import Place
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is expected of settings before any was tried."""
+
+    candidates: Sequence[Settings]  # what experts would try first, in their order
+    deviations: Mapping[str, float]  # for each knob how much it may matter; see `Surrogate`
+    halvings: Mapping[str, Halving] = field(default_factory=dict)  # what fewer of a count are expected to do
+
+
+def expect(space: SearchSpace, place: Place, own: Settings, findings: Sequence[Finding]) -> Prior:
+    """Return what the findings of a profile let expect of a search space.
+
+    Args:
+        space: That is searched.
+        place: The machine and the training.
+        own: The baseline's settings.
+        findings: Of the profile.
+    """
+    return Prior(
+        candidates=first_candidates(space, place, own, findings),
+        deviations=effect_deviations([*space.fixed, *space.open], findings),
+        halvings=halving_means(place, own, findings),
+    )
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """What is searched."""
+
+    space: SearchSpace
+    own: Settings  # the baseline's
+    economy: Economy
+    prior: Prior
+    seed: int = 0  # of what is drawn by chance
+    max_trials: int | None = None  # after so many the search ends; None: it is not limited
+    sampler: str = OWN_SAMPLER  # what proposes the trials; see `make_sampler`

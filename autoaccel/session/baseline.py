@@ -1,0 +1,254 @@
+"""LiveBaseline: the user's own settings, measured first and kept alive beside every trial."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
+from autoaccel.records.progress import Note
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure, Measurement
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.search.gauge import Reading
+from autoaccel.session.pairs import Reference
+from autoaccel.session.run import Run
+from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
+from autoaccel.statistics.comparison import log_ratios
+from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
+from autoaccel.statistics.steps import step_seconds_of_turns
+from autoaccel.statistics.turn_plan import (
+    Enough,
+    TurnPlan,
+    TurnScatter,
+    pair_seconds,
+    plan_turns,
+    trial_seconds,
+    turns_worth,
+)
+from autoaccel.workers.describing import workload_error
+from autoaccel.workers.measuring import Measuring
+
+
+class LiveBaseline:
+    """The user's own training in a process that is paused except for its turns.
+
+    Every trial is measured in turns with it, so that both meet the same disturbances of the machine. Its own times
+    tell which turns were disturbed so much that they say nothing.
+    """
+
+    def __init__(
+        self, run: Run, facts: TrainingFacts, settings: Settings, warmed_up: Callable[[Measuring], None] | None = None
+    ) -> None:
+        """Start it and measure it alone.
+
+        Args:
+            run: What all stages share.
+            facts: Of the training.
+            settings: The user's own.
+            warmed_up: Told as soon as the first steps are made; what it raises ends the measurement.
+
+        Raises:
+            WorkloadFailedError: If the training fails under the user's own settings.
+            BudgetSpentError: If the budget does not suffice.
+        """
+        self._run = run
+        self.settings = settings
+        self.facts = facts
+        self._own_seconds: list[float] = []  # of every turn it ever took
+        self._disturbed = 0
+        self._rests = False
+        unused = read_gpu_use()
+        self._measuring = self._start()
+        if warmed_up is not None:
+            warmed_up(self._measuring)
+        for name, reason in self._measuring.stated_in_vain.items():
+            run.tell(Note(f"{name}, set in Training(settings=...), had no effect: {reason}"))
+        plan = plan_turns(self._measuring.warm_step_seconds, facts.device)
+        self.ready_seconds = self._measuring.ready_seconds
+        """What it took until its process was warm."""
+        self.ready_again_seconds = self._measuring.ready_again_seconds
+        """The same without the steps that only showed when it was."""
+        for _ in range(plan.turns_alone):
+            self._take_turn(plan)
+        self.is_apart = fills_a_gpu(unused, read_gpu_use())
+        """Whether it must not be alive beside a trial: a GPU has no room for two."""
+        if self.is_apart:
+            self.rest()
+        self.measurement: Measurement = self._measuring.measurement
+        self._own_seconds.extend(step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch))
+        self.plan = plan_turns(self.step_seconds, facts.device)
+        """How turns are taken, in the trials and in the proof."""
+        self.scatter = TurnScatter(self.plan.usual_deviation)
+        """What all trials have shown of how much turns scatter."""
+
+    @property
+    def step_seconds(self) -> float:
+        """What its step takes: the median over all turns that it has taken so far, disturbed ones too."""
+        return statistics.median(self._own_seconds)
+
+    @property
+    def trial_seconds(self) -> float:
+        """About what a trial takes that compiles nothing and is as fast as the baseline."""
+        if self.is_apart:  # the baseline gets ready once more, too
+            return pair_seconds(self.plan, self.ready_seconds, self._turns_apart)
+        turns = turns_worth(self.plan, self.ready_seconds, self.scatter.deviation)
+        return trial_seconds(self.plan, self.ready_seconds, turns)
+
+    def pair_seconds(self, speedup: float = 1.0) -> float:
+        """Return about what a fresh pair takes that does not train to its end.
+
+        Args:
+            speedup: Of the candidate's steps over the baseline's.
+        """
+        turns = turns_worth(self.plan, 2 * self.ready_again_seconds, self.scatter.deviation, speedup)
+        return pair_seconds(self.plan, self.ready_again_seconds, turns, speedup)
+
+    @property
+    def _turns_apart(self) -> int:
+        """Turns of each process where they cannot be alive together: half of them before a trial, half after it."""
+        return 2 * self.plan.min_turns
+
+    @property
+    def overhead_seconds(self) -> float:
+        """What a run takes beside its settled steps: start-up and slower first steps."""
+        return self.measurement.startup_seconds + self.measurement.compile_seconds
+
+    @property
+    def total_seconds(self) -> float:
+        """Projected time of the whole planned run under the user's own settings."""
+        return self.overhead_seconds + self.facts.planned_steps * self.step_seconds
+
+    @property
+    def usual_seconds(self) -> float:
+        """What its step takes while nothing disturbs it."""
+        return usual_seconds(self._own_seconds[-RECENT_TURNS:])
+
+    @property
+    def reference(self) -> Reference:
+        """What pairs of processes are measured against."""
+        steps_per_epoch = self.facts.steps_per_epoch
+        return Reference(self.settings, steps_per_epoch, self.plan, self.usual_seconds, self.is_apart, self.scatter)
+
+    @property
+    def disturbed_share(self) -> float:
+        """Share of its turns that were disturbed."""
+        return self._disturbed / len(self._own_seconds)
+
+    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        """Measure settings in a process of their own.
+
+        Args:
+            settings: What to measure.
+            name: Of its log.
+            enough: When to end.
+            timeout_seconds: For all.
+        """
+        if self.is_apart:
+            return self._measure_apart(settings, name, timeout_seconds)
+        deadline = time.perf_counter() + timeout_seconds
+        reading = self._measure_beside(settings, name, enough, timeout_seconds)
+        on_accelerator = not self.facts.device.startswith("cpu")
+        if on_accelerator and isinstance(reading, Failure) and lacks_room(reading):
+            # Alone it may have room enough.
+            reading = self._measure_apart(settings, name, deadline - time.perf_counter())
+            if isinstance(reading, Reading) and reading.measurement.peak_bytes <= self.measurement.peak_bytes:
+                # It took no more than the baseline does, so there is room for one of the kind, whatever NVML told.
+                self.is_apart = True
+        return reading
+
+    def _measure_beside(
+        self, settings: Settings, name: str, enough: Enough, timeout_seconds: float
+    ) -> Reading | Failure:
+        """Measure settings in turns with a baseline that is alive."""
+        deadline = time.perf_counter() + timeout_seconds
+        candidate = self._run.runner.start_measuring(settings, name, timeout_seconds)
+        if isinstance(candidate, Failure):
+            return candidate
+        if self._rests:
+            self._measuring = self._start()
+            self._rests = False
+        self._measuring.turns.clear()
+        left = deadline - time.perf_counter()
+        steps_per_epoch = self.facts.steps_per_epoch
+        try:
+            turns = take_turns(self._measuring, candidate, self.plan, steps_per_epoch, self._own_seconds, enough, left)
+        finally:
+            candidate.close()
+        if isinstance(turns, TurnFailed):
+            if turns.who is self._measuring:
+                # It died, most often beside a trial that took its memory.
+                self.rest()
+            return turns.failure
+        self._learn(turns)
+        return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
+
+    def _measure_apart(self, settings: Settings, name: str, timeout_seconds: float) -> Reading | Failure:
+        """Measure settings in one whole process, and then the baseline in another.
+
+        The candidate's turns are held against those of the baseline before and after it, half of them each, so that
+        a drift of the machine favours neither.
+        """
+        before = tuple(self._measuring.turns)
+        self.rest()
+        deadline = time.perf_counter() + timeout_seconds
+        candidate = self._run.runner.start_measuring(settings, name, timeout_seconds)
+        if isinstance(candidate, Failure):
+            return candidate
+        try:
+            failure = self._take_turns_of(candidate, deadline)
+        finally:
+            candidate.close()
+        if failure is not None:
+            return failure
+        self._measuring = self._start()
+        try:
+            failure = self._take_turns_of(self._measuring, deadline)
+        finally:
+            self._measuring.close()
+        if failure is not None:
+            return failure
+        if failure := divergence(before, candidate.turns):
+            return failure
+        half = self._turns_apart // 2
+        beside = (*before[-half:], *self._measuring.turns[:half])
+        factor = candidate.batch_factor / self._measuring.batch_factor
+        steps_per_epoch = self.facts.steps_per_epoch
+        measured = candidate.turns[: len(beside)]
+        turns = turns_apart(beside, measured, self.plan, steps_per_epoch, factor, self._own_seconds)
+        self._learn(turns)
+        return Reading(candidate.measurement, beside, turns.pairs, turns.trusted)
+
+    def _learn(self, turns: Turns) -> None:
+        """Take into account what turns beside a trial have shown of the baseline, and of the machine."""
+        self._own_seconds.extend(turns.own_seconds)
+        self._disturbed += turns.disturbed
+        if turns.trusted:
+            self.scatter.learn(log_ratios(turns.pairs))
+
+    def _take_turns_of(self, measuring: Measuring, deadline: float) -> Failure | None:
+        min_seconds = 10 * self.plan.turn_seconds()
+        for _ in range(self._turns_apart):
+            turn = measuring.take_turn(self.plan.order, max(deadline - time.perf_counter(), min_seconds))
+            if isinstance(turn, Failure):
+                return turn
+        return None
+
+    def rest(self) -> None:
+        """End its process until the next trial."""
+        self._measuring.close()
+        self._rests = True
+
+    def _start(self) -> Measuring:
+        timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
+        measuring = self._run.runner.start_measuring(self.settings, "baseline", timeout)
+        if isinstance(measuring, Failure):
+            raise workload_error(measuring, self._run.request.workload, "under your own settings")
+        return measuring
+
+    def _take_turn(self, plan: TurnPlan) -> None:
+        timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
+        turn = self._measuring.take_turn(plan.order, timeout)
+        if isinstance(turn, Failure):
+            raise workload_error(turn, self._run.request.workload, "under your own settings")

@@ -1,0 +1,62 @@
+"""Best: the settings that a run ends with, and the evidence for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoaccel.records.conclusion import KeptBecause, LeftOpen
+from autoaccel.records.recipe import Contribution, Interaction
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.search.starts import start_of
+from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.proof import Proof
+from autoaccel.statistics.comparison import CONFIDENCE, with_drift
+from autoaccel.statistics.runs import CompileSeconds
+
+
+@dataclass(frozen=True)
+class Best:
+    """The settings that a run ends with: those that were proven, else the user's own."""
+
+    settings: Settings
+    comparison: Comparison
+    compile_seconds: CompileSeconds
+    own_compile_seconds: CompileSeconds
+    baseline_step_seconds: float
+    kept_because: KeptBecause | None = None  # why they are the user's own; None: they were proven
+    accuracy: Accuracy | None = None
+    proven_after_seconds: float | None = None
+    contributions: tuple[Contribution, ...] = ()
+    interaction: Interaction | None = None
+    left_open: LeftOpen | None = None  # a better one whose proof a larger budget may complete
+
+
+def keep_own(baseline: LiveBaseline, why: KeptBecause) -> Best:
+    """Return the user's own settings, for this reason."""
+    unchanged = Comparison(
+        speedup=1.0, low=1.0, high=1.0, verdict="within noise", confidence=CONFIDENCE, process_pairs=0, turns=0
+    )
+    compiling = start_of(baseline.settings, baseline.measurement)
+    return Best(baseline.settings, unchanged, compiling, compiling, baseline.step_seconds, why)
+
+
+def proven(settings: Settings, proof: Proof, starts: tuple[CompileSeconds, CompileSeconds], drift: float) -> Best:
+    """Return some settings that were proven.
+
+    Args:
+        settings: That were.
+        proof: Of these settings.
+        starts: What slower first steps cost with the settings, and with the user's.
+        drift: Of this machine from hour to hour, for which the claim leaves room; see `with_drift`.
+    """
+    assert proof.comparison is not None  # nothing is proven without
+    return Best(
+        settings=settings,
+        comparison=with_drift(proof.comparison, drift),
+        compile_seconds=starts[0],
+        own_compile_seconds=starts[1],
+        baseline_step_seconds=proof.own_step_seconds,
+        accuracy=proof.accuracy,
+        proven_after_seconds=proof.proven_after_seconds,
+    )

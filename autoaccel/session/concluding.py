@@ -1,0 +1,147 @@
+"""Conclude a run: the recipe, which says what it came to, and the report."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import platform
+from collections.abc import Sequence
+
+from autoaccel import __version__
+from autoaccel.records.progress import StageStarted
+from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
+from autoaccel.records.settings import Settings, describe_change
+from autoaccel.records.trial import Failure, Measurement, ModelSize, Trial
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.report.conclusions import faster_words, kept_words, left_open_words, stop_words, value_result
+from autoaccel.report.html import render_report
+from autoaccel.search.importance import importance
+from autoaccel.session.best import Best
+from autoaccel.session.lost_values import lost_values
+from autoaccel.session.setup import SearchResult, Setup
+from autoaccel.statistics.runs import run_speedup
+
+
+def conclude(setup: Setup, result: SearchResult) -> Recipe:
+    """Write recipe.json and report.html; return the recipe."""
+    run, space = setup.run, setup.space
+    if result.stop != "nothing to win":
+        run.tell(StageStarted("report", "recipe.json and report.html"))
+    recipe = make_recipe(setup, result)
+    report = render_report(recipe, setup.diagnosis, result.trials, space.closed, run.request, space.inexact)
+    run.folder.save(recipe, report)
+    return recipe
+
+
+def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
+    """Return the recipe that says what the run has come to."""
+    run, machine, facts, best = setup.run, setup.machine, setup.facts, result.best
+    return Recipe(
+        schema=SCHEMA,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        summary=summarize(best, setup.own),
+        workload=run.request.workload,
+        machine=machine,
+        settings=best.settings,
+        baseline=_baseline(setup, best),
+        comparison=best.comparison,
+        constraint=run.request.constraint,
+        accuracy=best.accuracy,
+        projection=project(facts, setup.baseline.measurement, best, run.request.options.runs),
+        search=_sum_up(setup, result),
+        versions={
+            "autoaccel": __version__,
+            "torch": machine.torch.version if machine.torch else "unknown",
+            "python": platform.python_version(),
+        },
+        device=facts.device,
+        model_size=_model_size(result.trials, best.settings),
+        contributions=best.contributions,
+        interaction=best.interaction,
+        open_proof=best.left_open.proof if best.left_open else None,
+    )
+
+
+def summarize(best: Best, own: Settings) -> str:
+    """Return what a run comes to, in a sentence; where nothing was proven, with what a larger budget may prove."""
+    if best.kept_because is None:
+        return faster_words(best.comparison, describe_change(best.settings, own))
+    words = [kept_words(best.kept_because, own), *([left_open_words(best.left_open, own)] if best.left_open else [])]
+    return " ".join(words)
+
+
+def _baseline(setup: Setup, best: Best) -> Baseline:
+    """Return the user's own settings and what they measured, beside what was proven if something was."""
+    batch_size, measured = setup.facts.batch_size, setup.baseline.measurement
+    return Baseline(
+        settings=setup.own,
+        step_seconds=best.baseline_step_seconds,
+        startup_seconds=measured.startup_seconds,
+        compile_seconds=best.own_compile_seconds.average(setup.run.request.options.runs),
+        samples_per_second=batch_size / best.baseline_step_seconds if batch_size else None,
+        peak_bytes=measured.peak_bytes,
+    )
+
+
+def project(facts: TrainingFacts, baseline: Measurement, best: Best, runs: int) -> Projection:
+    """Return how long the planned run will take, on average over so many."""
+    planned_steps, startup_seconds = facts.planned_steps, baseline.startup_seconds
+    own_step, compiling = best.baseline_step_seconds, best.compile_seconds
+    step_seconds = own_step / best.comparison.speedup
+    own_compile_seconds, compile_seconds = best.own_compile_seconds.average(runs), compiling.average(runs)
+    extra = compile_seconds - own_compile_seconds
+    warmed_up_seconds = startup_seconds + planned_steps * step_seconds
+    own_overhead_seconds = startup_seconds + own_compile_seconds
+    is_proven = best.comparison.process_pairs > 0
+    return Projection(
+        planned_steps=planned_steps,
+        startup_seconds=startup_seconds,
+        compile_seconds=compile_seconds,
+        step_seconds=step_seconds,
+        total_seconds=warmed_up_seconds + compile_seconds,
+        baseline_total_seconds=own_overhead_seconds + planned_steps * own_step,
+        break_even_steps=break_even_steps(extra, step_seconds, own_step),
+        run=run_speedup(best.comparison, planned_steps * own_step, own_overhead_seconds, extra) if is_proven else None,
+        first_run_seconds=warmed_up_seconds + compiling.cold,
+        later_run_seconds=warmed_up_seconds + compiling.warm,
+    )
+
+
+def break_even_steps(extra_seconds: float, step_seconds: float, own_step: float) -> int | None:
+    """Return from how many steps on settings with this step time repay what they start slower; None: never."""
+    if extra_seconds <= 0:
+        return 0
+    return math.ceil(extra_seconds / (own_step - step_seconds)) if step_seconds < own_step else None
+
+
+def _sum_up(setup: Setup, result: SearchResult) -> SearchSummary:
+    """Return what the search did."""
+    run, trials, best = setup.run, result.trials, result.best
+    spent_on, request = dict(run.runner.spent_on), run.request
+    lost = lost_values(setup.space, setup.own, best.settings, trials)
+    return SearchSummary(
+        trials=len(trials),
+        failed=sum(isinstance(trial.outcome, Failure) for trial in trials),
+        infeasible=sum(not trial.feasible for trial in trials),
+        spent_seconds=run.clock.spent,
+        budget_seconds=request.budget_seconds,
+        seed=request.options.seed,
+        space=setup.space.name,
+        ended=stop_words(result.stop, len(trials)),
+        runs=request.options.runs,
+        proven_after_seconds=best.proven_after_seconds,
+        disturbed_share=setup.baseline.disturbed_share,
+        spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},
+        importance=importance(setup.space, trials),
+        values=tuple(value_result(one, result.stop, len(trials)) for one in lost),
+        stages=run.stages.times(run.clock.spent),
+        stop=result.stop,
+        sampler=request.options.sampler,
+        study=run.folder.study_name if run.folder.study.exists() else "",
+    )
+
+
+def _model_size(trials: Sequence[Trial], settings: Settings) -> ModelSize | None:
+    """Return what these settings make of the model's size, as their last trial told."""
+    measured = [trial.outcome for trial in trials if trial.settings == settings]
+    return next((found.model_size for found in reversed(measured) if isinstance(found, Measurement)), None)

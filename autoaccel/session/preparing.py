@@ -1,0 +1,216 @@
+"""Prepare a run: what the machine and the training are, what the baseline takes, and what is worth searching."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.advise.bounds import OTHERS_SPEEDUP
+from autoaccel.advise.diagnosing import diagnose
+from autoaccel.errors import BadRequestError
+from autoaccel.machine.quiet import Load, quiet_hints, read_load
+from autoaccel.machine.surroundings import Watch, begin_watching, read_surroundings
+from autoaccel.machine.throttling import watch_throttling
+from autoaccel.records.advice import Diagnosis
+from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.profile import Demand
+from autoaccel.records.progress import BaselineMeasured, Note, RunStarted, StageStarted
+from autoaccel.records.request import Request
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.study import StudyBasis
+from autoaccel.records.trial import Failure
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.report.conclusions import unprovable_lines, unprovable_words
+from autoaccel.report.wording import closed_words, inexact_words, left_out_words
+from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.judging import MetricJudge
+from autoaccel.session.plan import PROFILE_SHARE
+from autoaccel.session.planning import Planner
+from autoaccel.session.run import Run
+from autoaccel.session.run_folder import RUN_SCHEMA, RunState
+from autoaccel.session.setup import Setup
+from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
+from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.narrow import close, narrow
+from autoaccel.space.search_space import load_space
+from autoaccel.statistics.comparison import NOISE_THRESHOLD
+from autoaccel.workers.describing import probe_and_describe
+from autoaccel.workers.profiling import ask_profile, profile_task
+
+if TYPE_CHECKING:
+    from autoaccel.search.study import SearchStudy
+
+_UNTRACED_SECONDS = 1.0  # of a profile: steps whose phases are timed,
+_UNTRACED_SHARE = 0.2  # but no more of the time that there is
+
+_WORTH_TELLING = 1.05  # expected of a remedy that no knob is
+
+
+def prepare(run: Run, stack: ExitStack, address: StudyAddress | None = None) -> Setup:
+    """Return what the search starts from; where nothing can be won, nothing is profiled.
+
+    Args:
+        run: What all stages share.
+        stack: Leaves the study when the run is over.
+        address: Of the study in which this run takes part; None for none.
+
+    Raises:
+        BadRequestError: If the request cannot be met.
+        WorkloadFailedError: If the training fails under the user's own settings.
+        BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
+    """
+    earlier, spent_seconds = run.folder.load_state(), run.folder.spent_seconds
+    if spent_seconds:
+        run.stages.count("search", spent_seconds)
+    run.tell(RunStarted(run.request.workload.path, str(run.folder.path), run.request.budget_seconds))
+
+    run.tell(StageStarted("hardware", "what this machine can do"))
+    watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
+    machine, facts = _look_around(run, earlier, load)
+    place = Place(machine, facts)
+    run = replace(run, runner=run.runner.at(place))
+    space = _load(run.request, place)
+    basis = study_basis(run.request.workload, machine, baseline_settings(place), space)
+    study = _join(run, stack, address, basis)
+
+    run.tell(StageStarted("baseline", "your own settings, measured first"))
+    planner = Planner(run, facts, baseline_settings(place), space, has_trials=bool(run.folder.load_trials()))
+    baseline = LiveBaseline(run, facts, baseline_settings(place), planner.after_first_steps)
+    run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
+    setup = Setup(run, machine, baseline, space, study)
+    if not setup.can_win:
+        return setup
+    planner.anew(baseline)
+
+    run.tell(StageStarted("profile", "where the time of a step goes"))
+    known = (study.head() if study else None) or earlier
+    diagnosis = known.diagnosis if known else _diagnose(setup, watch, planner.profile_seconds)
+    if study:
+        diagnosis = agree_on_diagnosis(study, basis, diagnosis)
+    setup = replace(setup, diagnosis=diagnosis)
+    setup = replace(setup, demand=_demand(setup, earlier))
+    setup = replace(setup, space=_worth_searching(setup))
+    run.folder.save_state(_state_of(setup))
+    return setup
+
+
+def _look_around(run: Run, earlier: RunState | None, load: Load) -> tuple[Machine, TrainingFacts]:
+    """Return what the machine and the training are; tell what disturbs measuring.
+
+    Raises:
+        BadRequestError: If the run began with another training or on another machine.
+    """
+    timeout_seconds = run.clock.timeout("the training was built", share=0.25)
+    machine, facts = probe_and_describe(run.runner, run.request.workload, timeout_seconds)
+    _check_resumable(earlier, run.request, machine)
+    for hint in quiet_hints(machine, load):
+        run.tell(Note(hint))
+    return machine, facts
+
+
+def _check_resumable(earlier: RunState | None, request: Request, machine: Machine) -> None:
+    if earlier is None:
+        return
+    if earlier.request.workload != request.workload:
+        raise BadRequestError(
+            f"{request.workload.path}: has changed since the run began, so its trials no longer hold. "
+            "Start without --resume."
+        )
+    if difference := fingerprint_difference(earlier.machine, machine):
+        raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
+
+
+def _load(request: Request, place: Place) -> SearchSpace:
+    own, options = baseline_settings(place), request.options
+    return load_space(str(options.space), place, own, options.fixed, options.excluded, request.may_alter)
+
+
+def _join(run: Run, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis) -> SearchStudy | None:
+    if address is None:
+        return None
+    return stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))
+
+
+def _demand(setup: Setup, earlier: RunState | None) -> Demand | None:
+    """Return what a process needs: from the profile, else from the baseline; None if workers of a study could differ.
+
+    A run that goes on keeps to what it found first: its trials are of the values that were worked out from that.
+    """
+    if setup.diagnosis or setup.study:
+        return setup.diagnosis.demand if setup.diagnosis else None
+    baseline = setup.baseline
+    return earlier.demand if earlier else Demand(baseline.step_seconds, baseline.measurement.peak_bytes)
+
+
+def _worth_searching(setup: Setup) -> SearchSpace:
+    """Return the space of this training, in which each knob could win something that can be proven."""
+    space = _narrow(setup, _load(setup.run.request, setup.place))
+    if setup.study:  # whose workers search one space, though their budgets or their steps may differ
+        return space
+    return _close_unprovable(setup, space)
+
+
+def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
+    """Close, and tell, each knob that even beside all other remedies could win nothing that would be noticed."""
+    space = narrow(space, setup.own, setup.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
+    for words in [*closed_words(space), *inexact_words(space)]:
+        setup.run.tell(Note(words))
+    return space
+
+
+def _close_unprovable(setup: Setup, space: SearchSpace) -> SearchSpace:
+    """Close, and tell, each knob whose effect on the metric could not be judged within the budget."""
+    found = MetricJudge(setup.run, setup.baseline, space).unprovable(space)
+    for line in unprovable_lines(found):
+        setup.run.tell(Note(line))
+    return close(space, setup.own, {name: unprovable_words(why) for name, why in found.items()})
+
+
+def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
+    """Return where the time of a step goes and what that says; tell what only the user can set right.
+
+    None, and said, where there is no time for a profile or none could be taken: what works is tuned all the same, with
+    nothing closed and nothing known of where the time goes.
+
+    Args:
+        setup: Of the run so far.
+        watch: What else the machine has done since it was begun.
+        seconds: That looking at the training may take once it has warmed up; 0 for no profile.
+    """
+    run, machine = setup.run, setup.machine
+    if not seconds:
+        run.tell(
+            Note("no profile is taken: even its minimum number of steps would take more than a twentieth of the budget")
+        )
+        return None
+    task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), thorough=True, max_seconds=seconds)
+    timeout_seconds = run.clock.timeout("the profile was taken", share=2 * PROFILE_SHARE)
+    with watch_throttling() as throttling:
+        answer = ask_profile(run.runner, task, setup.own, timeout_seconds)
+    if isinstance(answer, Failure):
+        run.tell(Note(f"no profile could be taken, so it is unknown where a step's time goes: {answer.message}"))
+        return None
+    diagnosis = diagnose(answer, machine, setup.facts, read_surroundings(watch, gpu_throttling=throttling))
+    if words := left_out_words(diagnosis.profile):
+        run.tell(Note(f"{words}."))
+    for finding in diagnosis.findings:
+        if not finding.knobs and finding.expected_speedup >= _WORTH_TELLING:
+            run.tell(Note(f"{finding.title}: at most {finding.bound_speedup:.2f}x faster. {finding.advice}"))
+    return diagnosis
+
+
+def _state_of(setup: Setup) -> RunState:
+    """Return what a later part of the run starts from."""
+    return RunState(
+        schema=RUN_SCHEMA,
+        request=setup.run.request,
+        machine=setup.machine,
+        facts=setup.facts,
+        baseline_settings=setup.own,
+        baseline=setup.baseline.measurement,
+        diagnosis=setup.diagnosis,
+        space=setup.space,
+        demand=setup.demand,
+    )

@@ -1,0 +1,73 @@
+"""Setup: all that a run knows when its search begins. SearchResult: what the search and the proof came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.advise.bounds import bound_of_run
+from autoaccel.records.advice import Diagnosis
+from autoaccel.records.machine import Machine
+from autoaccel.records.profile import Demand, Finding
+from autoaccel.records.recipe import StopReason
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Trial
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.best import Best
+from autoaccel.session.run import Run
+from autoaccel.space.knobs import Place
+
+if TYPE_CHECKING:
+    from autoaccel.search.study import SearchStudy
+
+MIN_RUN_SPEEDUP = 1.05
+"""A run that could not become this much faster if its steps took no time at all is left alone."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run has found out, measured and decided before its search begins."""
+
+    run: Run
+    machine: Machine
+    baseline: LiveBaseline  # the user's own settings, measured, and alive beside the trials
+    space: SearchSpace  # without what cannot win
+    study: SearchStudy | None = None  # None: no other worker takes part
+    diagnosis: Diagnosis | None = None  # None: no profile was taken
+    demand: Demand | None = None  # what a process needs; None where that is not known
+
+    @property
+    def facts(self) -> TrainingFacts:
+        """What build() returns, as data."""
+        return self.baseline.facts
+
+    @property
+    def own(self) -> Settings:
+        """The user's own settings."""
+        return self.baseline.settings
+
+    @property
+    def place(self) -> Place:
+        """Where the training runs, and what it needs."""
+        return Place(self.machine, self.facts, self.demand)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the profile says."""
+        return self.diagnosis.findings if self.diagnosis else ()
+
+    @property
+    def can_win(self) -> bool:
+        """Whether steps take enough of a run for anything to be won."""
+        return bound_of_run(self.baseline.overhead_seconds, self.baseline.total_seconds) >= MIN_RUN_SPEEDUP
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What the search and the proof came to."""
+
+    trials: tuple[Trial, ...]
+    best: Best
+    stop: StopReason

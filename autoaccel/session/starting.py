@@ -1,0 +1,43 @@
+"""Start the search of a run: its study, what experts would try first, and the trials that there are already."""
+
+from __future__ import annotations
+
+from autoaccel.records.progress import Note, StageStarted
+from autoaccel.search.economy import Economy
+from autoaccel.search.gauge import Instruments
+from autoaccel.search.loop import Search
+from autoaccel.search.starts import start_of
+from autoaccel.search.task import SearchTask, expect
+from autoaccel.session.setup import Setup
+from autoaccel.session.sharing import begin_study
+
+
+def start_search(setup: Setup) -> Search:
+    """Return the search, which knows the trials of an earlier part of the run."""
+    run, space, own, options = setup.run, setup.space, setup.own, setup.run.request.options
+    knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
+    run.tell(StageStarted("search", f"{space.title}: {knobs}"))
+    if setup.facts.shapes_change and "compile.mode" in space.open:
+        run.tell(Note("batches change their shapes, so code is compiled for any shape: compile.dynamic=on"))
+    prior = expect(space, setup.place, own, setup.findings)
+    task = SearchTask(space, own, _economy(setup), prior, options.seed, options.trials, options.sampler)
+    study = setup.study or begin_study(run.folder.study, run.folder.study_name)
+    search = Search(task, Instruments(setup.baseline, run.clock, run.folder.add_trial, run.tell), study)
+    if setup.study:
+        run.folder.save_trials(())  # the study has them all
+    else:
+        search.take_over(run.folder.load_trials())
+    return search
+
+
+def _economy(setup: Setup) -> Economy:
+    """Return what time is worth in this run."""
+    baseline, runs = setup.baseline, setup.run.request.options.runs
+    return Economy(
+        runs=runs,
+        planned_steps=setup.facts.planned_steps,
+        step_seconds=baseline.step_seconds,
+        startup_seconds=baseline.measurement.startup_seconds,
+        compile_seconds=start_of(setup.own, baseline.measurement).average(runs),
+        trial_seconds=baseline.trial_seconds,
+    )

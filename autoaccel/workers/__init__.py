@@ -1,0 +1,1 @@
+"""Worker processes of ours: what starts them, talks to them and ends them."""

@@ -1,0 +1,67 @@
+"""Where `autoaccel run` keeps what torch.compile has compiled, so that of many runs only the first pays for it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import pwd
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoaccel.records.machine import Machine
+
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+"""Names the folder in which torch keeps all that it has compiled: graphs (its FX graph and AOTAutograd caches, both on
+since 2.6), C++ and, unless TRITON_CACHE_DIR names another, Triton's code."""
+
+_MIN_FREE_BYTES = 1 << 28  # a disk that fills up in the middle of a compilation ends the run
+
+
+def open_compile_cache(machine: Machine, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of this user for code compiled on this machine, made if it is not there.
+
+    Torch's own keys tell models, settings and versions of torch apart, but not processors: they hold the compiler's
+    `-march=native`, not what that stands for, and a home may be seen by many kinds of machines.
+
+    Raises:
+        OSError: If it cannot be made, or torch could not write and lock files in it.
+    """
+    release = machine.torch.version.partition("+")[0] if machine.torch else "unknown"  # the build is not always told
+    cpu = machine.cpu
+    kind = "\n".join((machine.python, machine.architecture, cpu.model, cpu.revision, *cpu.features))
+    digest = hashlib.sha256(kind.encode()).hexdigest()[:12]
+    folder = _user_cache(environ) / "autoaccel" / "compiled" / f"torch-{release}-{digest}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.geteuid():  # torch unpickles what it finds there
+        raise PermissionError(errno.EPERM, "It belongs to another user", str(folder))
+    if shutil.disk_usage(folder).free < _MIN_FREE_BYTES:
+        raise OSError(errno.ENOSPC, "Its disk is nearly full", str(folder))
+    with tempfile.TemporaryFile(dir=folder) as file:
+        # Network file systems may know no locks, without which torch does not compile.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return folder
+
+
+def _user_cache(environ: Mapping[str, str]) -> Path:
+    """Return the user's folder for what can be made again, by the XDG Base Directory Specification or as macOS has it.
+
+    Raises:
+        OSError: If the user has no home.
+    """
+    named = Path(environ.get("XDG_CACHE_HOME", ""))
+    if named.is_absolute():  # the specification: any other is to be ignored
+        return named
+    home = environ.get("HOME") or _home_of_record()
+    return Path(home, "Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
+def _home_of_record() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container may run under any number
+        raise FileNotFoundError(errno.ENOENT, "HOME is not set, and this user has no home folder") from None

@@ -1,0 +1,80 @@
+"""Ask workers what there is: what torch can do on this machine, and what the user's build() returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
+from autoaccel.machine.detect import detect_machine
+from autoaccel.machine.gpus import read_gpu_use
+from autoaccel.records.machine import Machine
+from autoaccel.records.trial import Describe, Described, Failure, Probe, Probed
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.workers.runner import Runner
+
+PROBE_SECONDS = 120.0
+START_SECONDS = 600.0  # for a build() outside any budget
+
+
+def probe_machine(runner: Runner) -> Machine:
+    """Return this machine, what torch can do here included.
+
+    Raises:
+        AutoaccelError: If torch cannot be imported.
+    """
+    probed = runner.ask(Probe(), {}, "probe", Probed, PROBE_SECONDS)
+    if isinstance(probed, Failure):
+        detail = probed.log_tail or probed.message
+        raise AutoaccelError(f"torch does not work in this environment; `python -c 'import torch'` shows it:\n{detail}")
+    return msgspec.structs.replace(detect_machine(), torch=probed.facts)
+
+
+def describe_workload(runner: Runner, workload: Workload, timeout_seconds: float) -> TrainingFacts:
+    """Return what the user's build() returns, as data.
+
+    Raises:
+        BadRequestError: If it returns the wrong thing.
+        WorkloadFailedError: If it fails, with the user's own traceback.
+    """
+    described = runner.receive_description(runner.start(Describe(), {}, "describe"), timeout_seconds)
+    return _facts_of(described, workload)
+
+
+def _facts_of(described: Described | Failure, workload: Workload) -> TrainingFacts:
+    if isinstance(described, Described):
+        return described.facts
+    # What the code raises in a step, it raises again when that is measured; a crash may come of either.
+    by_build = described.kind in ("raised", "invalid")
+    when = f"while {workload.start}" + ("" if by_build else " or its first step was made")
+    raise workload_error(described, workload, when)
+
+
+def probe_and_describe(runner: Runner, workload: Workload, timeout_seconds: float) -> tuple[Machine, TrainingFacts]:
+    """Return what `probe_machine` and `describe_workload` do, in the time of the longer.
+
+    Raises:
+        AutoaccelError: If torch cannot be imported.
+        BadRequestError: If build() returns the wrong thing.
+        WorkloadFailedError: If it fails, with the user's own traceback.
+    """
+    # A step of the training is made: where only one process may use a GPU, not while another asks it what it can do.
+    alone = any(gpu.is_exclusive for gpu in read_gpu_use())
+    machine = probe_machine(runner) if alone else None
+    describing = runner.start(Describe(), {}, "describe")
+    try:
+        machine = machine or probe_machine(runner)
+        return machine, _facts_of(runner.receive_description(describing, timeout_seconds), workload)
+    finally:
+        describing.close()
+
+
+def workload_error(failure: Failure, workload: Workload, when: str) -> AutoaccelError:
+    """Return the error that tells a person how their own code failed."""
+    name = Path(workload.path).name
+    if failure.kind == "invalid":
+        return BadRequestError(failure.message if failure.message.startswith(name) else f"{name}: {failure.message}")
+    hint = " Give it more time with --budget." if failure.kind == "hung" else ""
+    shown = failure.traceback or failure.log_tail
+    return WorkloadFailedError(f"{name} failed {when}: {failure.message}.{hint}" + (f"\n\n{shown}" if shown else ""))

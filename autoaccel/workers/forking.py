@@ -1,0 +1,199 @@
+"""The fork server's own process: it has imported what every worker needs, and forks one for each request.
+
+It never runs an operator, builds nothing and calls none of the user's code: what a worker inherits is what an
+import leaves behind, and nothing else. A worker that cannot be sure of that begins anew, as a fresh program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+
+import msgspec
+
+from autoaccel.records.base import Record, decode, encode
+from autoaccel.runtime import worker
+from autoaccel.runtime.vision import watch_for_torchvision
+
+LENGTH_BYTES = 4  # of a request, before it; the descriptors come with them
+
+START = "import sys; sys.path[:] = [p for p in sys.path if p]; from autoaccel.{module} import main; main()"
+"""How a process of ours is started. Not `-m`: before Python 3.11 that cannot be told to leave the working folder off
+sys.path, where a user's json.py would shadow the library's."""
+
+
+class ForkRequest(Record, frozen=True):
+    """What a worker is to start with; its channel, its status pipe and its log, if any, come as descriptors."""
+
+    environment: dict[str, str]
+    modules: tuple[str, ...]  # it finds these imported
+
+
+class Forked(Record, frozen=True):
+    """The first line on the status pipe; the second is the exit code, negative if a signal ended the process."""
+
+    pid: int
+    import_seconds: dict[str, float]  # of what it finds imported: what importing each would have cost it
+
+
+class Server:
+    """The loop of the fork server: requests in, processes and their exit codes out."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._import_seconds: dict[str, float] = {}
+        self._environment = dict(os.environ)
+        self._status: dict[int, int] = {}  # process of a worker -> descriptor of its status pipe
+        self._woken, self._wake = socket.socketpair()
+        for end in (self._woken, self._wake):
+            end.setblocking(False)
+
+    def serve(self) -> None:
+        """Serve until the tuner closes the connection."""
+        self._watch_children()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self._woken:
+                        self._woken.recv(4096)
+                        self._report_ended()
+                    elif not self._serve_request():
+                        return
+
+    def _watch_children(self) -> None:
+        """Be woken when a child ends; imports may have had other ideas."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+
+    def _serve_request(self) -> bool:
+        """Fork for one request; return False if there will be no more."""
+        received = self._receive_request()
+        if received is None:
+            return False
+        request, (channel, status, *log) = received
+        for name in request.modules:
+            self._import(name)
+        self._watch_children()
+        server = os.getpid()
+        told, tell = os.pipe()
+        threads = threading.active_count()  # asked here: those that are not forked, the child no longer knows of
+        with warnings.catch_warnings():
+            # Of forking with native threads around (OpenBLAS), as every DataLoader on Linux does.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            worker.die_with_parent(server)
+            os.close(status)
+            is_like_new = threads == 1 and _can_use_its_driver()
+            os.write(tell, b"1" if is_like_new else b"0")
+            for end in (told, tell):
+                os.close(end)
+            self._become_worker(request, channel, log, server, is_like_new)
+        with contextlib.suppress(OSError):  # it was as fast itself
+            os.setpgid(pid, pid)
+        os.close(tell)
+        # One that begins anew imports for itself: nothing was spared it.
+        spared = request.modules if os.read(told, 1) == b"1" else ()
+        os.close(told)
+        import_seconds = {name: self._import_seconds[name] for name in spared}
+        with contextlib.suppress(BrokenPipeError):  # whoever asked has given it up
+            os.write(status, encode(Forked(pid, import_seconds)) + b"\n")
+        self._status[pid] = status
+        for descriptor in (channel, *log):
+            os.close(descriptor)
+        return True
+
+    def _receive_request(self) -> tuple[ForkRequest, list[int]] | None:
+        """Return a request and its descriptors: channel, status pipe and log, if any; None if no more will come."""
+        length, descriptors, _, _ = socket.recv_fds(self._connection, LENGTH_BYTES, 3)
+        if len(length) < LENGTH_BYTES:
+            return None
+        text = b""
+        while len(text) < int.from_bytes(length, "big"):
+            more = self._connection.recv(1 << 16)
+            if not more:
+                return None
+            text += more
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # received ones are not, unlike those that Python opens
+        return decode(text, ForkRequest), descriptors
+
+    def _import(self, name: str) -> None:
+        if name in self._import_seconds:
+            return
+        start = time.perf_counter()
+        # Whatever is wrong with it, the worker that needs it will meet it again, and say so.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+        self._import_seconds[name] = time.perf_counter() - start
+
+    def _report_ended(self) -> None:
+        # Each by its number: a child that some module started is that module's to wait for.
+        for worker_pid, descriptor in list(self._status.items()):
+            try:
+                pid, status = os.waitpid(worker_pid, os.WNOHANG)
+            except ChildProcessError:  # some module waits for every child there is
+                pid, status = worker_pid, int(signal.SIGKILL)
+            if pid == 0:
+                continue
+            del self._status[worker_pid]
+            with contextlib.suppress(BrokenPipeError):
+                os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
+            os.close(descriptor)
+
+    def _become_worker(
+        self, request: ForkRequest, channel: int, log: list[int], server: int, is_like_new: bool
+    ) -> None:
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (self._connection, self._woken, self._wake):
+            end.close()
+        for descriptor in self._status.values():
+            os.close(descriptor)
+        for descriptor in log:
+            os.dup2(descriptor, 1)
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
+        changed_by_imports = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
+        os.environ.clear()
+        os.environ.update({**changed_by_imports, **request.environment})
+        if not is_like_new:
+            os.set_inheritable(channel, True)
+            start = START.format(module="runtime.worker")
+            command = [sys.executable, "-u", "-c", start, str(channel), str(server)]
+            os.execve(sys.executable, command, dict(request.environment))
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed()  # from the system, as in a new process; Python's own generator does it after a fork
+        sys.argv = ["-c", str(channel), str(server)]
+        worker.main()
+
+
+def _can_use_its_driver() -> bool:
+    """Whether no import has asked CUDA anything, even how many devices there are: after a fork it would be unusable.
+
+    Only the forked process can tell: before the fork nothing is wrong.
+    """
+    torch = sys.modules.get("torch")
+    return torch is None or not (torch.cuda.is_initialized() or torch.cuda._is_in_bad_fork())
+
+
+def main() -> None:
+    """Serve the connection whose descriptor is the first argument; the second is the parent's process number."""
+    worker.die_with_parent(int(sys.argv[2]))
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    connection.set_inheritable(False)
+    watch_for_torchvision()  # its imports are the users' files' as well
+    with contextlib.suppress(ConnectionError, msgspec.MsgspecError, KeyboardInterrupt):
+        Server(connection).serve()
+    os._exit(0)

@@ -1,0 +1,109 @@
+"""Measuring: a worker that takes turns."""
+
+from __future__ import annotations
+
+import collections
+import time
+from typing import TypeAlias
+
+from autoaccel.records.base import Record
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure, Finish, Finished, GiveTurn, Measurement, Ready, Turn
+from autoaccel.workers.team import Team
+from autoaccel.workers.worker import Worker
+
+SpentOn: TypeAlias = "collections.defaultdict[str, float]"
+"""What for, in seconds."""
+
+
+class Measuring:
+    """A worker that has warmed up and takes turns; it is paused in between."""
+
+    def __init__(
+        self,
+        worker: Worker | Team,
+        settings: Settings,
+        ready: Ready,
+        startup_seconds: float,
+        lazy_import_seconds: float,
+        ready_seconds: float,
+        warm_step_seconds: float,
+        spent_on: SpentOn,
+    ) -> None:
+        self.settings = settings
+        self.turns: list[Turn] = []
+        self._worker = worker
+        self._ready = ready
+        self._startup_seconds = startup_seconds
+        self._lazy_import_seconds = lazy_import_seconds
+        self.ready_seconds = ready_seconds
+        """How long it took until it had warmed up."""
+        self.warm_step_seconds = warm_step_seconds
+        """What a step took when these settings were first warmed up: a first idea of the step time."""
+        self._spent_on = spent_on
+        worker.pause()
+
+    def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
+        """Let it make the steps of one turn, alone."""
+        start = time.perf_counter()
+        self._worker.resume()
+        self._worker.tell(order)
+        answer = self._worker.receive(timeout_seconds)
+        self._worker.pause()
+        if isinstance(answer, Turn):
+            measured = sum(answer.step_seconds)
+            self._spent_on["measured steps"] += measured
+            self._spent_on["warm-up steps"] += time.perf_counter() - start - measured  # those that do not count
+            self.turns.append(answer)
+            return answer
+        return failure_of(answer)
+
+    def finish(self, timeout_seconds: float) -> Finished | Failure:
+        """Let it train to its end, alone, and evaluate."""
+        start = time.perf_counter()
+        self._worker.resume()
+        self._worker.tell(Finish())
+        answer = self._worker.receive(timeout_seconds)
+        self._spent_on["training for the metric"] += time.perf_counter() - start
+        return answer if isinstance(answer, Finished) else failure_of(answer)
+
+    @property
+    def measurement(self) -> Measurement:
+        """What it has shown so far; at least one turn must have been taken."""
+        return Measurement(
+            startup_seconds=self._startup_seconds,
+            warmup_step_seconds=self._ready.warmup_step_seconds,
+            turns=tuple(self.turns),
+            learned=self._ready.learned,
+            lazy_import_seconds=self._lazy_import_seconds,
+            batch_factor=self._ready.batch_factor,
+            late_seconds=self._ready.late_seconds,
+            model_size=self._ready.model_size,
+        )
+
+    @property
+    def stated_in_vain(self) -> dict[str, str]:
+        """Why values that the training itself states did nothing, by knob."""
+        return self._ready.stated_in_vain
+
+    @property
+    def batch_factor(self) -> float:
+        """Samples of one of its steps, over those of a step of the training's own."""
+        return self._ready.batch_factor
+
+    @property
+    def ready_again_seconds(self) -> float:
+        """How long it would take the same settings until they have warmed up, now that it is known how."""
+        steps, surplus = self._ready.warmup_step_seconds, self._ready.surplus_steps
+        return self.ready_seconds - sum(steps[len(steps) - surplus :])
+
+    def close(self) -> None:
+        """Kill it; what it has shown stays."""
+        self._worker.close()
+
+
+def failure_of(answer: Record) -> Failure:
+    """Return the failure that a worker answered with, or the one that any other answer out of turn is."""
+    if isinstance(answer, Failure):
+        return answer
+    return Failure(kind="crashed", message=f"unexpected reply from the process: {type(answer).__name__}")

@@ -1,0 +1,344 @@
+"""Runner: starts workers with the right environment and log, and knows what is still running."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import hashlib
+import itertools
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+import msgspec
+
+from autoaccel.records.base import Record
+from autoaccel.records.ranks import Rank
+from autoaccel.records.settings import Settings, Value, settings_key
+from autoaccel.records.trial import (
+    Built,
+    Describe,
+    Described,
+    Failure,
+    Measure,
+    Probe,
+    Ranks,
+    Ready,
+    TakeProfile,
+    Task,
+    TrialSpec,
+    WarmUp,
+)
+from autoaccel.records.workload import Workload
+from autoaccel.space.knobs import (
+    Place,
+    compiled_part,
+    default_settings,
+    environment_of,
+    modules_of,
+    ranks_of,
+)
+from autoaccel.workers.compile_cache import CACHE_VARIABLE
+from autoaccel.workers.forkserver import ForkFailedError, ForkServer
+from autoaccel.workers.guard import Guard
+from autoaccel.workers.measuring import Measuring, SpentOn, failure_of
+from autoaccel.workers.shares import devices_of_ranks, share_of_rank
+from autoaccel.workers.team import Team
+from autoaccel.workers.worker import Worker
+
+AnswerType = TypeVar("AnswerType", bound=Record)
+
+
+class Runner:
+    """Starts workers. Leaving the `with` block kills those that still run."""
+
+    def __init__(
+        self,
+        folder: Path,
+        workload: Workload | None = None,
+        measures: bool = True,
+        rank: Rank | None = None,
+        compile_cache: Path | None = None,
+    ) -> None:
+        """Work in a folder that exists: logs go to `logs/`, compiled code to `compiled/`.
+
+        Args:
+            folder: The folder.
+            workload: What every task but a probe is about.
+            measures: Whether the tasks are measured: their output goes to logs, and each settings starts with no
+                compiled code, as a user's first run would. If not, both are the user's own.
+            rank: Which rank of a launcher's job the workers are; None: they start as many ranks as settings ask for.
+            compile_cache: Where tasks that are not measured keep compiled code; None: where the user's own would.
+        """
+        self.workload = workload
+        self.spent_on: SpentOn = collections.defaultdict(float)
+        """Seconds that measuring workers spent on what; what is missing was spent waiting for something else."""
+        self._place: Place | None = None
+        self._defaults: Settings = {}
+        self._own: Settings | None = None
+        self._measures = measures
+        self._rank = rank
+        self._compile_cache = compile_cache
+        self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
+        self._server_numbers = itertools.count(1)
+        self._guards: list[Guard] = []  # one, once something is measured
+        self._meeting_numbers = itertools.count(1)
+        self._modules = ["torch", "autoaccel.runtime.tasks"]  # that every worker imports anyway, and finds if forked
+        self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
+        self._logs = folder / "logs"
+        self._compiled = folder / "compiled"
+        self._logs.mkdir(exist_ok=True)
+        self._started: list[Worker] = []
+        self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for worker in self._started:
+            worker.close()
+        for server in self._servers.values():
+            server.close()
+        for guard in self._guards:
+            guard.close()
+
+    def at(self, place: Place) -> Runner:
+        """Return the runner for this place: it knows which variables carry which settings, and which need none.
+
+        Where the training is known, its workers leave alone what the training's own code makes of the process. What
+        it starts ends with the `with` block of this one.
+        """
+        placed = copy.copy(self)
+        placed._place = place
+        placed._defaults = default_settings(place)
+        placed._own = place.training.found if place.training is not None else None
+        return placed
+
+    @property
+    def on_accelerator(self) -> bool:
+        """Whether the workers train on an accelerator, as far as that is known."""
+        return self._place is not None and self._place.device != "cpu"
+
+    def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | Team:
+        """Start a worker in the user's environment, in which exactly the tuned variables are set; or all its ranks.
+
+        Args:
+            task: What it is to do.
+            settings: What it is to do it under.
+            name: Of its log.
+            fresh: Whether it must be a program of its own, as the user's runs are, even if forking one costs less.
+        """
+        ranks = ranks_of(settings)
+        if self._rank is not None:
+            return self._start_as_rank(task, settings, self._rank, name)
+        if isinstance(task, TakeProfile) and ranks > 1:
+            # Of one process alone: what looks into a step makes others, which ranks would have to agree on.
+            own = {name: self._defaults[name] for name in settings if name.startswith("parallel.")}
+            return self._start_one(
+                TrialSpec(task=task, workload=self.workload, settings={**settings, **own}), name, fresh
+            )
+        if ranks == 1 or isinstance(task, (Probe, Describe)):
+            return self._start_one(TrialSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
+        assert self._place is not None  # only a probe is asked for before that is known
+        meeting = self._logs.absolute() / f"meeting-{next(self._meeting_numbers)}"
+        workers = []
+        for rank in range(ranks):
+            spec = TrialSpec(
+                task=task,
+                workload=self.workload,
+                settings=share_of_rank(settings, self._place, rank, ranks),
+                ranks=Ranks(rank, ranks, rank, str(meeting)),
+            )
+            workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
+        return Team(workers, meeting)
+
+    def _start_as_rank(self, task: Task, settings: Mapping[str, Value], rank: Rank, name: str) -> Worker:
+        assert self._place is not None
+        share = share_of_rank(settings, self._place, rank.local_rank, rank.local_world_size)
+        ranks = Ranks(rank.rank, rank.world_size, rank.local_rank, None)
+        spec = TrialSpec(task=task, workload=self.workload, settings=share, ranks=ranks)
+        return self._start_one(spec, name, fresh=True, more=rank.variables)
+
+    def _start_one(
+        self, spec: TrialSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
+    ) -> Worker:
+        spec = msgspec.structs.replace(spec, own=self._own)
+        follows = spec.ranks is not None and self._rank is None and spec.ranks.local_rank > 0
+        # What a follower prints, the leader prints as well.
+        log_path = self._logs / f"{name}.log" if self._measures or follows else None
+        environment = self._environment(spec.settings)
+        if spec.ranks is not None and self._place is not None:
+            environment |= {**devices_of_ranks(self._place, ranks_of(spec.settings)), **more}
+        if not self._guards and isinstance(spec.task, Measure):
+            self._guards.append(Guard())  # only those that measure are ever stopped
+        worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
+        worker = worker or Worker(spec, log_path, environment, guard=self._guard)
+        self._started.append(worker)
+        return worker
+
+    @property
+    def _guard(self) -> Guard | None:
+        return self._guards[0] if self._guards else None
+
+    def _fork(self, spec: TrialSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
+        """Return a forked worker, or None where that is not possible."""
+        if self._cannot_fork:
+            return None
+        at_start = self._variables(spec.settings, at_start_only=True)
+        key = settings_key(at_start)
+        if key not in self._servers:
+            self._close_an_idle_server()
+            log = self._logs / f"forkserver-{next(self._server_numbers)}.log"
+            # Imports make torch create the folder of its cache, in the system's unless it is told another.
+            cache = {CACHE_VARIABLE: str(self._compiled)}
+            self._servers[key] = ForkServer(_merged(os.environ, {**at_start, **cache}), log)
+        server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
+        try:
+            modules = (*self._modules, *modules_of(spec.settings))
+            return Worker(spec, log_path, environment, server, modules, self._guard)
+        except ForkFailedError:
+            # What its imports did to it is in its log; programs of their own still work.
+            self._cannot_fork = True
+            return None
+
+    def _close_an_idle_server(self) -> None:
+        """Make room for one more: each holds torch in its memory, and there is one for each environment."""
+        if len(self._servers) < _MAX_SERVERS:
+            return
+        busy = [worker.server for worker in self._started if not worker.is_closed]
+        for key, server in self._servers.items():
+            if server not in busy:
+                server.close()
+                del self._servers[key]
+                return
+
+    def ask(
+        self,
+        task: Task,
+        settings: Mapping[str, Value],
+        name: str,
+        kind: type[AnswerType],
+        timeout_seconds: float,
+    ) -> AnswerType | Failure:
+        """Return the answer of a task that has one, or the Failure that came instead."""
+        worker = self.start(task, settings, name)
+        try:
+            answer = worker.receive(timeout_seconds)
+        finally:
+            worker.close()
+        return answer if isinstance(answer, kind) else failure_of(answer)
+
+    def receive_description(self, worker: Worker | Team, timeout_seconds: float) -> Described | Failure:
+        """Return the answer of a worker that was to describe; what that imported is imported once for all from then on.
+
+        The worker is closed: the step that it made may have started loader workers, which would load on beside what is
+        measured.
+        """
+        try:
+            answer = worker.receive(timeout_seconds)
+        finally:
+            worker.close()
+        if not isinstance(answer, Described):
+            return failure_of(answer)
+        self._modules.extend(answer.modules)
+        return answer
+
+    def start_measuring(
+        self, settings: Settings, name: str, timeout_seconds: float, fresh: bool = False
+    ) -> Measuring | Failure:
+        """Start a worker, wait until it has warmed up, and pause it."""
+        return self.start_all_measuring(Measure(), [settings], [name], timeout_seconds, fresh)[0]
+
+    def start_all_measuring(
+        self,
+        task: Measure,
+        settings: Sequence[Settings],
+        names: Sequence[str],
+        timeout_seconds: float,
+        fresh: bool = False,
+    ) -> list[Measuring | Failure]:
+        """Start a worker for each settings; all are warmed up and paused, or have failed.
+
+        They start side by side, which costs less time, and warm up one after the other: threads of two trainings that
+        wait for each other on the same cores make steps of a tenth of a second last for seconds. How many steps it
+        takes some settings to warm up is found out once.
+        """
+        deadline = time.perf_counter() + timeout_seconds
+        workers = [
+            self.start(self._with_known_warmup(task, chosen), chosen, name, fresh)
+            for chosen, name in zip(settings, names, strict=True)
+        ]
+        built = [_await_built(worker, deadline) for worker in workers]
+        return [
+            self._warm_up(worker, chosen, since_start, deadline)
+            for worker, chosen, since_start in zip(workers, settings, built, strict=True)
+        ]
+
+    def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
+        known = self._settled.get(settings_key(settings))
+        return msgspec.structs.replace(task, settling_steps=known.settling_steps) if known else task
+
+    def _warm_up(
+        self, worker: Worker | Team, settings: Settings, built: float | Failure, deadline: float
+    ) -> Measuring | Failure:
+        """Let a worker that has built its training warm up, and pause it."""
+        if isinstance(built, Failure):
+            worker.close()
+            return built
+        start = time.perf_counter()
+        worker.tell(WarmUp())
+        answer = worker.receive(deadline - start)
+        if not isinstance(answer, Ready):
+            worker.close()
+            return failure_of(answer)
+        until_ready = built + time.perf_counter() - start
+        lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
+        at_once = sum(worker.import_seconds.values()) - lazily
+        warm_up_seconds = sum(answer.warmup_step_seconds)
+        settled = self._settled.setdefault(settings_key(settings), answer).settled_seconds
+        slower_seconds = sum(max(0.0, seconds - settled) for seconds in answer.warmup_step_seconds)
+        self.spent_on["start-up"] += until_ready - warm_up_seconds
+        self.spent_on["compilation and first steps"] += slower_seconds
+        self.spent_on["warm-up steps"] += warm_up_seconds - slower_seconds
+        startup_seconds = max(0.0, until_ready - warm_up_seconds) + at_once
+        return Measuring(worker, settings, answer, startup_seconds, lazily, until_ready, settled, self.spent_on)
+
+    def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        environment = _merged(os.environ, self._variables(settings))
+        if self._measures:
+            # A cache for all settings with the same compiled model: their first process pays for the compilation.
+            key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
+            environment[CACHE_VARIABLE] = str(self._compiled / key)
+        elif self._compile_cache is not None:
+            environment[CACHE_VARIABLE] = str(self._compile_cache)
+        return environment
+
+    def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
+        """Return what must be set when a process starts: nothing for a value that the user's environment gives."""
+        if self._place is None:
+            return {}
+        changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
+        return environment_of(changed, self._place, at_start_only)
+
+
+_MAX_SERVERS = 4
+
+WORKER_MARK = "AUTOACCEL_WORKER"
+"""Set in every worker, so that a program that calls autotune() while it is being tuned can be told so."""
+
+
+def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a worker; what the user preloads stays, after what the settings do."""
+    preloaded = ":".join(filter(None, (changes.get("LD_PRELOAD"), environment.get("LD_PRELOAD"))))
+    merged = {**environment, **changes, WORKER_MARK: "1"}
+    return {**merged, "LD_PRELOAD": preloaded} if preloaded else merged
+
+
+def _await_built(worker: Worker | Team, deadline: float) -> float | Failure:
+    """Return how long after its start a worker had built its training."""
+    answer = worker.receive(deadline - time.perf_counter())
+    return time.perf_counter() - worker.started_at if isinstance(answer, Built) else failure_of(answer)

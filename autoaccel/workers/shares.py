@@ -1,0 +1,135 @@
+"""What each rank of one machine gets of it: cores, threads, loader workers, a GPU."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from autoaccel.machine.detect import detect_machine
+from autoaccel.machine.gpu_sets import MAX_GPUS, best_connected, cores_near
+from autoaccel.machine.ranks import rank_of
+from autoaccel.machine.visible import visible_gpus
+from autoaccel.records.machine import Interconnect, Machine
+from autoaccel.records.ranks import Rank
+from autoaccel.records.recipe import Recipe
+from autoaccel.records.settings import Settings, Value
+from autoaccel.space.knobs import Place
+from autoaccel.space.knobs.cpus import cpus_of, format_cpus
+
+Cores = tuple[tuple[int, ...], ...]
+
+
+def cores_of_ranks(machine: Machine, affinity: str, ranks: int) -> Cores:
+    """Return for each rank of one machine the logical CPUs that are its own, ascending.
+
+    The cores that `affinity` (see `cpus_of`) leaves are cut, in the order of memory nodes, into equal pieces next to
+    each other: a rank spans two nodes only where the pieces do not fit. The logical CPUs of one core stay together.
+    Ranks share cores only where there are more ranks than cores.
+    """
+    allowed = set(cpus_of(affinity, machine))
+    all_cores = machine.limits.cores or tuple((cpu,) for cpu in machine.limits.affinity)
+    cores = [kept for core in all_cores if (kept := tuple(cpu for cpu in core if cpu in allowed))]
+    node_of = {cpu: node.node for node in machine.cpu.numa_nodes for cpu in node.cpus}
+    cores.sort(key=lambda core: (node_of.get(core[0], 0), core[0]))
+    if ranks > len(cores):
+        return tuple(tuple(sorted(cores[rank % len(cores)])) for rank in range(ranks))
+    ends = [len(cores) * rank // ranks for rank in range(ranks + 1)]
+    return tuple(
+        tuple(sorted(cpu for core in cores[first:last] for cpu in core)) for first, last in itertools.pairwise(ends)
+    )
+
+
+def gpus_of_ranks(machine: Machine, ranks: int, environment: Mapping[str, str] = os.environ) -> tuple[int, ...]:
+    """Return the GPU of each rank, in the driver's order: those of the visible ones that are connected best.
+
+    None if that is not known.
+    """
+    # Where a GPU is lost, it is missing among the one and makes the other fail.
+    if machine.interconnect is None or len(machine.interconnect.links) != len(machine.gpus) or ranks < 2:
+        return ()
+    numbers = visible_gpus(machine.gpus, machine.torch.gpus if machine.torch else (), environment)
+    if numbers is None or not ranks <= len(numbers) <= MAX_GPUS:
+        return ()
+    among = _among(machine.interconnect, numbers)
+    return tuple(numbers[place] for place in best_connected(among, ranks))
+
+
+def _among(interconnect: Interconnect, gpus: Sequence[int]) -> Interconnect:
+    return Interconnect(
+        links=tuple(tuple(interconnect.links[one][other] for other in gpus) for one in gpus),
+        cpus=tuple(interconnect.cpus[gpu] for gpu in gpus),
+        numa_nodes=tuple(interconnect.numa_nodes[gpu] for gpu in gpus),
+    )
+
+
+def cores_of(place: Place, affinity: str, ranks: int) -> Cores:
+    """Return the logical CPUs of each rank: near its GPU if it has one, else as `cores_of_ranks` cuts them."""
+    machine = place.machine
+    if place.device == "cuda" and machine.interconnect is not None and (gpus := gpus_of_ranks(machine, ranks)):
+        allowed = cpus_of(affinity, machine)
+        near = tuple(cores_near(machine.interconnect, gpu, allowed, machine.limits.cores, sharing=gpus) for gpu in gpus)
+        if all(near):
+            return near
+    return cores_of_ranks(machine, affinity, ranks)
+
+
+def share_of_rank(settings: Mapping[str, Value], place: Place, local_rank: int, local_ranks: int) -> Settings:
+    """Return the settings of one of the ranks on a machine: its cores, and its part of threads and loader workers.
+
+    In settings, threads and workers are those of all ranks of a machine together: `threads.intra_op = 8` under 4 ranks
+    is 2 threads in each. A rank has at least one thread, and a worker if there are any.
+    """
+    share = dict(settings)
+    if local_ranks == 1:
+        return share
+    if "threads.intra_op" in share:
+        share["threads.intra_op"] = max(1, int(share["threads.intra_op"]) // local_ranks)
+    if workers := int(share.get("loader.workers", 0)):
+        share["loader.workers"] = max(1, workers // local_ranks)
+    if place.machine.system == "Linux":
+        cores = cores_of(place, str(share.get("threads.affinity", "none")), local_ranks)
+        share["threads.affinity"] = format_cpus(cores[local_rank])
+    return share
+
+
+def place_on(machine: Machine, device: str) -> Place:
+    """Return the place of a training on a device that a recipe names, if this machine has one of that type."""
+    torch = machine.torch
+    if torch is None or device.partition(":")[0] not in ("cpu", torch.device):
+        return Place(machine)
+    return Place(msgspec.structs.replace(machine, torch=msgspec.structs.replace(torch, device=device)))
+
+
+def settings_here(recipe: Recipe, rank: Rank | None) -> Settings:
+    """Return the recipe's settings, with as many ranks on this machine as the launcher has started."""
+    return recipe.settings if rank is None else {**recipe.settings, "parallel.world_size": rank.local_world_size}
+
+
+def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of this process: the recipe's, or its share of them if a launcher has made it a rank."""
+    rank = rank_of(environment)
+    if rank is None:
+        return recipe.settings
+    place = place_on(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch), recipe.device)
+    return share_of_rank(settings_here(recipe, rank), place, rank.local_rank, rank.local_world_size)
+
+
+def device_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the device of a recipe; in a process that a launcher has made a rank, without the number of one."""
+    torch = recipe.machine.torch
+    device = recipe.device or (torch.device if torch is not None else "cpu")
+    return device if rank_of(environment) is None else device.partition(":")[0]
+
+
+def devices_of_ranks(place: Place, ranks: int) -> dict[str, str]:
+    """Return the variables by which ranks see their GPUs, each at the place of its local rank; none without GPUs."""
+    gpus = gpus_of_ranks(place.machine, ranks) if place.device == "cuda" else ()
+    if not gpus:
+        return {}
+    uuids = [place.machine.gpus[gpu].uuid for gpu in gpus]
+    if all(uuids):
+        return {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}

@@ -1,0 +1,283 @@
+"""Worker: one process that serves one spec, seen from the tuner. It may crash, hang or be killed at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import msgspec
+import psutil
+
+from autoaccel.records.base import decode, encode
+from autoaccel.records.trial import Answer, Failure, TrialSpec
+from autoaccel.workers.forking import START
+from autoaccel.workers.forkserver import ForkFailedError, ForkServer
+from autoaccel.workers.guard import Guard
+
+_OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+_MAX_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
+_TAIL_LINES = 20
+_LAST_WORDS_SECONDS = 0.5  # for a hung process to say where it is
+_END_SECONDS = 5.0  # for a killed process to be gone
+
+
+class Process(Protocol):
+    """A started process, our own child or the fork server's."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class Worker:
+    """A process, its channel and its log. Leaving the `with` block kills the whole process group."""
+
+    def __init__(
+        self,
+        spec: TrialSpec,
+        log_path: Path | None,
+        environment: Mapping[str, str],
+        server: ForkServer | None = None,
+        modules: tuple[str, ...] = (),
+        guard: Guard | None = None,
+    ) -> None:
+        """Start the process; it shares nothing with this one but the channel.
+
+        Args:
+            spec: What it is to do.
+            log_path: Where its stdout and stderr go; None for this process's own.
+            environment: All variables it gets.
+            server: What forks it; None for a program of its own.
+            modules: What the server is to have imported.
+            guard: What kills its group should this process be killed first.
+
+        Raises:
+            ForkFailedError: If the server is of no use.
+        """
+        self.started_at = time.perf_counter()
+        self.import_seconds: Mapping[str, float] = {}  # what it found imported, and what that would have cost
+        self.server = server
+        self._log_path = log_path
+        self._guard = guard
+        self._paused = False
+        self._closed = False
+        self._gone = False
+        self._received = b""
+        self._socket, child_end = socket.socketpair()
+        with child_end:
+            self._process: Process
+            if server is None:
+                self._process = _start_program(child_end, log_path, environment)
+            else:
+                try:
+                    self._process = forked = server.fork(environment, modules, child_end, log_path)
+                except (ForkFailedError, KeyboardInterrupt):
+                    self._socket.close()
+                    raise
+                self.started_at = time.perf_counter()
+                self.import_seconds = forked.import_seconds
+        if guard is not None:
+            guard.watch(self._process.pid)
+        self._send(encode(spec))
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was ended."""
+        return self._closed
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process was seen to have closed its channel: it has nothing more to say."""
+        return self._gone
+
+    def fileno(self) -> int:
+        """Return the descriptor of the channel, which `select` can wait for."""
+        return self._socket.fileno()
+
+    def tell(self, message: msgspec.Struct) -> None:
+        """Send a message to a worker that waits for one."""
+        self._send(encode(message))
+
+    def receive(self, timeout_seconds: float) -> Answer:
+        """Return the next answer, or the Failure that came instead: a crash, or silence for so long (inf: for ever)."""
+        deadline = time.perf_counter() + timeout_seconds
+        while b"\n" not in self._received:
+            remaining = deadline - time.perf_counter()
+            if remaining <= 0:
+                return self._hung(timeout_seconds)
+            self._socket.settimeout(None if math.isinf(remaining) else remaining)
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                return self._hung(timeout_seconds)
+            except ConnectionError:
+                data = b""
+            if not data:
+                self._gone = True
+                return self._died()
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        try:
+            answer: Answer = decode(line, Answer)  # type: ignore[arg-type]  # to mypy a union is no class
+        except msgspec.MsgspecError as error:
+            return self._with_log(Failure(kind="crashed", message=f"the process sent an invalid reply: {error}"))
+        return self._with_log(answer) if isinstance(answer, Failure) else answer
+
+    def pause(self) -> None:
+        """Stop the whole process group where it is: neither it nor its loader workers use a core or get ahead."""
+        if not self._paused:
+            self._signal_group(signal.SIGSTOP)
+            self._paused = True
+
+    def resume(self) -> None:
+        """Let the process group go on."""
+        if self._paused:
+            self._signal_group(signal.SIGCONT)
+            self._paused = False
+
+    def close(self) -> None:
+        """Kill the process, its group and whatever else descends from it; keep the end of the log."""
+        if self._closed:
+            return
+        self._closed = True
+        descendants = self._descendants()
+        self._signal_group(signal.SIGKILL)
+        has_ended = self._await_end()
+        for process in descendants:
+            if process.is_running():
+                process.kill()
+        _await_end(descendants, _END_SECONDS)
+        if self._guard is not None and has_ended:
+            self._guard.forget(self._process.pid)
+        self._socket.close()
+        self._trim_log()
+
+    def _await_end(self) -> bool:
+        """Return whether the killed process has ended; while it waits within a driver it cannot."""
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            if self._log_path is not None:
+                with self._log_path.open("a") as log:
+                    print(
+                        f"autoaccel: {self._process.pid} did not end within {_END_SECONDS} s of being killed", file=log
+                    )
+            return False
+        return True
+
+    def _descendants(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            # Gone; macOS says "not permitted" of a group whose only process is a zombie.
+            return
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._socket.settimeout(None)
+            self._socket.sendall(data + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return  # it died; receive() tells how
+
+    def _hung(self, timeout_seconds: float) -> Failure:
+        self.resume()
+        self._signal_group(signal.SIGUSR1)  # its faulthandler writes where it is
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_WORDS_SECONDS)
+        message = (
+            f"no answer within {timeout_seconds:.0f} s" if timeout_seconds > 0 else "no time was left for an answer"
+        )
+        return self._with_log(Failure(kind="hung", message=message))
+
+    def _died(self) -> Failure:
+        try:
+            status = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return self._with_log(Failure(kind="crashed", message="the process closed its channel but kept running"))
+        if status >= 0:
+            return self._with_log(Failure(kind="exited", message=f"the process ended itself with status {status}"))
+        name = signal.Signals(-status).name
+        if name == "SIGKILL":
+            message = "the process was killed (SIGKILL); usually because the system ran out of memory"
+            return self._with_log(Failure(kind="memory", message=message))
+        return self._with_log(Failure(kind="crashed", message=f"the process crashed ({name})"))
+
+    def _with_log(self, failure: Failure) -> Failure:
+        return msgspec.structs.replace(failure, log_tail=self._log_tail())
+
+    def _log_tail(self) -> str:
+        if self._log_path is None:
+            return ""
+        with self._log_path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - 16 * 1024))
+            text = log.read().decode(errors="replace")
+        return "\n".join(text.splitlines()[-_TAIL_LINES:])
+
+    def _trim_log(self) -> None:
+        if self._log_path is None or not self._log_path.exists():
+            return
+        size = self._log_path.stat().st_size
+        if size > _MAX_LOG_BYTES:
+            with self._log_path.open("rb") as log:
+                log.seek(size - _MAX_LOG_BYTES)
+                end = log.read()
+            self._log_path.write_bytes(f"[{size - _MAX_LOG_BYTES:,} bytes omitted]\n".encode() + end)
+
+
+def _await_end(killed: Sequence[psutil.Process], max_seconds: float) -> None:
+    """Wait until none of them runs any longer. One that nobody reaps is gone as well: in a container nobody may."""
+    deadline = time.perf_counter() + max_seconds
+    for process in killed:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while process.status() != psutil.STATUS_ZOMBIE and time.perf_counter() < deadline:
+                time.sleep(0.005)
+
+
+def _start_program(channel: socket.socket, log_path: Path | None, environment: Mapping[str, str]) -> Process:
+    log = log_path.open("wb") if log_path else None
+    try:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-u",
+                "-c",
+                START.format(module="runtime.worker"),
+                str(channel.fileno()),
+                str(os.getpid()),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT if log else None,
+            env=dict(environment),
+            pass_fds=[channel.fileno()],
+            **_OWN_GROUP,
+        )
+    finally:
+        if log:
+            log.close()

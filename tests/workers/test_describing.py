@@ -1,0 +1,45 @@
+"""What is asked of workers before anything else, and in what order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoaccel.machine.gpus import GpuUse
+from autoaccel.records.machine import Machine
+from autoaccel.records.trial import Described
+from autoaccel.records.workload import BuildFunction, TrainingFacts
+from autoaccel.workers import describing
+
+
+@pytest.mark.parametrize(
+    ("is_exclusive", "order"),
+    [(False, ["describe", "probe", "ended"]), (True, ["probe", "describe", "ended"])],
+)
+def test_a_gpu_for_one_process_is_not_asked_about_while_the_training_makes_a_step(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine, facts: TrainingFacts, is_exclusive: bool, order: list[str]
+) -> None:
+    """The one found every GPU busy; and loader workers of the step that was made loaded on beside what is measured."""
+    happened: list[str] = []
+
+    class Runner:
+        def start(self, *arguments: Any) -> Runner:
+            happened.append("describe")
+            return self
+
+        def receive_description(self, worker: Runner, timeout_seconds: float) -> Described:
+            return Described(facts=facts, modules=())
+
+        def close(self) -> None:
+            happened.append("ended")
+
+    def probe(runner: Runner) -> Machine:
+        happened.append("probe")
+        return machine
+
+    monkeypatch.setattr(describing, "probe_machine", probe)
+    monkeypatch.setattr(describing, "read_gpu_use", lambda: (GpuUse("GPU-0", 0, 1 << 30, is_exclusive),))
+    workload = BuildFunction("/model.py", "build", "0" * 64)
+    assert describing.probe_and_describe(Runner(), workload, 1.0) == (machine, facts)  # type: ignore[arg-type]
+    assert happened == order

@@ -1,0 +1,333 @@
+"""Forked workers: as good as new, and gone when they should be."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from autoaccel.records.base import encode
+from autoaccel.records.trial import Describe, Described, Failure, GiveTurn
+from autoaccel.session.workloads import find_workload
+from autoaccel.workers import worker as launch_worker
+from autoaccel.workers.describing import probe_and_describe
+from autoaccel.workers.forking import Forked
+from autoaccel.workers.forkserver import ForkedProcess, ForkFailedError, ForkServer
+from autoaccel.workers.measuring import Measuring
+from autoaccel.workers.runner import Runner
+from autoaccel.workers.worker import Worker
+
+WriteModel = Callable[..., Path]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker is a program of its own")
+
+
+@pytest.fixture
+def runner_for(tmp_path: Path) -> Iterator[Callable[[Path], Runner]]:
+    """Return a function that gives the runner for a model file."""
+    runners = []
+
+    def start(model: Path) -> Runner:
+        (tmp_path / "run").mkdir()
+        runners.append(Runner(tmp_path / "run", find_workload(str(model))))
+        return runners[-1]
+
+    yield start
+    for runner in runners:
+        runner.__exit__()
+
+
+def test_workers_leave_nothing_among_temporary_files(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the empty folder of torch's cache, which some of its modules make when they are imported."""
+    home = tmp_path / "temporary"
+    home.mkdir()
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    runner = runner_for(write_model())
+    assert runner.workload is not None
+    probe_and_describe(runner, runner.workload, 60.0)  # by which it learns what the server should import
+    measuring = runner.start_measuring({}, "measured", 60.0)
+    assert isinstance(measuring, Measuring), measuring
+    assert not isinstance(measuring.take_turn(GiveTurn(0.05), 60.0), Failure)
+    measuring.close()
+    assert list(home.rglob("*")) == []
+
+
+class InterruptedSocket:
+    """A connection on which a Ctrl-C comes after the first half of a request."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def sendmsg(self, *arguments: Any) -> int:
+        return self._connection.sendmsg(*arguments)
+
+    def sendall(self, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def test_an_interrupt_amid_a_request_does_not_leave_others_waiting(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    """The server waits for the other half by then, so it must not be asked how the first worker ended."""
+    runner = runner_for(write_model())
+    first = runner.start(Describe(), {}, "first")
+    assert isinstance(first, Worker)
+    assert isinstance(first.receive(60.0), Described)
+    (server,) = runner._servers.values()
+    server._connection = InterruptedSocket(server._connection)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(Describe(), {}, "second")
+    closing = threading.Thread(target=first.close, daemon=True)
+    closing.start()
+    closing.join(30.0)
+    assert not closing.is_alive()
+
+
+def describe(runner: Runner, name: str = "describe", fresh: bool = False) -> str:
+    """Return what a worker that describes the training prints meanwhile."""
+    worker = runner.start(Describe(), {}, name, fresh)
+    answer = worker.receive(60.0)
+    worker.close()
+    assert isinstance(answer, Described), answer
+    return (runner._logs / f"{name}.log").read_text()
+
+
+def test_a_forked_worker_is_like_a_new_program(write_model: WriteModel, runner_for: Callable[[Path], Runner]) -> None:
+    model = write_model(
+        """
+        import multiprocessing, os, random, signal, threading
+        print("variables", sorted(name for name in os.environ if name not in ("_", "LC_CTYPE")))
+        print("group", os.getpgrp() == os.getpid(), "threads", threading.active_count())
+        print("signals", signal.getsignal(signal.SIGCHLD), signal.getsignal(signal.SIGINT))
+        print("main", __import__("__main__").__name__, sys.argv, sys.stdout.isatty())
+        print("torch threads", torch.get_num_threads(), torch.initial_seed())
+        """
+    )
+    runner = runner_for(model)
+    forked, fresh = describe(runner, "forked"), describe(runner, "fresh", fresh=True)
+    assert forked == fresh
+    assert "group True threads 1" in forked
+
+
+def test_workers_of_one_server_share_no_random_numbers(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model("import random, numpy\nprint(random.random(), numpy.random.random())\n"))
+    first, second = describe(runner, "one").split(), describe(runner, "two").split()
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+
+
+def test_what_the_users_file_imports_is_imported_once_for_all(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model("print('had', 'sklearn.datasets' in sys.modules)\nimport sklearn.datasets\n"))
+    answer = runner.receive_description(runner.start(Describe(), {}, "first"), 60.0)
+    assert isinstance(answer, Described)
+    assert "sklearn.datasets" in answer.modules
+    assert describe(runner, "second") == "had True\n"
+    assert describe(runner, "fresh", fresh=True) == "had False\n"
+
+
+def test_a_file_that_sets_variables_first_is_left_to_import_for_itself(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model("import os\nos.environ['X_THREADS'] = '3'\nimport sklearn.datasets\n"))
+    answer = runner.ask(Describe(), {}, "describe", Described, 60.0)
+    assert isinstance(answer, Described)
+    assert answer.modules == ()
+
+
+def test_a_worker_that_imports_left_unfit_begins_anew(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "threaded_library.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)
+    runner = runner_for(write_model("import threading\nprint(threading.active_count(), 'torch' in sys.modules)\n"))
+    runner._modules.append("threaded_library")
+    assert describe(runner) == "1 True\n"
+
+
+def test_exit_codes_and_signals_are_told(tmp_path: Path) -> None:
+    server = ForkServer(os.environ, tmp_path / "log")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = server.fork(os.environ, (), theirs, tmp_path / "worker.log")
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.1)
+        os.kill(process.pid, signal.SIGSEGV)
+        assert process.wait(5.0) == -signal.SIGSEGV
+        assert process.wait(5.0) == -signal.SIGSEGV
+    server.close()
+
+
+def test_a_child_of_some_module_may_end_beside_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that an import had started ended, the server did not know it, and died with all its workers."""
+    (tmp_path / "starts_a_process.py").write_text(
+        "import signal, subprocess\nprocess = subprocess.Popen(['sleep', '0.3'])\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_DFL)\nsignal.set_wakeup_fd(-1)\n"  # as some libraries do
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    server = ForkServer(os.environ, tmp_path / "log")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = server.fork(os.environ, ("starts_a_process",), theirs, tmp_path / "worker.log")
+        assert "sleep" in [child.name() for child in psutil.Process(server._process.pid).children()]
+        time.sleep(0.5)  # it ends meanwhile
+        os.kill(process.pid, signal.SIGSEGV)
+        assert process.wait(5.0) == -signal.SIGSEGV, (tmp_path / "log").read_text()
+    server.close()
+
+
+def test_a_worker_whose_end_is_never_told_is_not_waited_for_for_ever(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process that a driver keeps from ending held up the tuner without bound; so does a stopped server."""
+    monkeypatch.setattr(launch_worker, "_END_SECONDS", 0.2)
+    runner = runner_for(write_model())
+    worker = runner.start(Describe(), {}, "stuck")
+    assert isinstance(worker, Worker)
+    assert isinstance(worker.receive(60.0), Described)
+    (server,) = runner._servers.values()
+    server._process.send_signal(signal.SIGSTOP)
+    closing = threading.Thread(target=worker.close, daemon=True)
+    closing.start()
+    closing.join(30.0)
+    server._process.send_signal(signal.SIGCONT)
+    worker._process.wait(30.0)
+    assert not closing.is_alive()
+    assert "did not end within 0.2 s of being killed" in (runner._logs / "stuck.log").read_text()
+
+
+def test_a_status_above_descriptor_1023_is_heard() -> None:
+    """`select` cannot watch such descriptors, which a program with many open files has."""
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= 1500:
+        pytest.skip(f"no process may have more than {hard} descriptors here")
+    read_end, write_end = os.pipe()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, 1501), hard))
+    try:
+        os.dup2(read_end, 1500)
+        os.write(write_end, encode(Forked(1, {})) + b"\n")
+        with os.fdopen(1500, "rb", buffering=0) as status:
+            process = ForkedProcess(status)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.0)
+            os.write(write_end, b"3\n")
+            assert process.wait(1.0) == 3
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        os.close(read_end)
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_programs_of_the_user_inherit_no_descriptor_of_ours(
+    fresh: bool, write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    """One that outlived its worker held the channel open, and the tuner waited for the dead worker's answer."""
+    shown = describe(runner_for(write_model("os.system('ls -l /proc/$$/fd')")), fresh=fresh)
+    assert "/dev/null" in shown
+    assert "socket:" not in shown
+    assert "pipe:" not in shown
+
+
+def test_a_worker_s_descendants_keep_descriptors_that_have_the_channel_s_number() -> None:
+    """What each fork closed by number was, in a child of a child, a file of the user's."""
+    program = """
+import os, socket
+from autoaccel.runtime.worker import Channel
+ours, theirs = socket.socketpair()
+number = theirs.fileno()
+channel = Channel(theirs.detach())
+
+def in_child(work):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+
+def open_a_file():
+    taken = os.open("/dev/null", os.O_RDONLY)
+    assert taken == number  # so the channel was closed
+    in_child(lambda: os.fstat(taken))
+
+in_child(open_a_file)
+channel._socket.getpeername()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_workers_end_with_their_server(tmp_path: Path) -> None:
+    server = ForkServer(os.environ, tmp_path / "log")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = server.fork(os.environ, (), theirs, None)
+        server.close()
+        assert process.wait(5.0) == -signal.SIGKILL
+        deadline = time.perf_counter() + 5
+        while psutil.pid_exists(process.pid) and time.perf_counter() < deadline:
+            time.sleep(0.05)
+        assert not psutil.pid_exists(process.pid)
+        with pytest.raises(ForkFailedError):
+            server.fork(os.environ, (), theirs, None)
+
+
+def test_without_its_server_a_runner_starts_programs(
+    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+) -> None:
+    runner = runner_for(write_model())
+    describe(runner, "one")
+    for server in runner._servers.values():
+        server.close()
+    assert not isinstance(runner.ask(Describe(), {}, "two", Described, 60.0), Failure)
+
+
+def test_a_worker_whose_server_died_before_it_could_be_watched_ends_too() -> None:
+    somebody_else = os.getppid()
+    code = f"from autoaccel.runtime.worker import die_with_parent; die_with_parent({somebody_else})"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+
+
+def test_what_a_worker_that_begins_anew_imports_is_not_added_to_its_start_again(tmp_path: Path) -> None:
+    """A module that asks the GPU's driver anything, or starts a thread, makes forking useless: its imports were
+    counted twice, once as they happened and once as what was spared."""
+    (tmp_path / "starts_a_thread.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(3600,), daemon=True).start()\n"
+    )
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    server = ForkServer({**os.environ, "PYTHONPATH": path}, tmp_path / "log")
+    try:
+        for modules, spared in ((("colorsys",), {"colorsys"}), (("colorsys", "starts_a_thread"), set())):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                forked = server.fork(dict(os.environ), modules, theirs, None)
+                assert forked.import_seconds.keys() == spared
+            forked.wait(60.0)  # its channel is closed: it ends
+    finally:
+        server.close()

@@ -1,0 +1,488 @@
+"""Workers as the tuner sees them: real processes that answer, fail, crash, hang, and leave nothing behind."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import (
+    Built,
+    Describe,
+    Described,
+    Failure,
+    GiveTurn,
+    Measure,
+    Probe,
+    Probed,
+    Profiled,
+    TakeProfile,
+    Train,
+    TrainResult,
+    Turn,
+    WarmUp,
+)
+from autoaccel.session.workloads import find_workload
+from autoaccel.space.knobs import Place
+from autoaccel.workers.measuring import Measuring
+from autoaccel.workers.runner import Runner, _merged
+from autoaccel.workers.worker import Worker, _await_end
+
+WriteModel = Callable[..., Path]
+StartRunner = Callable[[Path], Runner]
+
+
+@pytest.fixture
+def runner_for(tmp_path: Path) -> Iterator[StartRunner]:
+    """Return a function that gives the runner for a model file; all its workers are killed in the end."""
+    runners = []
+
+    def start(model: Path) -> Runner:
+        folder = tmp_path / "run"
+        folder.mkdir()
+        runners.append(Runner(folder, find_workload(str(model))))
+        return runners[-1]
+
+    yield start
+    for runner in runners:
+        runner.__exit__()
+
+
+def described(runner: Runner, timeout_seconds: float = 60.0) -> Described | Failure:
+    return runner.ask(Describe(), {}, "describe", Described, timeout_seconds)
+
+
+def failure_of(answer: object) -> Failure:
+    assert isinstance(answer, Failure)
+    return answer
+
+
+def test_a_training_is_described(write_model: WriteModel, runner_for: StartRunner) -> None:
+    answer = described(runner_for(write_model()))
+    assert isinstance(answer, Described)
+    facts = answer.facts
+    assert (facts.metric, facts.direction, facts.epochs, facts.batch_size) == ("accuracy", "maximize", 3, 16)
+    assert (facts.steps_per_epoch, facts.planned_steps) == (5, 15)
+    assert facts.parameters == 8 * 16 + 16 + 16 * 2 + 2
+    assert facts.optimizer_has_fused
+    assert not (facts.has_image_convolutions or facts.has_convolutions)
+
+
+WATCHED = """
+import gc
+
+plain = build
+
+def build():
+    watchers = [found for found in gc.get_objects() if type(found).__name__ == "Imports"]
+    return plain(evaluate=lambda model, loader: float(len(watchers)), direction="maximize")
+"""
+
+
+def test_nothing_watches_what_a_measured_training_does(write_model: WriteModel, runner_for: StartRunner) -> None:
+    """An audit hook, which nobody can take away, made each look at a stack frame three times as slow."""
+    runner = runner_for(write_model(WATCHED))
+    assert isinstance(described(runner), Described)  # that one is watched
+    answer = runner.ask(Train(seeds=(0,)), {}, "train", TrainResult, 60.0)
+    assert isinstance(answer, TrainResult)
+    assert answer.metrics == (0.0,)
+
+
+def test_a_raising_build_shows_the_users_own_traceback(write_model: WriteModel, runner_for: StartRunner) -> None:
+    failure = failure_of(described(runner_for(write_model("def build():\n    return missing_name\n"))))
+    assert failure.kind == "raised"
+    assert failure.message == "NameError: name 'missing_name' is not defined"
+    assert "model.py" in failure.traceback
+    assert "return missing_name" in failure.traceback
+    assert "loading.py" not in failure.traceback  # none of autoaccel's own frames
+
+
+def test_a_file_that_does_not_parse_shows_where(write_model: WriteModel, runner_for: StartRunner) -> None:
+    failure = failure_of(described(runner_for(write_model("def build(:\n"))))
+    assert failure.message.startswith("SyntaxError")
+    assert "def build(:" in failure.traceback
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        ("sys.exit(3)", "exited", "ended its own process with exit(3)"),
+        ("os._exit(0)", "exited", "ended itself with status 0"),
+        ("os.kill(os.getpid(), 9)", "memory", "SIGKILL"),
+        ("raise MemoryError('no')", "memory", "MemoryError: no"),
+        ("return 5", "invalid", "must return an autoaccel.Training, got int"),
+        ("return autoaccel.Training", "invalid", "got a class, not an instance"),
+    ],
+)
+def test_a_build_that_does_not_return_is_told_apart(
+    write_model: WriteModel, runner_for: StartRunner, code: str, kind: str, message: str
+) -> None:
+    failure = failure_of(described(runner_for(write_model(f"def build():\n    {code}\n"))))
+    assert failure.kind == kind
+    assert message in failure.message
+
+
+def test_a_crash_in_native_code_names_the_line(write_model: WriteModel, runner_for: StartRunner) -> None:
+    code = "import ctypes\n\n\ndef build():\n    ctypes.string_at(0)\n"
+    failure = failure_of(described(runner_for(write_model(code))))
+    assert failure.kind == "crashed"
+    assert "SIGSEGV" in failure.message
+    assert "in build" in failure.log_tail
+
+
+def test_a_hanging_build_is_stopped_and_says_where(write_model: WriteModel, runner_for: StartRunner) -> None:
+    runner = runner_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
+    start = time.perf_counter()
+    failure = failure_of(described(runner, timeout_seconds=8.0))
+    assert time.perf_counter() - start < 300  # build() sleeps twice as long
+    assert failure.kind == "hung"
+    assert "in build" in failure.log_tail
+
+
+def test_no_answer_is_waited_for_without_time(write_model: WriteModel, runner_for: StartRunner) -> None:
+    runner = runner_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
+    assert failure_of(described(runner, timeout_seconds=-4.0)).message == "no time was left for an answer"
+
+
+def test_megabytes_of_output_harm_nothing(write_model: WriteModel, runner_for: StartRunner, tmp_path: Path) -> None:
+    code = """
+    plain = build
+
+    def build():
+        for number in range(100_000):
+            print('{"type": "described"}', number, "x" * 100)
+        return plain()
+    """
+    assert isinstance(described(runner_for(write_model(code))), Described)
+    log = (tmp_path / "run" / "logs" / "describe.log").read_text()
+    assert len(log) < 300_000
+    assert "bytes omitted" in log
+    assert " 99999 x" in log
+
+
+def test_modules_of_the_users_folder_do_not_shadow_the_library(
+    write_model: WriteModel, runner_for: StartRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "random", "statistics", "autoaccel"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('shadowed')\n")
+    (tmp_path / "mine.py").write_text("NUMBER = 7\n")
+    monkeypatch.chdir(tmp_path)
+    runner = runner_for(write_model("import mine\n\nassert mine.NUMBER == 7\n"))
+    assert isinstance(described(runner), Described)
+
+
+def test_arguments_and_other_entries_reach_the_file(write_model: WriteModel, runner_for: StartRunner) -> None:
+    path = write_model("def other():\n    assert sys.argv[1:] == ['--width', '3']\n    return build(epochs=9)\n")
+    runner = runner_for(path)
+    runner.workload = find_workload(f"{path}:other", ["--width", "3"])
+    answer = described(runner)
+    assert isinstance(answer, Described)
+    assert answer.facts.epochs == 9
+
+
+def test_a_missing_entry_names_those_there_are(write_model: WriteModel, runner_for: StartRunner) -> None:
+    path = write_model("")
+    runner = runner_for(path)
+    runner.workload = find_workload(f"{path}:train")
+    failure = failure_of(described(runner))
+    assert failure.kind == "invalid"
+    assert "must define a function train()" in failure.message
+    assert "model.py:NAME" in failure.message
+    assert "build" in failure.message
+
+
+def test_torch_is_probed(runner_for: StartRunner, write_model: WriteModel) -> None:
+    answer = runner_for(write_model()).ask(Probe(), {}, "probe", Probed, 60.0)
+    assert isinstance(answer, Probed)
+    import torch
+
+    assert answer.facts.version == torch.__version__
+    assert "bfloat16" in answer.facts.autocast
+
+
+def test_a_profile_accounts_for_the_whole_step(runner_for: StartRunner, write_model: WriteModel) -> None:
+    answer = runner_for(write_model()).ask(TakeProfile(0.3), {}, "profile", Profiled, 60.0)
+    assert isinstance(answer, Profiled)
+    profile = answer.profile
+    assert sum(profile.phases.values()) == pytest.approx(1.0)
+    assert sum(profile.groups.values()) == pytest.approx(1.0)
+    assert profile.groups["matmul"] > 0
+    assert {operator.name for operator in profile.operators} >= {"aten::addmm"}
+    assert profile.samples_per_second is not None
+    assert profile.samples_per_second > 0
+
+
+def test_training_from_a_seed_is_repeatable_and_learns(runner_for: StartRunner, write_model: WriteModel) -> None:
+    runner = runner_for(write_model())
+    settings: Settings = {"threads.intra_op": 1}
+    first = runner.ask(Train(seeds=(0, 1, 0)), settings, "train", TrainResult, 60.0)
+    assert isinstance(first, TrainResult)
+    assert (first.steps, first.samples) == (15, 3 * 72)
+    assert first.metrics[0] == first.metrics[2]
+    assert first.losses[0] == first.losses[2] != first.losses[1]
+    assert min(first.metrics) > 0.6
+
+
+def test_exact_settings_train_to_the_same_numbers(runner_for: StartRunner, write_model: WriteModel) -> None:
+    """Loader workers change neither the order of the data nor the numbers that the model draws."""
+    code = "plain = build\n\n\ndef build():\n    return plain(model=nn.Sequential(nn.Dropout(0.3), nn.Linear(8, 2)))\n"
+    runner = runner_for(write_model(code))
+    losses = []
+    for workers in (0, 2):
+        settings: Settings = {"threads.intra_op": 1, "loader.workers": workers}
+        answer = runner.ask(Train(seeds=(5,)), settings, f"w{workers}", TrainResult, 60.0)
+        assert isinstance(answer, TrainResult)
+        losses.append(answer.losses)
+    assert losses[0] == losses[1]
+
+
+def measuring(runner: Runner, settings: Settings) -> Measuring:
+    worker = runner.start_measuring(settings, "measure", 60.0)
+    assert isinstance(worker, Measuring), worker
+    return worker
+
+
+def test_turns_are_measured_and_pauses_are_still(runner_for: StartRunner, write_model: WriteModel) -> None:
+    """Between its turns a paused training, its loader workers included, uses no processor time."""
+    runner = runner_for(write_model())
+    worker = measuring(runner, {"threads.intra_op": 1, "loader.workers": 2})
+    turn = worker.take_turn(GiveTurn(0.2), 30.0)
+    assert isinstance(turn, Turn)
+    assert sum(turn.step_seconds) >= 0.15
+    assert turn.peak_bytes > 1 << 20
+    assert turn.epoch_starts  # 5 steps an epoch: some began within the turn
+    family = [psutil.Process(runner._started[0]._process.pid)]
+    family += family[0].children(recursive=True)
+    assert len(family) == 3
+    time.sleep(0.1)
+    assert {process.status() for process in family} == {psutil.STATUS_STOPPED}
+    assert isinstance(worker.take_turn(GiveTurn(0.05), 30.0), Turn)
+    assert worker.measurement.startup_seconds > 0.1
+    assert worker.measurement.learned["threads.intra_op"] == "torch uses 1 threads"
+
+
+def test_of_those_that_start_together_one_warms_up_at_a_time(
+    runner_for: StartRunner, write_model: WriteModel, tmp_path: Path
+) -> None:
+    code = f"""
+    import os
+
+    def step(model, batch):
+        with open({str(tmp_path / "steps")!r}, "a") as file:
+            print(os.getpid(), file=file)
+        return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+    plain = build
+
+    def build():
+        return plain(loss=None, step=step)
+    """
+    runner = runner_for(write_model(code))
+    settings: list[Settings] = [{"threads.intra_op": 1}, {"threads.intra_op": 2}]
+    both = runner.start_all_measuring(Measure(), settings, ["one", "other"], 60.0)
+    assert all(isinstance(side, Measuring) for side in both), both
+    pids = (tmp_path / "steps").read_text().split()
+    changes = sum(one != other for one, other in itertools.pairwise(pids))
+    assert len(set(pids)) == 2
+    assert changes == 1
+
+
+def test_nothing_survives_a_killed_worker(runner_for: StartRunner, write_model: WriteModel) -> None:
+    runner = runner_for(write_model())
+    worker = measuring(runner, {"loader.workers": 2})
+    pid = runner._started[0]._process.pid
+    family = psutil.Process(pid).children(recursive=True)
+    assert len(family) == 2
+    worker.close()
+    assert not psutil.pid_exists(pid)
+    assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_a_compilation_that_is_given_up_leaves_no_compiler_behind(
+    runner_for: StartRunner, write_model: WriteModel
+) -> None:
+    """Inductor compiles in a pool of processes of its own, and those start the compiler."""
+    worker = runner_for(write_model()).start(Measure(), {"compile.mode": "default"}, "compiles")
+    assert isinstance(worker, Worker)
+    family: list[psutil.Process] = []
+    with worker:
+        assert isinstance(worker.receive(120.0), Built)
+        worker.tell(WarmUp())
+        pid = worker._process.pid
+        while not any(_name_of(process).startswith(("g++", "c++", "cc1plus")) for process in family):
+            family = psutil.Process(pid).children(recursive=True)  # it fails if the worker has ended
+            time.sleep(0.01)
+    assert not [process for process in psutil.process_iter() if _group_of(process) == pid]
+    assert not [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def _name_of(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _group_of(process: psutil.Process) -> int | None:
+    """Return the process group of a process; None if it has ended, even if nobody has reaped it."""
+    try:
+        return None if process.status() == psutil.STATUS_ZOMBIE else os.getpgid(process.pid)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None
+
+
+def test_whoever_is_killed_and_not_reaped_is_not_waited_for() -> None:
+    """In a container the first process often reaps nobody."""
+    killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    process = psutil.Process(killed.pid)
+    killed.kill()
+    start = time.perf_counter()
+    _await_end([process], 60.0)
+    assert time.perf_counter() - start < 60.0
+    assert process.status() == psutil.STATUS_ZOMBIE
+    killed.wait()
+    _await_end([process], 60.0)
+
+
+def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: WriteModel) -> None:
+    code = """
+    count = 0
+
+    def step(model, batch):
+        global count
+        count += 1
+        if count > 400:
+            raise ValueError("enough")
+        return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+    plain = build
+
+    def build():
+        return plain(loss=None, step=step)
+    """
+    worker = measuring(runner_for(write_model(code)), {})
+    failure = failure_of(worker.take_turn(GiveTurn(30.0), 60.0))
+    assert failure.message == "ValueError: enough"
+    assert "in step" in failure.traceback
+
+
+def test_workers_get_the_users_environment_and_the_tuned_variables(
+    runner_for: StartRunner, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setenv("MY_OWN", "kept")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    code = """
+    assert os.environ["MY_OWN"] == "kept"
+    assert os.environ["OMP_NUM_THREADS"] == "1", os.environ["OMP_NUM_THREADS"]
+    assert os.getpgid(0) == os.getpid()
+    """
+    runner = runner_for(write_model(code))
+    runner = runner.at(place)
+    answer = runner.ask(Describe(), {"threads.intra_op": 1}, "describe", Described, 60.0)
+    assert isinstance(answer, Described), answer
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+
+
+def test_what_the_user_preloads_stays_behind_what_settings_do() -> None:
+    merged = _merged({"LD_PRELOAD": "/own.so", "A": "1"}, {"LD_PRELOAD": "/jemalloc.so"})
+    assert (merged["LD_PRELOAD"], merged["A"]) == ("/jemalloc.so:/own.so", "1")
+    assert "LD_PRELOAD" not in _merged({}, {})
+
+
+def test_few_servers_wait_at_a_time(runner_for: StartRunner, write_model: WriteModel, place: Place) -> None:
+    """Each environment needs one of its own; the longest idle makes room."""
+    runner = runner_for(write_model(""))
+    runner = runner.at(place)
+    for number, policy in enumerate(["unset", "active", "passive", "static", "dynamic", "guided"]):
+        name = "threads.omp_wait_policy" if policy in ("active", "passive") else "threads.omp_schedule"
+        answer = runner.ask(Describe(), {name: policy}, f"describe-{number}", Described, 60.0)
+        assert isinstance(answer, Described), answer
+    assert len(runner._servers) == 4
+    assert len(list(runner._logs.glob("forkserver-*.log"))) == 6
+
+
+def test_a_setting_that_does_nothing_is_a_failure(runner_for: StartRunner, write_model: WriteModel) -> None:
+    """The step never calls the model itself, so there is nothing that torch.compile could capture."""
+    code = """
+    class Stepper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(8, 2)
+
+        def loss(self, batch):
+            return nn.functional.cross_entropy(self.inner(batch[0]), batch[1])
+
+    plain = build
+
+    def build():
+        return plain(model=Stepper(), loss=None, step=lambda model, batch: model.loss(batch),
+                     evaluate=lambda model, loader: 0.0)
+    """
+    runner = runner_for(write_model(code))
+    failure = failure_of(runner.start_measuring({"compile.mode": "default"}, "measure", 120.0))
+    assert failure.kind == "ineffective"
+    assert "compile.mode did nothing" in failure.message
+
+
+def test_what_cannot_be_pruned_is_ineffective_too(runner_for: StartRunner, write_model: WriteModel) -> None:
+    code = """
+    plain = build
+
+    def build():
+        return plain(model=nn.Linear(8, 2))
+    """
+    settings: Settings = {"model.sparsity": 0.5, "model.pruning_warmup": 0}
+    failure = failure_of(runner_for(write_model(code)).start_measuring(settings, "measure", 60.0))
+    assert failure.kind == "ineffective", failure
+
+
+def test_a_worker_dies_with_its_tuner(write_model: WriteModel, tmp_path: Path) -> None:
+    """A tuner was killed in a container: stopped loader workers, adopted by its first process, stayed for ever."""
+    model = write_model()
+    (tmp_path / "run").mkdir()
+    tuner_s = f"""
+import sys, time
+from pathlib import Path
+from autoaccel.workers.runner import Runner
+from autoaccel.session.workloads import find_workload
+runner = Runner(Path({str(tmp_path / "run")!r}), find_workload({str(model)!r}))
+runner.start_measuring({{"loader.workers": 1}}, "m", 60.0, fresh=True)
+print(runner._started[0]._process.pid, flush=True)
+time.sleep(600)
+"""
+    # It adopts orphans, reaps none, and is of the tuner's session: as the first process of a container may be.
+    program = f"""
+import ctypes, os, sys, time
+adopts_orphans = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(adopts_orphans, 1)
+if os.fork():
+    time.sleep(600)
+os.setpgid(0, 0)
+print(os.getpid(), flush=True)
+exec({tuner_s!r})
+"""
+    first = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    tuner, pid = (int(first.stdout.readline()) for _ in range(2))
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    assert len(family) == 2
+    os.kill(tuner, signal.SIGKILL)
+    _await_end(family, 10.0)
+    alive = [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    for process in [*alive, psutil.Process(first.pid)]:
+        process.kill()
+    first.wait()
+    first.stdout.close()
+    assert not alive
