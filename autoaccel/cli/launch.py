@@ -15,6 +15,15 @@ def add_launch(commands: Commands) -> None:
     launch = commands.add_parser("launch", help="train with a recipe on one or many machines, with your launcher")
     add_recipe(launch)
     add_model(launch)
+    _add_launcher_options(launch)
+    _add_training_options(launch)
+    launch.add_argument(
+        "--dry-run", action="store_true", help="print the commands or the Slurm script without starting anything"
+    )
+    launch.set_defaults(handler=_launch)
+
+
+def _add_launcher_options(launch: argparse.ArgumentParser) -> None:
     launch.add_argument(
         "--with",
         dest="target",
@@ -47,16 +56,15 @@ def add_launch(commands: Commands) -> None:
     launch.add_argument("--slurm-option", action="append", default=[], metavar="KEY=VALUE",
                         help="option for sbatch, such as partition=gpu; repeatable")  # fmt: skip
     launch.add_argument("--wait", action="store_true", help="wait for the Slurm job and show its output")
+
+
+def _add_training_options(launch: argparse.ArgumentParser) -> None:
     launch.add_argument("--seed", type=int, help="seed of the training (default: 0)")
     launch.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to FILE")
     launch.add_argument(
         "--checkpoint", metavar="FILE", help="resume from FILE if it exists, and save checkpoints to it"
     )
     launch.add_argument("--checkpoint-every", metavar="TIME", help="interval between checkpoints (default: 10m)")
-    launch.add_argument(
-        "--dry-run", action="store_true", help="print the commands or the Slurm script without starting anything"
-    )
-    launch.set_defaults(handler=_launch)
 
 
 def _launch(parsed: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autoaccel.records.trial import Failure, Trial
 from autoaccel.report.wording import comparison_words, outcome_words
@@ -12,6 +13,7 @@ from autoaccel.report.wording import comparison_words, outcome_words
 WIDTH = 720.0
 HEIGHT = 260.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 14.0, 12.0, 46.0
+_RIGHT_EDGE, _BOTTOM_EDGE = WIDTH - _RIGHT, HEIGHT - _BOTTOM
 _FAILURES_Y = HEIGHT - 30.0  # under the scale: what failed has no speed-up
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0)
 _TICK_DISTANCE = 18.0
@@ -63,45 +65,60 @@ def search_history(trials: Sequence[Trial], baseline_total_seconds: float) -> Ch
     speedups = [trial.comparison.speedup for trial in trials if trial.comparison]
     if not speedups:
         return None
-    low, high = _range(trials, speedups)
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-
-    def y_of(speedup: float) -> float:
-        share = math.log(min(max(speedup, low), high) / low) / math.log(high / low)
-        return round(bottom - share * (bottom - _TOP), 1)
-
-    def x_of(index: int) -> float:
-        return round(_LEFT + (right - _LEFT) * (index + 0.5) / len(trials), 1)
-
+    axes = _Axes(*_range(trials, speedups), len(trials))
     leaders = _leaders(trials, baseline_total_seconds)
-    best = leaders[-1]
-    marks = []
-    path, last_y = f"M{_LEFT:.1f} {y_of(1.0)}", y_of(1.0)
-    for index, (trial, leader) in enumerate(zip(trials, leaders, strict=True)):
-        x, comparison = x_of(index), trial.comparison
-        if isinstance(trial.outcome, Failure) or comparison is None:
-            y = low_y = high_y = _FAILURES_Y
-            kind, label = "failed", outcome_words(trial)
-        else:
-            y, low_y, high_y = y_of(comparison.speedup), y_of(comparison.low), y_of(comparison.high)
-            kind = "best" if trial is best else "feasible" if trial.feasible else "infeasible"
-            label = f"{comparison_words(comparison)} {outcome_words(trial, best)}"
-        marks.append(Mark(trial.number, kind, x, y, low_y, high_y, f"trial {trial.number}: {label}"))
-        leader_y = y_of(leader.comparison.speedup) if leader and leader.comparison else y_of(1.0)
-        if leader_y != last_y:
-            path += f"H{x}V{leader_y}"
-            last_y = leader_y
     every = math.ceil(len(trials) / _MAX_NUMBERS)
     return Chart(
-        marks=tuple(marks),
-        best_path=f"{path}H{right}",
-        baseline_y=y_of(1.0),
+        marks=tuple(_mark(trial, axes.x_of(index), leaders[-1], axes) for index, trial in enumerate(trials)),
+        best_path=_best_path(leaders, axes),
+        baseline_y=axes.y_of(1.0),
         left=_LEFT,
-        right=right,
-        bottom=bottom,
-        speedups=_ticks(low, high, y_of(1.0), [(tick, y_of(tick)) for tick in _TICKS]),
-        numbers=tuple(Tick(x_of(index), str(trial.number)) for index, trial in enumerate(trials) if index % every == 0),
+        right=_RIGHT_EDGE,
+        bottom=_BOTTOM_EDGE,
+        speedups=_ticks(axes),
+        numbers=tuple(
+            Tick(axes.x_of(index), str(trial.number)) for index, trial in enumerate(trials) if index % every == 0
+        ),
     )
+
+
+class _Axes(NamedTuple):
+    """The speed-ups at the ends of the scale, the number of trials, and where each lies, in pixels."""
+
+    low: float
+    high: float
+    trials: int
+
+    def x_of(self, index: int) -> float:
+        return round(_LEFT + (_RIGHT_EDGE - _LEFT) * (index + 0.5) / self.trials, 1)
+
+    def y_of(self, speedup: float) -> float:
+        share = math.log(min(max(speedup, self.low), self.high) / self.low) / math.log(self.high / self.low)
+        return round(_BOTTOM_EDGE - share * (_BOTTOM_EDGE - _TOP), 1)
+
+
+def _mark(trial: Trial, x: float, best: Trial | None, axes: _Axes) -> Mark:
+    comparison = trial.comparison
+    if isinstance(trial.outcome, Failure) or comparison is None:
+        y = low_y = high_y = _FAILURES_Y
+        kind, label = "failed", outcome_words(trial)
+    else:
+        y, low_y, high_y = axes.y_of(comparison.speedup), axes.y_of(comparison.low), axes.y_of(comparison.high)
+        kind = "best" if trial is best else "feasible" if trial.feasible else "infeasible"
+        label = f"{comparison_words(comparison)} {outcome_words(trial, best)}"
+    return Mark(trial.number, kind, x, y, low_y, high_y, f"trial {trial.number}: {label}")
+
+
+def _best_path(leaders: Sequence[Trial | None], axes: _Axes) -> str:
+    """Return the path of the best so far: level until another leads."""
+    last_y = axes.y_of(1.0)
+    path = f"M{_LEFT:.1f} {last_y}"
+    for index, leader in enumerate(leaders):
+        y = axes.y_of(leader.comparison.speedup) if leader and leader.comparison else axes.y_of(1.0)
+        if y != last_y:
+            path += f"H{axes.x_of(index)}V{y}"
+            last_y = y
+    return f"{path}H{_RIGHT_EDGE}"
 
 
 def _range(trials: Sequence[Trial], speedups: Sequence[float]) -> tuple[float, float]:
@@ -126,10 +143,11 @@ def _leaders(trials: Sequence[Trial], baseline_total_seconds: float) -> list[Tri
     return leaders
 
 
-def _ticks(low: float, high: float, baseline_y: float, candidates: Sequence[tuple[float, float]]) -> tuple[Tick, ...]:
+def _ticks(axes: _Axes) -> tuple[Tick, ...]:
     """Return labelled speed-ups that do not crowd one another; 1 is always among them."""
-    ticks = [Tick(baseline_y, "1x")]
-    for speedup, y in candidates:
-        if low <= speedup <= high and all(abs(y - tick.at) >= _TICK_DISTANCE for tick in ticks):
+    ticks = [Tick(axes.y_of(1.0), "1x")]
+    for speedup in _TICKS:
+        y = axes.y_of(speedup)
+        if axes.low <= speedup <= axes.high and all(abs(y - tick.at) >= _TICK_DISTANCE for tick in ticks):
             ticks.append(Tick(y, f"{speedup:g}x"))
     return tuple(ticks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, describe_change, settings_key
@@ -18,6 +19,7 @@ from autoaccel.space.knobs import KNOBS, is_exact
 WIDTH, HEIGHT = 360.0, 230.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 22.0, 24.0, 44.0
 _ROOM = 0.08  # of the range beyond the outermost marks
+_RIGHT_EDGE, _BOTTOM_EDGE = WIDTH - _RIGHT, HEIGHT - _BOTTOM
 _MAX_TICKS = 5
 _MAX_NAME = 40  # characters of the metric's name that there is room for
 
@@ -58,55 +60,78 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collect
         trials: Of the run.
         inexact: Knobs that are exact elsewhere, but not on this training.
     """
-    judged = [recipe.accuracy, *(trial.accuracy for trial in trials)]
-    accuracy = next((one for one in judged if one is not None and one.repeats), None)
+    accuracy = _judged_accuracy(recipe, trials)
     if accuracy is None or accuracy.baseline is None:
         return None
-    baseline = accuracy.baseline
     own = recipe.baseline.settings
-    found: dict[str, tuple[str, float, float, Settings]] = {}
+    known = _known_settings(recipe, trials, accuracy.baseline, inexact)
+    limit = _limit(recipe, accuracy.baseline, accuracy.direction)
+    axes = _Axes(_range([one.speedup for one in known]), _range([*(one.metric for one in known), limit]))
+    return Pareto(
+        metric=one_line(accuracy.metric)[:_MAX_NAME],
+        points=tuple(
+            Point(
+                one.kind,
+                axes.x_of(one.speedup),
+                axes.y_of(one.metric),
+                f"{describe_change(one.settings, own)}: {speedup_words(one.speedup)}, {metric_words(one.metric)}",
+            )
+            for one in known
+        ),
+        front=_front([(axes.x_of(one.speedup), axes.y_of(one.metric)) for one in known], accuracy),
+        left=_LEFT,
+        right=_RIGHT_EDGE,
+        top=_TOP,
+        bottom=_BOTTOM_EDGE,
+        speedups=tuple(Tick(axes.x_of(speedup), f"{speedup:g}x") for speedup in _round_numbers(*axes.speedups)),
+        metrics=tuple(Tick(axes.y_of(metric), f"{metric:g}") for metric in _round_numbers(*axes.metrics)),
+        limit_y=axes.y_of(limit),
+    )
+
+
+class _Known(NamedTuple):
+    """Settings of which both speed-up and metric are known."""
+
+    kind: str  # see Point
+    speedup: float
+    metric: float
+    settings: Settings
+
+
+class _Axes(NamedTuple):
+    """The ranges that the picture shows, and where in it a value lies, in pixels."""
+
+    speedups: tuple[float, float]
+    metrics: tuple[float, float]
+
+    def x_of(self, speedup: float) -> float:
+        low, high = self.speedups
+        return round(_LEFT + (_RIGHT_EDGE - _LEFT) * (speedup - low) / (high - low), 1)
+
+    def y_of(self, metric: float) -> float:
+        low, high = self.metrics
+        return round(_BOTTOM_EDGE - (_BOTTOM_EDGE - _TOP) * (metric - low) / (high - low), 1)
+
+
+def _judged_accuracy(recipe: Recipe, trials: Sequence[Trial]) -> Accuracy | None:
+    """Return the first accuracy that rests on trainings, the recipe's before those of trials."""
+    judged = [recipe.accuracy, *(trial.accuracy for trial in trials)]
+    return next((one for one in judged if one is not None and one.repeats), None)
+
+
+def _known_settings(recipe: Recipe, trials: Sequence[Trial], baseline: float, inexact: Collection[str]) -> list[_Known]:
+    """Return all settings of which both are known, each once: what was proven counts more than a trial."""
+    own = recipe.baseline.settings
+    found: dict[str, _Known] = {}
     for trial in trials:
         metric = _metric_of(trial, own, baseline, inexact)
         if trial.comparison is not None and metric is not None:
             kind = "feasible" if trial.feasible else "infeasible"
-            found[settings_key(trial.settings)] = (kind, trial.comparison.speedup, metric, trial.settings)
-    found[settings_key(own)] = ("own", 1.0, baseline, own)
+            found[settings_key(trial.settings)] = _Known(kind, trial.comparison.speedup, metric, trial.settings)
+    found[settings_key(own)] = _Known("own", 1.0, baseline, own)
     if not recipe.is_baseline and (metric := _metric_of_recipe(recipe, baseline)) is not None:
-        found[settings_key(recipe.settings)] = ("best", recipe.comparison.speedup, metric, recipe.settings)
-    entries = list(found.values())
-    limit = _limit(recipe, baseline, accuracy.direction)
-    speeds, metrics = [entry[1] for entry in entries], [entry[2] for entry in entries]
-    low_speed, high_speed = _range(speeds)
-    low_metric, high_metric = _range([*metrics, limit])
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-
-    def x_of(speedup: float) -> float:
-        return round(_LEFT + (right - _LEFT) * (speedup - low_speed) / (high_speed - low_speed), 1)
-
-    def y_of(metric: float) -> float:
-        return round(bottom - (bottom - _TOP) * (metric - low_metric) / (high_metric - low_metric), 1)
-
-    points = [
-        Point(
-            kind,
-            x_of(speed),
-            y_of(metric),
-            f"{describe_change(settings, own)}: {speedup_words(speed)}, {metric_words(metric)}",
-        )
-        for kind, speed, metric, settings in entries
-    ]
-    return Pareto(
-        metric=one_line(accuracy.metric)[:_MAX_NAME],
-        points=tuple(points),
-        front=_front([(x_of(speed), y_of(metric)) for _, speed, metric, _ in entries], accuracy),
-        left=_LEFT,
-        right=right,
-        top=_TOP,
-        bottom=bottom,
-        speedups=tuple(Tick(x_of(speed), f"{speed:g}x") for speed in _round_numbers(low_speed, high_speed)),
-        metrics=tuple(Tick(y_of(metric), f"{metric:g}") for metric in _round_numbers(low_metric, high_metric)),
-        limit_y=y_of(limit),
-    )
+        found[settings_key(recipe.settings)] = _Known("best", recipe.comparison.speedup, metric, recipe.settings)
+    return list(found.values())
 
 
 def _metric_of(trial: Trial, own: Settings, baseline: float, inexact: Collection[str]) -> float | None:
