@@ -22,7 +22,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, ClaimVerdict, Failure, Finished, Measure, TrainedPair
 from autoaccel.records.workload import TrainingFacts, Workload, identity_of
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.space.knobs import Place
@@ -72,7 +72,7 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         WorkloadFailedError: If the training fails.
     """
     recipe, workload = use.recipe, use.workload
-    clock, of = Clock(budget_seconds), _fingerprint(recipe, workload)
+    clock, of = BudgetClock(budget_seconds), _fingerprint(recipe, workload)
     kept = read_pairs(pairs_path(use.file), of)
     pair_seconds = _pair_seconds(kept, recipe)
     if pair_seconds > budget_seconds:

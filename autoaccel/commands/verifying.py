@@ -11,7 +11,7 @@ from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison, Failure, Verification
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
@@ -41,7 +41,7 @@ def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: 
         probed = use.checked(probe_machine(runner))
         facts = describe_workload(runner, workload, START_SECONDS)
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
-        run = Run(request, RunFolder(Path(folder)), runner, Clock(budget_seconds), listener)
+        run = Run(request, RunFolder(Path(folder)), runner, BudgetClock(budget_seconds), listener)
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))

@@ -17,7 +17,7 @@ from autoaccel.runtime.paced import Inspectable
 _LOADED_BY_WORKERS = "data wait"
 
 
-class PhaseClock:
+class PhaseTimer:
     """Marks the ends of phases in the work of the device: an accelerator's seconds, not the program's."""
 
     def __init__(self, device: torch.device, loss_is_apart: bool = True) -> None:
@@ -53,30 +53,30 @@ class PhaseClock:
 
 
 @contextmanager
-def timed_phases(loop: Inspectable) -> Iterator[PhaseClock]:
-    """Let a clock be told of every phase of the loop's steps."""
+def timed_phases(loop: Inspectable) -> Iterator[PhaseTimer]:
+    """Let a timer be told of every phase of the loop's steps."""
     # With step=, only the model's own calls tell where the loss begins; hooks on a compiled one would compile it anew.
     hooked = loop.training.step is not None and not loop.applied.compiles
-    clock = PhaseClock(loop.device, loss_is_apart=hooked or loop.training.loss is not None)
+    timer = PhaseTimer(loop.device, loss_is_apart=hooked or loop.training.loss is not None)
     entered = False
 
     def before(module: Any, inputs: Any) -> None:
         nonlocal entered
-        clock.phase_ended("loss" if entered else "forward")
+        timer.phase_ended("loss" if entered else "forward")
         entered = True
 
     def ended(phase: str) -> None:
         nonlocal entered
         entered = entered and phase != "backward"
-        clock.phase_ended(phase)
+        timer.phase_ended(phase)
 
     def after(module: Any, inputs: Any, outputs: Any) -> None:
-        clock.phase_ended("forward")
+        timer.phase_ended("forward")
 
     hooks = [loop.model.register_forward_pre_hook(before), loop.model.register_forward_hook(after)] if hooked else []
     previous, loop.phase_ended = loop.phase_ended, ended
     try:
-        yield clock
+        yield timer
     finally:
         loop.phase_ended = previous
         for hook in hooks:

@@ -113,12 +113,12 @@ def _make_untraced_steps(loop: Inspectable, seconds: float, spending: Spending) 
     min_steps = int(min(_MIN_STEPS, max(1, _MAX_SHARE * spending.affordable_steps)))
     steps: list[Step] = []
     samples_before, before = loop.samples_done, _usage()
-    with timed_phases(loop) as clock:
+    with timed_phases(loop) as timer:
         while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < min_steps):
-            clock.start_step()
+            timer.start_step()
             steps.append(loop.step())
     after = _usage()
-    return _Untraced(steps, clock.step_phases, loop.samples_done - samples_before, before, after)
+    return _Untraced(steps, timer.step_phases, loop.samples_done - samples_before, before, after)
 
 
 def _set_all_reduce_apart(phases: dict[str, float], seconds: float) -> None:

@@ -81,7 +81,7 @@ def min_bytes(loop: Inspectable, batch: Any) -> int:
     return 4 * weights + 2 * weights + 2 * state + bytes_of(batch)
 
 
-class _ModuleClock:
+class _ModuleTimer:
     """Adds up how long the forward passes of modules take, by their names."""
 
     def __init__(self, device: torch.device) -> None:
@@ -116,10 +116,10 @@ def time_modules(loop: Inspectable, step_seconds: float) -> tuple[ModuleTime, ..
     if loop.applied.compiles:
         return ()
     modules = dict(loop.plain_model.named_modules())
-    clock = _ModuleClock(loop.device)
+    timer = _ModuleTimer(loop.device)
     steps = min(_MAX_STEPS, max(1, int(_MAX_SECONDS / step_seconds)))
-    hooks = [module.register_forward_pre_hook(clock.entering(name)) for name, module in modules.items()]
-    hooks += [module.register_forward_hook(clock.leave) for module in modules.values()]
+    hooks = [module.register_forward_pre_hook(timer.entering(name)) for name, module in modules.items()]
+    hooks += [module.register_forward_hook(timer.leave) for module in modules.values()]
     try:
         for _ in range(steps):
             loop.step()
@@ -130,10 +130,10 @@ def time_modules(loop: Inspectable, step_seconds: float) -> tuple[ModuleTime, ..
         ModuleTime(
             name,
             type(module).__name__,
-            clock.seconds[name] / steps,
-            (clock.seconds[name] - clock.seconds_in_children[name]) / steps,
-            clock.calls[name] / steps,
+            timer.seconds[name] / steps,
+            (timer.seconds[name] - timer.seconds_in_children[name]) / steps,
+            timer.calls[name] / steps,
         )
         for name, module in modules.items()
-        if clock.calls[name]
+        if timer.calls[name]
     )

@@ -17,7 +17,6 @@ from autoaccel.records.settings import Settings, changed
 from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.search.failures import Cause, Failed, find_causes
-from autoaccel.search.gauge import Instruments
 from autoaccel.search.gradient import KnowledgeGradient, Limits, Suggestion
 from autoaccel.search.knowledge import Evidence, Knowledge
 from autoaccel.search.patience import max_trial_seconds, patience_for
@@ -26,6 +25,7 @@ from autoaccel.search.sampler import KnowledgeGradientSampler
 from autoaccel.search.samplers import make_sampler
 from autoaccel.search.study import SearchStudy, study_in_memory
 from autoaccel.search.task import SearchTask
+from autoaccel.search.trial_source import Instruments
 from autoaccel.space.knobs import RISKS, risk_of, risky_part
 from autoaccel.statistics.comparison import (
     CONFIDENCE,
@@ -322,7 +322,7 @@ class Search:
         before = self._clock.spent
         patience = patience_for(settings, self._knowledge, self._budget_seconds)
         timeout_seconds = max(1.0, min(max_seconds, patience.seconds))
-        reading = self._instruments.gauge.measure(
+        reading = self._instruments.source.measure(
             settings, f"trial-{number:04d}", self._enough_for(settings), timeout_seconds
         )
         if isinstance(reading, Failure):

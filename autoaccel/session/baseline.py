@@ -11,7 +11,7 @@ from autoaccel.records.progress import Note
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.search.gauge import Reading
+from autoaccel.search.trial_source import Reading
 from autoaccel.session.pairs import Reference
 from autoaccel.session.run import Run
 from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart

@@ -1,4 +1,4 @@
-"""Clock: how much of the budget is spent. Stages: on what."""
+"""BudgetClock: how much of the budget is spent. Stages: on what."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoaccel.records.recipe import StageTimes
 from autoaccel.session.plan import Plan
 
 
-class Clock:
+class BudgetClock:
     """Counts from the start of a run; time that an earlier part of the run took counts too."""
 
     def __init__(self, budget_seconds: float, spent_seconds: float = 0.0) -> None:

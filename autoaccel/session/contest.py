@@ -11,9 +11,9 @@ from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.search.gauge import AnyClock
 from autoaccel.search.loop import Judgement, Search
 from autoaccel.search.ranking import Contender
+from autoaccel.search.trial_source import Clock
 from autoaccel.session.proof import Proof
 from autoaccel.session.resuming import OPEN, Earlier
 from autoaccel.space.knobs import RISKS, part_up_to
@@ -75,7 +75,7 @@ class Proving(Protocol):
 class Contest:
     """Knows which settings may still be proven, and has them proven."""
 
-    def __init__(self, search: Search, space: SearchSpace, own: Settings, needed: Needed, clock: AnyClock) -> None:
+    def __init__(self, search: Search, space: SearchSpace, own: Settings, needed: Needed, clock: Clock) -> None:
         """Begin with nothing proven.
 
         Args:

@@ -13,8 +13,8 @@ from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure
-from autoaccel.search.gauge import AnyClock
 from autoaccel.search.knowledge import Evidence
+from autoaccel.search.trial_source import Clock
 from autoaccel.session.proof import PairSource
 from autoaccel.space.knobs import without
 from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
@@ -69,7 +69,7 @@ class ProvenSettings(NamedTuple):
 class TimeLeft(NamedTuple):
     """What there is to spend, and what measuring takes."""
 
-    clock: AnyClock
+    clock: Clock
     budget_seconds: float  # of the run
     pair_seconds: float  # of a pair that compiles nothing
 
@@ -153,7 +153,7 @@ def _affordable(candidates: Sequence[_Left], seconds: float) -> list[_Left]:
     return found
 
 
-def _read(candidates: Sequence[_Left], pairs: PairSource, clock: AnyClock, end: float) -> dict[str, list[float]]:
+def _read(candidates: Sequence[_Left], pairs: PairSource, clock: Clock, end: float) -> dict[str, list[float]]:
     """Return the log speed-ups of the recipe over itself without each setting, one of each pair that was undisturbed.
 
     Args:

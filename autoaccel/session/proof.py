@@ -16,7 +16,7 @@ from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import trainings_words
 from autoaccel.report.rounding import rounding_words
-from autoaccel.search.gauge import AnyClock
+from autoaccel.search.trial_source import Clock
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.plan import PROOF_MARGIN
@@ -100,7 +100,7 @@ class Prover:
     are compared then.
     """
 
-    def __init__(self, pairs: PairSource, facts: TrainingFacts, clock: AnyClock, tell: Listener) -> None:
+    def __init__(self, pairs: PairSource, facts: TrainingFacts, clock: Clock, tell: Listener) -> None:
         """Begin with nothing proven.
 
         Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from autoaccel.records.progress import Event, Listener, StageStarted
 from autoaccel.records.request import Request
-from autoaccel.session.clock import Clock, Stages
+from autoaccel.session.clock import BudgetClock, Stages
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.workers.runner import Runner
 
@@ -18,7 +18,7 @@ class Run:
     request: Request
     folder: RunFolder
     runner: Runner
-    clock: Clock
+    clock: BudgetClock
     listener: Listener
     stages: Stages = field(default_factory=Stages)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from autoaccel.records.progress import Note, StageStarted
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments
 from autoaccel.search.loop import Search
 from autoaccel.search.starts import start_of
 from autoaccel.search.task import SearchTask, expect
+from autoaccel.search.trial_source import Instruments
 from autoaccel.session.setup import Setup
 from autoaccel.session.sharing import begin_study
 

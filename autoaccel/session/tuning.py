@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.concluding import conclude
 from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.preparing import prepare
@@ -28,7 +28,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         WorkloadFailedError: If the training fails under the user's own settings.
         BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
     """
-    clock = Clock(request.budget_seconds, folder.spent_seconds)
+    clock = BudgetClock(request.budget_seconds, folder.spent_seconds)
     with Runner(folder.path, request.workload) as runner, ExitStack() as stack:
         setup = prepare(Run(request, folder, runner, clock, listener), stack, address)
         result = search_and_prove(setup)

@@ -32,11 +32,11 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, Trial
 from autoaccel.report.conclusions import stop_words
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import SearchTask, expect
+from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.session.sharing import proof_elsewhere, showing_life
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
@@ -88,7 +88,7 @@ class FastClock:
         return max(0.0, self.budget_seconds - self.spent)
 
 
-class DoomedGauge(Replay):
+class DoomedSource(Replay):
     """Measures once, and then without end."""
 
     measured = False
@@ -115,7 +115,7 @@ def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = Fa
     )
     space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     task = SearchTask(space, head.own, economy, expect(space, facts.place, head.own, head.findings))
-    gauge = (DoomedGauge if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]
+    source = (DoomedSource if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]
     held: list[tuple[float, Settings]] = [(0.0, head.own)]
 
     def keep(trial: Trial) -> None:
@@ -123,7 +123,7 @@ def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = Fa
         if best != held[-1][1]:
             held.append((clock.spent, best))
 
-    one = Search(task, Instruments(gauge, clock, keep, ignore), study)
+    one = Search(task, Instruments(source, clock, keep, ignore), study)
     stop = one.run(lambda settings, speedup: 0.0)
     best = one.best.settings if one.best else head.own
     everything = [facts.total_seconds(facts.settings[key], PLANNED_STEPS) for key in facts.log_speedup]

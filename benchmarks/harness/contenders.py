@@ -17,7 +17,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
@@ -62,7 +62,7 @@ def contest(model: str) -> Iterator[Contest]:
         place = Place(*probe_and_describe(runner, workload, START_SECONDS))
         runner = runner.at(place)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
-        yield Contest(Run(request, RunFolder(Path(folder)), runner, Clock(math.inf), ignore), place)
+        yield Contest(Run(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore), place)
 
 
 def machine_of(place: Place) -> dict[str, Any]:

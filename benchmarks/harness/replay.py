@@ -15,7 +15,7 @@ from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
-from autoaccel.search.gauge import Reading
+from autoaccel.search.trial_source import Reading
 from autoaccel.session.turns import TurnFailed, take_turns
 from autoaccel.space.knobs import Place, compiled_part, slow_starters
 from autoaccel.statistics.comparison import log_ratios, middle

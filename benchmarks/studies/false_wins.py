@@ -34,7 +34,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement, Turn
 from autoaccel.records.workload import BuildFunction
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, PairReading, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run import Run
@@ -208,7 +208,7 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
         first.close()  # type: ignore[union-attr]
         for number in range(start, end):
             request = Request(BuildFunction("", "", ""), math.inf, Constraint(0.0, True))
-            run = Run(request, RunFolder(Path(folder)), runner, Clock(3600.0), ignore)
+            run = Run(request, RunFolder(Path(folder)), runner, BudgetClock(3600.0), ignore)
             source = FreshPairs(run, Reference(own, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds))
             prover = Prover(source, facts, run.clock, ignore)
             proof = prover.prove(own, rule_for(1, 1 + NOISE_THRESHOLD, MAX_LIVE_PAIRS), None)

@@ -17,7 +17,7 @@ from autoaccel.report.terminal import watch
 from . import samples
 
 
-class Clock:
+class FakeClock:
     """A clock that stands until it is set."""
 
     seconds = 0.0
@@ -27,7 +27,7 @@ class Clock:
 
 
 def view_of(events, at=0.0, ended=False):
-    clock = Clock()
+    clock = FakeClock()
     view = LiveView(clock)
     for event in events:
         view.hear(event)
@@ -109,7 +109,7 @@ def test_markup_and_escape_sequences_of_others_are_only_text():
 
 
 def test_between_events_only_the_clock_is_drawn(monkeypatch):
-    clock = Clock()
+    clock = FakeClock()
     view = LiveView(clock)
     for event in samples.EVENTS:
         view.hear(event)

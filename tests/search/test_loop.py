@@ -1,4 +1,4 @@
-"""The search on a gauge whose truth is known: what it measures how long, what it believes, when it ends."""
+"""The search on a source whose truth is known: what it measures how long, what it believes, when it ends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.patience import COMPILE_SHARE
 from autoaccel.search.task import Prior, SearchTask
+from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.session.lost_values import lost_values
 from autoaccel.statistics.turn_plan import Enough
 
@@ -36,7 +36,7 @@ SPACE = SearchSpace(
 STEP_SECONDS, TURN_SECONDS, START_SECONDS = 0.04, 0.25, 1.0
 
 
-class Watch:
+class FakeClock:
     """A clock that only measuring moves."""
 
     def __init__(self, budget_seconds: float) -> None:
@@ -48,12 +48,12 @@ class Watch:
         return self.budget_seconds - self.spent
 
 
-class FakeGauge:
+class FakeSource:
     """Measures with the noise of a shared machine: 0.1 from turn to turn, 0.03 from process to process."""
 
-    def __init__(self, logs: dict[str, float], watch: Watch, seed: int = 0) -> None:
+    def __init__(self, logs: dict[str, float], clock: FakeClock, seed: int = 0) -> None:
         self.logs = logs
-        self.watch = watch
+        self.clock = clock
         self.random = random.Random(seed)
         self.turns: dict[str, int] = {}
         self.lucky: set[str] = set()  # whose first process is five times as fast as it should be
@@ -61,12 +61,12 @@ class FakeGauge:
         self.endless: set[str] = set()
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
-        self.watch.spent += START_SECONDS
+        self.clock.spent += START_SECONDS
         key = str(settings["precision.autocast"])
         if key in self.failing:
             return Failure("crashed", "it does")
         if key in self.endless:
-            self.watch.spent += timeout_seconds
+            self.clock.spent += timeout_seconds
             return Failure("hung", "it does")
         luck = self.random.gauss(0, 0.03) + (1.6 if key in self.lucky else 0.0)
         self.lucky.discard(key)
@@ -76,7 +76,7 @@ class FakeGauge:
             for _ in range(2):
                 noise = math.exp(log + self.random.gauss(0, 0.1))
                 pairs.append((STEP_SECONDS, STEP_SECONDS / noise))
-                self.watch.spent += 2 * TURN_SECONDS
+                self.clock.spent += 2 * TURN_SECONDS
         self.turns[name] = len(pairs)
         turns = tuple(Turn((own,)) for own, _ in pairs)
         measurement = Measurement(3.0, (STEP_SECONDS,), tuple(Turn((other,)) for _, other in pairs))
@@ -91,10 +91,12 @@ def economy_of(planned_steps: int = 20_000, runs: int = 20) -> Economy:
     return Economy(runs, planned_steps, STEP_SECONDS, 3.0, 0.0, 4.0)
 
 
-def searching(gauge: FakeGauge, planned_steps: int = 20_000, runs: int = 20, kept: list[Trial] | None = None) -> Search:
+def searching(
+    source: FakeSource, planned_steps: int = 20_000, runs: int = 20, kept: list[Trial] | None = None
+) -> Search:
     task = task_for(economy_of(planned_steps, runs), [CAST])
     keep = kept.append if kept is not None else ignore
-    return Search(task, Instruments(gauge, gauge.watch, keep, ignore))
+    return Search(task, Instruments(source, source.clock, keep, ignore))
 
 
 def nothing(settings: Settings, speedup: float | None) -> float:
@@ -104,7 +106,7 @@ def nothing(settings: Settings, speedup: float | None) -> float:
 
 def test_the_faster_settings_win_and_every_trial_is_kept() -> None:
     kept: list[Trial] = []
-    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)), kept=kept)
+    search = searching(FakeSource({"bfloat16": 0.4}, FakeClock(300)), kept=kept)
     assert search.run(nothing) == "nothing pays"
     assert search.best is not None
     assert search.best.settings["precision.autocast"] == "bfloat16"
@@ -113,7 +115,7 @@ def test_the_faster_settings_win_and_every_trial_is_kept() -> None:
 
 
 def test_a_trial_that_is_clearly_worse_ends_early_and_a_close_one_does_not() -> None:
-    slow, close = FakeGauge({"bfloat16": -1.0}, Watch(300)), FakeGauge({"bfloat16": 0.02}, Watch(300))
+    slow, close = FakeSource({"bfloat16": -1.0}, FakeClock(300)), FakeSource({"bfloat16": 0.02}, FakeClock(300))
     searching(slow).run(nothing)
     searching(close).run(nothing)
     assert slow.turns["trial-0001"] <= 4
@@ -121,9 +123,9 @@ def test_a_trial_that_is_clearly_worse_ends_early_and_a_close_one_does_not() -> 
 
 
 def test_a_reading_too_good_to_be_true_does_not_win_alone() -> None:
-    gauge = FakeGauge({"bfloat16": -0.1}, Watch(300))
-    gauge.lucky.add("bfloat16")
-    search = searching(gauge)
+    source = FakeSource({"bfloat16": -0.1}, FakeClock(300))
+    source.lucky.add("bfloat16")
+    search = searching(source)
     search.run(nothing)
     first, second = search.trials[:2]
     assert first.comparison is not None and first.comparison.speedup > 3
@@ -131,25 +133,25 @@ def test_a_reading_too_good_to_be_true_does_not_win_alone() -> None:
 
 
 def test_what_the_best_would_save_is_counted_over_all_runs() -> None:
-    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)), planned_steps=10_000, runs=5)
+    search = searching(FakeSource({"bfloat16": 0.4}, FakeClock(300)), planned_steps=10_000, runs=5)
     search.run(nothing)
     # 5 runs of 400 s, of which a third would be saved.
     assert 500 < search.saving_seconds < 800
-    assert searching(FakeGauge({}, Watch(300))).saving_seconds == 0.0
+    assert searching(FakeSource({}, FakeClock(300))).saving_seconds == 0.0
 
 
 def test_the_budget_is_a_ceiling_not_a_target() -> None:
-    watch = Watch(3000)
-    searching(FakeGauge({"bfloat16": 0.4}, watch)).run(nothing)
-    assert watch.spent < 300
-    tight = Watch(20)
-    assert searching(FakeGauge({"bfloat16": 0.4}, tight)).run(lambda settings, speedup: 10.0) == "out of time"
+    clock = FakeClock(3000)
+    searching(FakeSource({"bfloat16": 0.4}, clock)).run(nothing)
+    assert clock.spent < 300
+    tight = FakeClock(20)
+    assert searching(FakeSource({"bfloat16": 0.4}, tight)).run(lambda settings, speedup: 10.0) == "out of time"
     assert tight.spent < 12
 
 
 def test_what_could_no_longer_be_proven_is_not_tried() -> None:
     """Settings that may change the metric take longer to prove than what is left; others do not."""
-    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)))
+    search = searching(FakeSource({"bfloat16": 0.4}, FakeClock(300)))
     ended = search.run(lambda settings, speedup: 0.0 if settings["precision.autocast"] == "off" else 1000.0)
     assert search.trials
     assert {trial.settings["precision.autocast"] for trial in search.trials} == {"off"}
@@ -163,7 +165,7 @@ def test_what_tries_leave_for_the_proof_of_the_best_depends_on_its_speed_up() ->
         asked.append(speedup)
         return 0.0
 
-    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)))
+    search = searching(FakeSource({"bfloat16": 0.4}, FakeClock(300)))
     search.run(reserve)
     assert search.best is not None
     assert search.best.comparison is not None
@@ -174,9 +176,9 @@ def test_what_tries_leave_for_the_proof_of_the_best_depends_on_its_speed_up() ->
 @pytest.mark.parametrize(("planned_steps", "seconds"), [(20_000, 4 + 10 * 4), (500, 4 + 3 + 500 * STEP_SECONDS)])
 def test_a_trial_that_is_far_too_slow_to_win_is_given_up(planned_steps: int, seconds: float) -> None:
     """Ten times what trials take usually, or a whole run under the user's own settings, whichever is less."""
-    gauge = FakeGauge({}, Watch(3000))
-    gauge.endless.add("bfloat16")
-    search = searching(gauge, planned_steps, runs=1000)
+    source = FakeSource({}, FakeClock(3000))
+    source.endless.add("bfloat16")
+    search = searching(source, planned_steps, runs=1000)
     search.run(nothing)
     first = search.trials[0]
     assert isinstance(first.outcome, Failure)
@@ -185,9 +187,9 @@ def test_a_trial_that_is_far_too_slow_to_win_is_given_up(planned_steps: int, sec
 
 
 def test_failures_are_trials_too() -> None:
-    gauge = FakeGauge({}, Watch(300))
-    gauge.failing.add("bfloat16")
-    search = searching(gauge)
+    source = FakeSource({}, FakeClock(300))
+    source.failing.add("bfloat16")
+    search = searching(source)
     search.run(nothing)
     failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
     assert failed[0].settings == CAST
@@ -197,18 +199,18 @@ def test_failures_are_trials_too() -> None:
 def test_what_failures_have_in_common_is_closed_and_told_and_all_else_is_tried() -> None:
     """The step waits for data, so that all of the experts' guesses have workers, which crash here."""
 
-    class WorkersCrash(FakeGauge):
+    class WorkersCrash(FakeSource):
         def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
             if settings["loader.workers"]:
-                self.watch.spent += START_SECONDS
+                self.clock.spent += START_SECONDS
                 return Failure("raised", f"RuntimeError: DataLoader worker (pid {len(self.turns)}) exited unexpectedly")
             return super().measure(settings, name, enough, timeout_seconds)
 
-    gauge, told = WorkersCrash({"bfloat16": 0.4}, Watch(300)), list[Event]()
+    source, told = WorkersCrash({"bfloat16": 0.4}, FakeClock(300)), list[Event]()
     economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     loads: Settings = {"loader.workers": 2}
     guesses = [{**CAST, "layout.channels_last": True, **loads}, {**CAST, **loads}, {**OWN, **loads}]
-    search = Search(task_for(economy, guesses), Instruments(gauge, gauge.watch, ignore, told.append))
+    search = Search(task_for(economy, guesses), Instruments(source, source.clock, ignore, told.append))
     search.run(nothing)
     assert search.best is not None
     assert search.best.settings["precision.autocast"] == "bfloat16"
@@ -222,7 +224,7 @@ def test_what_failures_have_in_common_is_closed_and_told_and_all_else_is_tried()
 
 
 def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:
-    search = searching(FakeGauge({"bfloat16": 0.4}, Watch(300)))
+    search = searching(FakeSource({"bfloat16": 0.4}, FakeClock(300)))
     search.run(nothing)
     accuracy = Accuracy("m", "maximize", 0.9, 0.8, 0.1, 0.12, 3, 1.0, (0.9,) * 3, (0.8,) * 3)
     search.judge(CAST, accuracy, "drops")
@@ -233,12 +235,12 @@ def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:
     assert all((trial.accuracy == accuracy) == (not trial.feasible) for trial in same_risk)
 
 
-class EndlessCompiler(FakeGauge):
+class EndlessCompiler(FakeSource):
     """One whose every compilation takes for ever."""
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         if settings["compile.mode"] != "off":
-            self.watch.spent += timeout_seconds
+            self.clock.spent += timeout_seconds
             return Failure("hung", "it compiles")
         return super().measure(settings, name, enough, timeout_seconds)
 
@@ -247,11 +249,11 @@ def test_an_endless_compilation_costs_its_share_and_what_is_compiled_alike_is_no
     """A compilation that did not end took what was left of the budget, and nothing was proven."""
     own: Settings = {**OWN, "compile.mode": "off"}
     space = msgspec.structs.replace(SPACE, open={**SPACE.open, "compile.mode": ("off", "default")})
-    watch, told = Watch(600), list[Event]()
+    clock, told = FakeClock(600), list[Event]()
     economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     compiled: Settings = {**own, "compile.mode": "default"}
     task = SearchTask(space, own, economy, Prior([compiled], dict.fromkeys(space.open, 0.2)))
-    search = Search(task, Instruments(EndlessCompiler({"bfloat16": 0.4}, watch), watch, ignore, told.append))
+    search = Search(task, Instruments(EndlessCompiler({"bfloat16": 0.4}, clock), clock, ignore, told.append))
     search.run(nothing)
     first, *others = search.trials
     assert first.settings == compiled and isinstance(first.outcome, Failure)
@@ -267,10 +269,10 @@ def test_an_endless_compilation_costs_its_share_and_what_is_compiled_alike_is_no
 def test_a_compilation_that_would_not_fit_in_its_share_is_not_begun() -> None:
     own: Settings = {**OWN, "compile.mode": "off"}
     space = msgspec.structs.replace(SPACE, open={**SPACE.open, "compile.mode": ("off", "default")})
-    watch = Watch(100)  # a fifth of which is less than a compilation is expected to take
+    clock = FakeClock(100)  # a fifth of which is less than a compilation is expected to take
     economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     prior = Prior([{**own, "compile.mode": "default"}], dict.fromkeys(space.open, 0.2))
-    gauge = EndlessCompiler({"bfloat16": 0.4}, watch)
-    search = Search(SearchTask(space, own, economy, prior), Instruments(gauge, watch, ignore, ignore))
+    source = EndlessCompiler({"bfloat16": 0.4}, clock)
+    search = Search(SearchTask(space, own, economy, prior), Instruments(source, clock, ignore, ignore))
     search.run(nothing)
     assert search.trials and all(trial.settings["compile.mode"] == "off" for trial in search.trials)

@@ -22,7 +22,6 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial, Turn
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments, Reading
 from autoaccel.search.gradient import MAX_READINGS, KnowledgeGradient
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.loop import Search
@@ -30,6 +29,7 @@ from autoaccel.search.sampler import KnowledgeGradientSampler, distributions_of
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
+from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.statistics.turn_plan import Enough
 
 OWN: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
@@ -51,7 +51,7 @@ ECONOMY = Economy(1000, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
 
 
 class Bench:
-    """A gauge and a clock that only measuring moves; float16 fails."""
+    """A source and a clock that only measuring moves; float16 fails."""
 
     def __init__(self, budget_seconds: float = 300.0) -> None:
         self.budget_seconds = budget_seconds

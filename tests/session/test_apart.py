@@ -13,7 +13,7 @@ import pytest
 from autoaccel.machine.gpus import GpuUse
 from autoaccel.records.trial import Failure, Finished, GiveTurn, Measure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.search.gauge import Reading
+from autoaccel.search.trial_source import Reading
 from autoaccel.session import baseline as module
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.pairs import FreshPairs, PairReading, Reference

@@ -19,10 +19,10 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, TrainedPair, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.task import Prior, SearchTask
+from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.session.contest import Attempt, Contest
 from autoaccel.session.lost_values import lost_values
 from autoaccel.session.metric import MetricProof
@@ -85,7 +85,7 @@ class Truth:
         return [(STEP_SECONDS, STEP_SECONDS * math.exp(-luck - self.random.gauss(0, 0.02))) for _ in range(count)]
 
 
-class Gauge:
+class FakeSource:
     """Measures trials."""
 
     def __init__(self, truth: Truth) -> None:
@@ -160,7 +160,7 @@ def play(facts: TrainingFacts) -> Play:
         economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, TRIAL_SECONDS)
         candidates = [{**OWN, **CAST, **WORKERS, **RANKS}, {**OWN, **CAST, **WORKERS}, {**OWN, **CAST}]
         task = SearchTask(SPACE, OWN, economy, Prior(candidates, dict.fromkeys(SPACE.open, 0.3)))
-        search = Search(task, Instruments(Gauge(truth), truth, ignore, ignore))
+        search = Search(task, Instruments(FakeSource(truth), truth, ignore, ignore))
 
         proving = FakeProving(truth, facts, search)
         contest = Contest(search, SPACE, OWN, proving.needed, truth)

@@ -12,9 +12,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments
 from autoaccel.search.loop import Search
 from autoaccel.search.task import Prior, SearchTask
+from autoaccel.search.trial_source import Instruments
 from autoaccel.session.contributions import (
     MAX_ROUNDS,
     MIN_ROUNDS,

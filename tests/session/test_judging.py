@@ -24,7 +24,7 @@ from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session import judging
 from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.proof import MetricTime, proof_seconds
 from autoaccel.session.resuming import Earlier
@@ -58,7 +58,7 @@ def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
     ) -> MetricJudge:
         workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish)
         request = Request(workload, budget, Constraint(0.01, False), options)
-        run = Run(request, RunFolder(tmp_path), cast("Runner", None), Clock(budget, spent), ignore)
+        run = Run(request, RunFolder(tmp_path), cast("Runner", None), BudgetClock(budget, spent), ignore)
         baseline = SimpleNamespace(
             settings=default_settings(place),
             facts=msgspec.structs.replace(facts, epochs=epochs),

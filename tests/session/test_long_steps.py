@@ -16,9 +16,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement, ProofPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.warmup import has_settled
-from autoaccel.search.gauge import Reading
+from autoaccel.search.trial_source import Reading
 from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, PairReading
 from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
@@ -79,7 +79,7 @@ def counted(write_model: Callable[..., Path], tmp_path: Path) -> Iterator[Counte
         place = Place(*probe_and_describe(runner, workload, 60.0))
         runner = runner.at(place)
         request = Request(workload, 600.0, Constraint(0.01, False))
-        run = Run(request, RunFolder(tmp_path / "run"), runner, Clock(600.0), ignore)
+        run = Run(request, RunFolder(tmp_path / "run"), runner, BudgetClock(600.0), ignore)
         assert place.training is not None
         path.write_text("")
         yield Counted(run, place.training, baseline_settings(place), path)

@@ -23,7 +23,7 @@ from autoaccel.records.trial import Failure, TrainedPair
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.session import judging
 from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Proof, Prover
@@ -99,7 +99,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
     def proved(seed: int) -> Proof:
         minute = Minute(speedup, slowness, seed)
         request = Request(BuildFunction("/m.py", "build", ""), minute.budget_seconds, Constraint(0.01, True))
-        run = Run(request, RunFolder(tmp_path), cast("Runner", None), cast("Clock", minute), ignore)
+        run = Run(request, RunFolder(tmp_path), cast("Runner", None), cast("BudgetClock", minute), ignore)
         baseline = SimpleNamespace(
             settings=own,
             facts=digits,

@@ -17,7 +17,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import MetricTime, Proof, Prover, proof_seconds
@@ -61,7 +61,7 @@ def proved(
 ) -> Proof:
     plan = MetricPlan("whole", steps or 0, pairs=3, max_pairs=6, at_once=at_once)
     metric = MetricProof(facts, CONSTRAINT, plan, error=0.025) if steps else None
-    return Prover(pairs, facts, Clock(600.0), ignore).prove(SETTINGS, rule_for(contender, 1.02), metric)
+    return Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(contender, 1.02), metric)
 
 
 def test_speed_is_proven_before_any_training_is_paid_for(facts: TrainingFacts) -> None:
@@ -136,7 +136,7 @@ def judged(
     """Return the proof of settings whose updates may be compared, and what was told."""
     told: list[Event] = []
     metric = MetricProof(facts, CONSTRAINT, plan, 0.025, updates)
-    prover = Prover(pairs, facts, Clock(budget_seconds), told.append)
+    prover = Prover(pairs, facts, BudgetClock(budget_seconds), told.append)
     return prover.prove(SETTINGS, rule_for(1, 1.02), metric), told
 
 
@@ -224,7 +224,7 @@ def test_what_no_training_that_fits_could_show_is_open_once_the_speed_is_proven(
     """A proof was given up before its first pair; what is measured is not lost to a run that goes on with it."""
     metric = MetricProof(facts, CONSTRAINT, MetricPlan("whole", 200, 3, 2), error=0.025)
     pairs = FakePairs(0.4)
-    proof = Prover(pairs, facts, Clock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    proof = Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert proof.outcome == "incomplete"
     assert {steps for _, steps in pairs.asked} == {None} and len(proof.pairs) >= MIN_PAIRS
     assert obstacle_words(proof.obstacle) == f"3 pairs of planned runs {TOO_LONG}"
@@ -233,12 +233,12 @@ def test_what_no_training_that_fits_could_show_is_open_once_the_speed_is_proven(
 def test_how_the_metric_is_judged_is_planned_anew_when_the_speed_is_proven(facts: TrainingFacts) -> None:
     too_long, updates = MetricPlan("share", 40, 3, 0), Updates(HOLDS)
     metric = MetricProof(facts, CONSTRAINT, too_long, 0.025, updates, plan_anew=lambda: BY_UPDATES)
-    proof = Prover(FakePairs(0.4), facts, Clock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    proof = Prover(FakePairs(0.4), facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert proof.outcome == "proven" and updates.asked == 1
     # But not once something has trained, which would then say nothing.
     early, pairs = MetricPlan("share", 40, 3, 3, at_once=True), FakePairs(0.4)
     metric = MetricProof(facts, CONSTRAINT, early, 0.025, updates, plan_anew=lambda: BY_UPDATES)
-    proof = Prover(pairs, facts, Clock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    proof = Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert proof.accuracy is not None and proof.accuracy.evidence == "share"
 
 

@@ -25,7 +25,7 @@ from autoaccel.records.rounding import (
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.rounding import (
     LATER_POINTS,
     POINTS,
@@ -61,7 +61,7 @@ def run_for(tmp_path: Path) -> Iterator[StartRun]:
         folder.path.mkdir()
         request = Request(find_workload(str(model)), 600.0, Constraint(0.01, True))
         runners.append(Runner(folder.path, request.workload))
-        return Run(request, folder, runners[-1], Clock(600.0), ignore)
+        return Run(request, folder, runners[-1], BudgetClock(600.0), ignore)
 
     yield start
     for runner in runners:
@@ -160,7 +160,7 @@ def test_what_fails_on_either_side_is_told(write_model: WriteModel, run_for: Sta
     own = judge_rounding(run_for(model), SHORTER, OWN, never)
     assert isinstance(own, RoundingEvidence)  # the settings are not to blame
     assert own.verdict == "open" and own.reason.startswith("under your own settings, ")
-    hurried = judge_rounding(dataclasses.replace(run_for(model), clock=Clock(0.01)), OWN, OWN, never)
+    hurried = judge_rounding(dataclasses.replace(run_for(model), clock=BudgetClock(0.01)), OWN, OWN, never)
     assert isinstance(hurried, Failure)
     assert hurried.kind == "hung"
 

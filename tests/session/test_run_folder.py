@@ -19,7 +19,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, ProofPair, Trial, Turn
 from autoaccel.records.workload import BuildFunction, PickledFunction, TrainingFacts, Workload
-from autoaccel.session.clock import Clock
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunState, latest_run_path, next_run_path
 
 TRIAL = Trial(1, {"loader.workers": 2}, Failure("crashed", "the process crashed (SIGSEGV)"), 3.5)
@@ -217,7 +217,7 @@ def test_a_broken_line_in_the_middle_is_told(tmp_path: Path) -> None:
 
 
 def test_a_clock_counts_what_was_spent_before() -> None:
-    clock = Clock(100.0, spent_seconds=60.0)
+    clock = BudgetClock(100.0, spent_seconds=60.0)
     assert clock.left == pytest.approx(40.0, abs=1.0)
     assert clock.timeout("x", share=0.2) == pytest.approx(20.0, abs=0.1)
     assert clock.timeout("x", keep=30.0) == pytest.approx(10.0, abs=1.0)

@@ -28,11 +28,11 @@ from autoaccel.records.trial import Failure, Measurement, Trial, Turn
 from autoaccel.records.workload import BuildFunction
 from autoaccel.report.conclusions import elsewhere_words
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
+from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.session.sharing import (
     agree_on_diagnosis,
     find_study,
@@ -60,7 +60,7 @@ STEP_SECONDS = 0.04
 DIAGNOSIS = Diagnosis((), Profile(0.1, None, {}, (), {}, 0, 0, 0))
 
 
-class ExactGauge:
+class ExactSource:
     """Tells the truth, after a while."""
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -82,7 +82,7 @@ class ExactGauge:
         return Reading(measurement, turns, pairs, trusted=True)
 
 
-class StuckGauge(ExactGauge):
+class StuckSource(ExactSource):
     """Tells that it measures, and goes on for ever."""
 
     def __init__(self, told: Any) -> None:
@@ -95,10 +95,10 @@ class StuckGauge(ExactGauge):
         raise AssertionError("it was to be killed")
 
 
-def searching(study: SearchStudy | None, gauge: ExactGauge) -> Search:
+def searching(study: SearchStudy | None, source: ExactSource) -> Search:
     economy = Economy(1000, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     prior = Prior([{**OWN, "precision.autocast": "bfloat16"}], dict.fromkeys(OWN, 0.2))
-    return Search(SearchTask(SPACE, OWN, economy, prior), Instruments(gauge, gauge, ignore, ignore), study)
+    return Search(SearchTask(SPACE, OWN, economy, prior), Instruments(source, source, ignore, ignore), study)
 
 
 def joined(storage: str, host: str) -> SearchStudy:
@@ -115,7 +115,7 @@ def work(storage: str, number: int, results: Any) -> None:
     """Be one of several workers, each trial of which takes half a second; the first never finishes one."""
     study = SearchStudy(open_storage(storage), "study", f"host-{number}", grace_seconds=2.0)
     with showing_life(study, 0.2):
-        search = searching(study, ExactGauge(0.5) if number else StuckGauge(results))
+        search = searching(study, ExactSource(0.5) if number else StuckSource(results))
         ended = search.run(nothing)
         assert search.best is not None
         results.put((number, ended, settings_key(search.best.settings), Counter(map(key_of, search.trials))))
@@ -137,7 +137,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_one_worker_alone_makes_the_trials_of_an_unshared_search(storage: str) -> None:
-    alone, shared = searching(None, ExactGauge()), searching(joined(storage, "a"), ExactGauge())
+    alone, shared = searching(None, ExactSource()), searching(joined(storage, "a"), ExactSource())
     assert alone.run(nothing) == shared.run(nothing)
     assert len(alone.trials) > 3
     assert shared.trials == alone.trials
@@ -145,9 +145,9 @@ def test_one_worker_alone_makes_the_trials_of_an_unshared_search(storage: str) -
 
 
 def test_who_comes_later_knows_everything_and_measures_nothing_again(storage: str) -> None:
-    first = searching(joined(storage, "a"), ExactGauge())
+    first = searching(joined(storage, "a"), ExactSource())
     ended = first.run(nothing)
-    later = searching(joined(storage, "b"), ExactGauge())
+    later = searching(joined(storage, "b"), ExactSource())
     assert later.run(nothing) == ended
     assert [msgspec.structs.replace(trial, host="") for trial in later.trials] == first.trials
     assert {trial.host for trial in later.trials} == {"a"}

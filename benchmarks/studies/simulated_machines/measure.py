@@ -38,9 +38,9 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.task import SearchTask, expect
+from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.space.knobs import Place, baseline_settings, compiled_part
 from autoaccel.space.knobs.parallel import MIN_SAMPLES
 from autoaccel.space.narrow import narrow
@@ -108,7 +108,7 @@ class SimulatedClock:
         self.spent = 0.0
 
 
-class ModelGauge:
+class ModelSource:
     """Measures settings as the model tells, with the noise of a process and of its turns."""
 
     def __init__(self, model: Model, own: Settings, clock: SimulatedClock, seed: int) -> None:
@@ -249,8 +249,8 @@ def search(case: Case, seed: int, trials: int = TRIALS) -> Search:
     prior = expect(case.space, case.place, own, case.findings)
     task = SearchTask(case.space, own, economy, prior, seed, trials)
     clock = SimulatedClock()
-    gauge = ModelGauge(model, own, clock, seed)
-    found = Search(task, Instruments(gauge, clock, ignore, ignore))
+    source = ModelSource(model, own, clock, seed)
+    found = Search(task, Instruments(source, clock, ignore, ignore))
     found.run(lambda settings, speedup: 0.0)
     return found
 

@@ -36,10 +36,10 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 from autoaccel.search.economy import Economy
-from autoaccel.search.gauge import Instruments
 from autoaccel.search.loop import Search
 from autoaccel.search.samplers import OPTUNAS
 from autoaccel.search.task import SearchTask, expect
+from autoaccel.search.trial_source import Instruments
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from benchmarks.harness.command_line import make_parser

@@ -1,4 +1,4 @@
-"""What a search measures with: a gauge that takes readings, a clock that knows the budget, and who is told."""
+"""What a search measures with: a source of readings, a clock that knows the budget, and who is told."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Reading(NamedTuple):
     trusted: bool  # enough turns were undisturbed
 
 
-class Gauge(Protocol):
+class TrialSource(Protocol):
     """What measures settings against the baseline: a `LiveBaseline`, or a table of readings taken before."""
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure: ...
 
 
-class AnyClock(Protocol):
-    """What knows how much of the budget is left: a `Clock`, or one that a simulation moves."""
+class Clock(Protocol):
+    """What knows how much of the budget is left: a `BudgetClock`, or one that a simulation moves."""
 
     @property
     def left(self) -> float: ...
@@ -42,7 +42,7 @@ class AnyClock(Protocol):
 class Instruments:
     """What a search measures with, and whom it tells."""
 
-    gauge: Gauge
-    clock: AnyClock
+    source: TrialSource
+    clock: Clock
     keep: Callable[[Trial], None]  # told every finished trial, to keep it
     tell: Listener  # told what happens
