@@ -144,8 +144,8 @@ def continued(request: Request, folder: RunFolder) -> Request:
     """
     from autoaccel.search.samplers import check_sampler
 
-    state = folder.load_state()
-    if state is None:
+    record = folder.load_record()
+    if record is None:
         return request
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
@@ -155,10 +155,10 @@ def continued(request: Request, folder: RunFolder) -> Request:
             f"--budget {request.options.budget}: the run in {folder.path} has already spent "
             f"{format_duration(spent_seconds)}. Give additional time, such as --budget +5m."
         )
-    options = dataclasses.replace(state.request.options, budget=total_seconds)
+    options = dataclasses.replace(record.request.options, budget=total_seconds)
     check_sampler(options.sampler)  # a class of the user's own may be found in another folder only
     return msgspec.structs.replace(
-        state.request, workload=request.workload, budget_seconds=total_seconds, options=options
+        record.request, workload=request.workload, budget_seconds=total_seconds, options=options
     )
 
 

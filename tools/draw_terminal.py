@@ -32,23 +32,23 @@ SHOWN_TRIALS = 5  # the upper part is the screen as it was when this many trials
 
 def events_of(folder: RunFolder) -> Iterator[Event]:
     """Yield what the run told the terminal until then."""
-    state, recipe = folder.load_state(), folder.load_recipe()
-    assert state is not None, "a run that left a search behind is needed"
+    record, recipe = folder.load_record(), folder.load_recipe()
+    assert record is not None, "a run that left a search behind is needed"
     # As the search saw it: trials are told in its step times, which a proof may correct later.
-    step_seconds = statistics.median(step_seconds_of_turns(state.baseline.turns, state.facts.steps_per_epoch))
+    step_seconds = statistics.median(step_seconds_of_turns(record.baseline.turns, record.facts.steps_per_epoch))
     saved = recipe.baseline.step_seconds - step_seconds
-    total_seconds = recipe.projection.baseline_total_seconds - saved * state.facts.planned_steps
+    total_seconds = recipe.projection.baseline_total_seconds - saved * record.facts.planned_steps
     yield RunStarted(
-        state.request.workload.path, str(Path("autoaccel-runs") / folder.path.name), state.request.budget_seconds
+        record.request.workload.path, str(Path("autoaccel-runs") / folder.path.name), record.request.budget_seconds
     )
     for stage in ("hardware", "baseline", "profile"):
         yield StageStarted(stage, "")
-    yield BaselineMeasured(state.baseline_settings, step_seconds, total_seconds)
-    for words in closed_words(state.space):
+    yield BaselineMeasured(record.baseline_settings, step_seconds, total_seconds)
+    for words in closed_words(record.space):
         yield Note(words)
     trials = folder.load_trials()[:SHOWN_TRIALS]
     for count, trial in enumerate(trials, start=1):
-        yield StageStarted("search", f"{state.space.size} combinations of {len(state.space.open)} knobs")
+        yield StageStarted("search", f"{record.space.size} combinations of {len(record.space.open)} knobs")
         shorter = [one for one in trials[:count] if one.total_seconds and one.total_seconds < total_seconds]
         yield TrialFinished(trial, min(shorter, key=lambda one: one.total_seconds or 0.0, default=None))
 

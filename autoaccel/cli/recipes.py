@@ -160,14 +160,14 @@ def _show(parsed: argparse.Namespace) -> int:
         _show_check(console, path)
         return EXIT_FASTER
     folder = RunFolder(path)
-    state = folder.load_state()
+    record = folder.load_record()
     if folder.recipe.exists():
         print_recipe(console, folder.load_recipe(), folder.recipe)
         _show_check(console, folder.recipe)
-    elif state is None:
+    elif record is None:
         raise BadRequestError(f"{path}: this folder does not contain a run. Name recipe.json or the folder of a run.")
-    if state is not None:
-        print_trials(console, folder.load_trials(), state.baseline_settings)
+    if record is not None:
+        print_trials(console, folder.load_trials(), record.baseline_settings)
     return EXIT_FASTER
 
 

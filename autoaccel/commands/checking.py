@@ -23,8 +23,8 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, ClaimVerdict, Failure, Finished, Measure, TrainedPair
 from autoaccel.records.workload import TrainingFacts, Workload, identity_of
 from autoaccel.session.clock import BudgetClock
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import Place
 from autoaccel.statistics.accuracy import (
     MANY_RUNS,
@@ -86,7 +86,7 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         facts = describe_workload(runner, workload, START_SECONDS)
         runner = runner.at(Place(machine, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
-        run = Run(request, RunFolder(Path(folder)), runner, clock, listener)
+        run = TuningRun(request, RunFolder(Path(folder)), runner, clock, listener)
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "pairs of planned runs from new seeds, until it is clear"))
@@ -179,7 +179,7 @@ def _scatter_when_tuned(recipe: Recipe) -> Scatter:
     return Scatter(deviation_of(metric_drops(found.direction, pairs, recipe.constraint)), found.repeats - 1)
 
 
-def train_pair(run: Run, sides: tuple[Settings, Settings], steps: int, seed: int) -> TrainedPair | Failure:
+def train_pair(run: TuningRun, sides: tuple[Settings, Settings], steps: int, seed: int) -> TrainedPair | Failure:
     """Return what two trainings come to, one after the other, from this seed; or how the other fails, or time runs out.
 
     Who begins changes with the seed.
@@ -205,7 +205,7 @@ def train_pair(run: Run, sides: tuple[Settings, Settings], steps: int, seed: int
     return pair_up(found[0], found[1])
 
 
-def _train(run: Run, task: Measure, settings: Settings, name: str) -> Finished | Failure:
+def _train(run: TuningRun, task: Measure, settings: Settings, name: str) -> Finished | Failure:
     """Train alone to the end, and evaluate."""
     (measuring,) = run.runner.start_all_measuring(task, [settings], [name], run.clock.left)
     if isinstance(measuring, Failure):

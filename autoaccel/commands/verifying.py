@@ -14,8 +14,8 @@ from autoaccel.records.trial import Comparison, Failure, Verification
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import Place
 from autoaccel.statistics.claims import judge_claim
 from autoaccel.statistics.turn_plan import plan_turns
@@ -41,7 +41,7 @@ def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: 
         probed = use.checked(probe_machine(runner))
         facts = describe_workload(runner, workload, START_SECONDS)
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
-        run = Run(request, RunFolder(Path(folder)), runner, BudgetClock(budget_seconds), listener)
+        run = TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(budget_seconds), listener)
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))

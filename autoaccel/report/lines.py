@@ -20,7 +20,7 @@ from autoaccel.records.progress import (
 from autoaccel.records.settings import describe_change
 from autoaccel.records.trial import Failure
 from autoaccel.report.accuracy import metric_change_words
-from autoaccel.report.run_state import RunState, after
+from autoaccel.report.live_state import LiveState, after
 from autoaccel.report.wording import (
     comparison_words,
     one_line,
@@ -38,7 +38,7 @@ class LineWriter:
         self._console = console
         self._clock = clock
         self._start = clock()
-        self._state = RunState()
+        self._state = LiveState()
 
     def hear(self, event: Event) -> None:
         """Write the event's line."""
@@ -48,12 +48,12 @@ class LineWriter:
         self._console.print(Text(f"[{elapsed:7.1f} s] {line_of(event, self._state)}"), soft_wrap=True, highlight=False)
 
 
-def line_of(event: Event, state: RunState) -> str:
+def line_of(event: Event, state: LiveState) -> str:
     """Return an event as one line; its first word says which kind it is. `state` includes the event."""
     return "  ".join(one_line(part) for part in _parts_of(event, state) if part)
 
 
-def _parts_of(event: Event, state: RunState) -> list[str]:
+def _parts_of(event: Event, state: LiveState) -> list[str]:
     if isinstance(event, RunStarted):
         return [f"run {event.workload}", f"budget {format_duration(event.budget_seconds)}", f"output {event.output}"]
     if isinstance(event, StageStarted):
@@ -83,5 +83,5 @@ def _parts_of(event: Event, state: RunState) -> list[str]:
     return ["note", event.text]
 
 
-def _change(event: TrialStarted | RoundFinished, state: RunState) -> str:
+def _change(event: TrialStarted | RoundFinished, state: LiveState) -> str:
     return describe_change(event.settings, state.baseline_settings(event.settings))

@@ -18,7 +18,7 @@ from autoaccel.records.progress import Event, StageName
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Failure, Trial
 from autoaccel.report.accuracy import metric_change_words
-from autoaccel.report.run_state import RunState, after
+from autoaccel.report.live_state import LiveState, after
 from autoaccel.report.wording import (
     comparison_words,
     one_line,
@@ -49,7 +49,7 @@ class LiveView:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._start = clock()
-        self._state = RunState()
+        self._state = LiveState()
         self._ended_after: float | None = None
         self._laid_out_for: tuple[object, ...] = ()
         self._over: Lines = []
@@ -82,14 +82,14 @@ class LiveView:
             yield Segment.line()
 
 
-def _over_clock(state: RunState, ended: bool, console: Console, options: ConsoleOptions) -> Lines:
+def _over_clock(state: LiveState, ended: bool, console: Console, options: ConsoleOptions) -> Lines:
     rows: list[RenderableType] = [_header(state, options), *_stages(state, ended, options)]
     if not ended and (now := _now(state)) is not None:
         rows.append(now)
     return console.render_lines(Group(*rows), options, pad=False)
 
 
-def _under_clock(state: RunState, ended: bool, height: int, console: Console, options: ConsoleOptions) -> Lines:
+def _under_clock(state: LiveState, ended: bool, height: int, console: Console, options: ConsoleOptions) -> Lines:
     """Baseline, best, the last trials and notes: as many trials as fit into the height."""
     standing, trials, notes = _standing(state), Group(), Group()
     over = console.render_lines(Group("", _facts(standing, "bold")) if standing else Group(), options, pad=False)
@@ -103,7 +103,7 @@ def _under_clock(state: RunState, ended: bool, height: int, console: Console, op
     return [*over, *console.render_lines(trials, options, pad=False), *under]
 
 
-def _header(state: RunState, options: ConsoleOptions) -> Text:
+def _header(state: LiveState, options: ConsoleOptions) -> Text:
     workload, output = (state.run.workload, state.run.output) if state.run else ("", "")
     text = Text.assemble(
         ("autoaccel ", "bold cyan"),
@@ -114,7 +114,7 @@ def _header(state: RunState, options: ConsoleOptions) -> Text:
     return text
 
 
-def _stages(state: RunState, ended: bool, options: ConsoleOptions) -> list[Text]:
+def _stages(state: LiveState, ended: bool, options: ConsoleOptions) -> list[Text]:
     """All stages in their order: done, going on, to come."""
     done, now, later = ("x", ">", "-") if options.ascii_only else ("✓", "▶", "·")
     seen = {started.stage for started in state.stages}
@@ -134,7 +134,7 @@ def _stages(state: RunState, ended: bool, options: ConsoleOptions) -> list[Text]
     return lines
 
 
-def _now(state: RunState) -> Table | None:
+def _now(state: LiveState) -> Table | None:
     """What runs at this moment: a trial, a round of the proof, or what the stage does."""
     if not state.stages:
         return None
@@ -171,7 +171,7 @@ def _whole(seconds: int) -> str:
     return f"{seconds} s" if seconds < 60 else format_duration(seconds)
 
 
-def _standing(state: RunState) -> dict[str, Text]:
+def _standing(state: LiveState) -> dict[str, Text]:
     """Baseline against the best so far."""
     facts: dict[str, Text] = {}
     if state.baseline:
@@ -199,12 +199,12 @@ def _standing(state: RunState) -> dict[str, Text]:
     return facts
 
 
-def _of_others(settings: Settings, state: RunState) -> str:
+def _of_others(settings: Settings, state: LiveState) -> str:
     """Return a line that names the settings, unless they are the best, which are named already."""
     return "" if state.best and settings == state.best.settings else f"\n{_change(settings, state)}"
 
 
-def _change(settings: Settings, state: RunState) -> str:
+def _change(settings: Settings, state: LiveState) -> str:
     return one_line(describe_change(settings, state.baseline_settings(settings)))
 
 
@@ -222,7 +222,7 @@ def _facts(facts: dict[str, Text], style: str) -> Table:
     return grid
 
 
-def _trials(state: RunState, options: ConsoleOptions, count: int) -> Table:
+def _trials(state: LiveState, options: ConsoleOptions, count: int) -> Table:
     """The last trials, one row each however long their settings are, so that the picture does not jump."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("Trial", justify="right", no_wrap=True)
@@ -237,7 +237,7 @@ def _trials(state: RunState, options: ConsoleOptions, count: int) -> Table:
     return table
 
 
-def _trial_row(trial: Trial, state: RunState, options: ConsoleOptions) -> list[Text]:
+def _trial_row(trial: Trial, state: LiveState, options: ConsoleOptions) -> list[Text]:
     outcome = outcome_words(trial, state.best)
     style = "red" if isinstance(trial.outcome, Failure) else _OUTCOME_STYLES.get(outcome, "")
     settings = short_change(trial.settings, state.baseline_settings(trial.settings))

@@ -159,18 +159,20 @@ class Applied:
         found = [epochs for effect in self._effects if (epochs := effect.shrinks_after()) is not None]
         return max(found, default=None)
 
-    def shrink(self, model: nn.Module, run: Callable[[nn.Module], torch.Tensor]) -> tuple[nn.Module, ModelSize | None]:
+    def shrink(
+        self, model: nn.Module, loss_of: Callable[[nn.Module], torch.Tensor]
+    ) -> tuple[nn.Module, ModelSize | None]:
         """Return a smaller model in place of this plain one, and what that changed.
 
         Call it once `shrinks_after` epochs are trained; then call `model` and `optimizer` again, for the new one.
 
         Args:
             model: As trained so far.
-            run: Returns the loss of a model on a batch.
+            loss_of: Returns the loss of a model on a batch.
         """
         size: ModelSize | None = None
         for effect in self._effects:
-            if (smaller := effect.shrink(model, run)) is not None:
+            if (smaller := effect.shrink(model, loss_of)) is not None:
                 model, size = smaller
         return model, size
 

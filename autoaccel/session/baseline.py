@@ -13,7 +13,7 @@ from autoaccel.records.trial import Failure, Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.pairs import Reference
-from autoaccel.session.run import Run
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
 from autoaccel.statistics.comparison import log_ratios
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
@@ -39,7 +39,11 @@ class LiveBaseline:
     """
 
     def __init__(
-        self, run: Run, facts: TrainingFacts, settings: Settings, warmed_up: Callable[[Measuring], None] | None = None
+        self,
+        run: TuningRun,
+        facts: TrainingFacts,
+        settings: Settings,
+        warmed_up: Callable[[Measuring], None] | None = None,
     ) -> None:
         """Start it and measure it alone.
 

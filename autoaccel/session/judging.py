@@ -19,7 +19,7 @@ from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
 from autoaccel.session.rounding import UPDATE_STEPS, judge_rounding, why_not_by_rounding
-from autoaccel.session.run import Run
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_error
@@ -31,7 +31,7 @@ _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave 
 class MetricJudge:
     """Knows what evidence the rest of a run's budget allows for."""
 
-    def __init__(self, run: Run, baseline: LiveBaseline, space: SearchSpace) -> None:
+    def __init__(self, run: TuningRun, baseline: LiveBaseline, space: SearchSpace) -> None:
         """Read off the baseline what training costs."""
         self._run = run
         self._baseline = baseline

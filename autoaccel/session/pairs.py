@@ -9,8 +9,8 @@ import msgspec
 
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finished, Measure, ProofPair, TrainedPair
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import PairsFor
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair, log_ratios
@@ -42,7 +42,7 @@ class Reference(NamedTuple):
 class FreshPairs:
     """Starts a pair of processes for each reading."""
 
-    def __init__(self, run: Run, reference: Reference, purpose: PairsFor = "proof", fresh: bool = False) -> None:
+    def __init__(self, run: TuningRun, reference: Reference, purpose: PairsFor = "proof", fresh: bool = False) -> None:
         """Begin with no pair measured.
 
         Args:

@@ -13,7 +13,7 @@ from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.evidence import choose_evidence, training_costs
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import why_not_by_rounding
-from autoaccel.session.run import Run
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.deciding import CONFIRMING_PAIRS, MIN_PAIRS
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
@@ -26,7 +26,9 @@ _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again,
 class Planner:
     """Divides the budget of one run, and tells what of it is divided how."""
 
-    def __init__(self, run: Run, facts: TrainingFacts, own: Settings, space: SearchSpace, has_trials: bool) -> None:
+    def __init__(
+        self, run: TuningRun, facts: TrainingFacts, own: Settings, space: SearchSpace, has_trials: bool
+    ) -> None:
         """Begin with nothing known, before the search has begun.
 
         Args:

@@ -28,10 +28,10 @@ from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.plan import PROFILE_SHARE
 from autoaccel.session.planning import Planner
-from autoaccel.session.run import Run
-from autoaccel.session.run_folder import RUN_SCHEMA, RunState
+from autoaccel.session.run_folder import RUN_SCHEMA, RunRecord
 from autoaccel.session.setup import Setup
 from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import Place, baseline_settings
 from autoaccel.space.narrow import close, narrow
 from autoaccel.space.search_space import load_space
@@ -48,7 +48,7 @@ _UNTRACED_SHARE = 0.2  # but no more of the time that there is
 _WORTH_TELLING = 1.05  # expected of a remedy that no knob is
 
 
-def prepare(run: Run, stack: ExitStack, address: StudyAddress | None = None) -> Setup:
+def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = None) -> Setup:
     """Return what the search starts from; where nothing can be won, nothing is profiled.
 
     Args:
@@ -61,7 +61,7 @@ def prepare(run: Run, stack: ExitStack, address: StudyAddress | None = None) -> 
         WorkloadFailedError: If the training fails under the user's own settings.
         BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
     """
-    earlier, spent_seconds = run.folder.load_state(), run.folder.spent_seconds
+    earlier, spent_seconds = run.folder.load_record(), run.folder.spent_seconds
     if spent_seconds:
         run.stages.count("search", spent_seconds)
     run.tell(RunStarted(run.request.workload.path, str(run.folder.path), run.request.budget_seconds))
@@ -92,11 +92,11 @@ def prepare(run: Run, stack: ExitStack, address: StudyAddress | None = None) -> 
     setup = replace(setup, diagnosis=diagnosis)
     setup = replace(setup, demand=_demand(setup, earlier))
     setup = replace(setup, space=_worth_searching(setup))
-    run.folder.save_state(_state_of(setup))
+    run.folder.save_record(_state_of(setup))
     return setup
 
 
-def _look_around(run: Run, earlier: RunState | None, load: Load) -> tuple[Machine, TrainingFacts]:
+def _look_around(run: TuningRun, earlier: RunRecord | None, load: Load) -> tuple[Machine, TrainingFacts]:
     """Return what the machine and the training are; tell what disturbs measuring.
 
     Raises:
@@ -110,7 +110,7 @@ def _look_around(run: Run, earlier: RunState | None, load: Load) -> tuple[Machin
     return machine, facts
 
 
-def _check_resumable(earlier: RunState | None, request: Request, machine: Machine) -> None:
+def _check_resumable(earlier: RunRecord | None, request: Request, machine: Machine) -> None:
     if earlier is None:
         return
     if earlier.request.workload != request.workload:
@@ -127,13 +127,13 @@ def _load(request: Request, place: Place) -> SearchSpace:
     return load_space(str(options.space), place, own, options.fixed, options.excluded, request.may_alter)
 
 
-def _join(run: Run, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis) -> SearchStudy | None:
+def _join(run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis) -> SearchStudy | None:
     if address is None:
         return None
     return stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))
 
 
-def _demand(setup: Setup, earlier: RunState | None) -> Demand | None:
+def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
     """Return what a process needs: from the profile, else from the baseline; None if workers of a study could differ.
 
     A run that goes on keeps to what it found first: its trials are of the values that were worked out from that.
@@ -201,9 +201,9 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     return diagnosis
 
 
-def _state_of(setup: Setup) -> RunState:
+def _state_of(setup: Setup) -> RunRecord:
     """Return what a later part of the run starts from."""
-    return RunState(
+    return RunRecord(
         schema=RUN_SCHEMA,
         request=setup.run.request,
         machine=setup.machine,

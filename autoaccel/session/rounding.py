@@ -11,7 +11,7 @@ from autoaccel.records.progress import Note
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure
-from autoaccel.session.run import Run
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import ranks_of, risk_of
 from autoaccel.statistics.rounding import judge_updates, may_settle
 
@@ -60,7 +60,7 @@ def why_not_by_rounding(settings: Settings, own: Settings, risks: Mapping[str, R
 
 
 def judge_rounding(
-    run: Run, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+    run: TuningRun, own: Settings, settings: Settings, has_time: Callable[[int], bool]
 ) -> RoundingEvidence | Failure:
     """Return what a few steps' updates say of settings that only round differently; see `why_not_by_rounding`.
 
@@ -98,7 +98,7 @@ def _span(points: Sequence[int]) -> str:
 
 
 def _compare(
-    run: Run, own: Settings, settings: Settings, points: Sequence[int]
+    run: TuningRun, own: Settings, settings: Settings, points: Sequence[int]
 ) -> UpdatesCompared | RoundingEvidence | Failure:
     """Return what settings make otherwise at some points; evidence that is open if the user's own process fails."""
     folder = run.folder.rounding / str(points[-1])

@@ -35,8 +35,8 @@ PairsFor = Literal["proof", "contributions"]
 RUN_SCHEMA: Literal["autoaccel/run/4"] = "autoaccel/run/4"
 
 
-class RunState(Record, frozen=True):
-    """What a run knows before its search begins: enough to go on with it later."""
+class RunRecord(Record, frozen=True):
+    """What a run knows before its search begins: enough to resume it later."""
 
     schema: Literal["autoaccel/run/4"]
     request: Request
@@ -60,7 +60,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._state = path / "run.json"
+        self._record = path / "run.json"
         self._trials = path / "trials.jsonl"
         self._contenders = path / "contenders.jsonl"
         self._pairs = {"proof": path / "proof.jsonl", "contributions": path / "contributions.jsonl"}
@@ -82,7 +82,7 @@ class RunFolder:
             BadRequestError: If there is something in it already.
         """
         folder = cls(path)
-        if folder._state.exists() or folder.recipe.exists():
+        if folder._record.exists() or folder.recipe.exists():
             state = "is complete" if folder._is_complete() else "can be resumed with --resume"
             raise BadRequestError(
                 f"{path}: the folder already contains a run, which {state}. Name another folder with --output."
@@ -112,7 +112,7 @@ class RunFolder:
                 f"{path}: this run is complete: no proof is open. See it with: autoaccel show {path}. To search more, "
                 "start without --resume."
             )
-        if not folder._state.exists():
+        if not folder._record.exists():
             raise BadRequestError(
                 f"{path}: there is no run to resume; its search had not begun. Start without --resume."
             )
@@ -121,7 +121,7 @@ class RunFolder:
 
     def _is_complete(self) -> bool:
         """Whether nothing is left to go on with."""
-        return self.recipe.exists() and (not self._state.exists() or self.load_recipe().open_proof is None)
+        return self.recipe.exists() and (not self._record.exists() or self.load_recipe().open_proof is None)
 
     @property
     def spent_seconds(self) -> float:
@@ -138,7 +138,7 @@ class RunFolder:
     ) -> None:
         shutil.rmtree(self.path / "compiled", ignore_errors=True)
         shutil.rmtree(self.rounding, ignore_errors=True)
-        if not (self._state.exists() or self.recipe.exists()):
+        if not (self._record.exists() or self.recipe.exists()):
             shutil.rmtree(self.path / "logs", ignore_errors=True)
             self.pickled.unlink(missing_ok=True)
             self._remove_if_empty()
@@ -150,15 +150,15 @@ class RunFolder:
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
 
-    def save_state(self, state: RunState) -> None:
+    def save_record(self, record: RunRecord) -> None:
         """Write what the search starts from."""
-        write_json(self._state, state)
+        write_json(self._record, record)
 
-    def load_state(self) -> RunState | None:
+    def load_record(self) -> RunRecord | None:
         """Return what the search started from; None if it has not begun."""
-        if not self._state.exists():
+        if not self._record.exists():
             return None
-        return read_json(self._state, RunState, "the state of a run", _upgraded)
+        return read_json(self._record, RunRecord, "the record of a run", _upgraded)
 
     def add_trial(self, trial: Trial) -> None:
         """Append a finished trial."""
@@ -198,15 +198,15 @@ class RunFolder:
         write_json(self.recipe, recipe)
 
 
-def _upgraded(state: bytes) -> bytes:
-    """Return the state of a run as it is written today; in schema 3 a request had no options and its workload no type.
+def _upgraded(record: bytes) -> bytes:
+    """Return the record of a run as it is written today; in schema 3 a request had no options and its workload no type.
 
     Raises:
         msgspec.MsgspecError: If it is not JSON, or of schema 3 with another request than that.
     """
-    fields = msgspec.json.decode(state)
+    fields = msgspec.json.decode(record)
     if not isinstance(fields, dict) or fields.get("schema") != "autoaccel/run/3":
-        return state
+        return record
     request = msgspec.convert(with_workload_type(fields.get("request")), RequestOfSchema3).upgraded()
     return encode({**fields, "schema": RUN_SCHEMA, "request": request})
 

@@ -16,7 +16,7 @@ from autoaccel.records.trial import Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.best import Best
-from autoaccel.session.run import Run
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import Place
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MIN_RUN_SPEEDUP = 1.05
 class Setup:
     """What a run has found out, measured and decided before its search begins."""
 
-    run: Run
+    run: TuningRun
     machine: Machine
     baseline: LiveBaseline  # the user's own settings, measured, and alive beside the trials
     space: SearchSpace  # without what cannot win

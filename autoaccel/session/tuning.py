@@ -11,9 +11,9 @@ from autoaccel.session.clock import BudgetClock
 from autoaccel.session.concluding import conclude
 from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.preparing import prepare
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.sharing import StudyAddress
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.workers.runner import Runner
 
 
@@ -30,6 +30,6 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
     """
     clock = BudgetClock(request.budget_seconds, folder.spent_seconds)
     with Runner(folder.path, request.workload) as runner, ExitStack() as stack:
-        setup = prepare(Run(request, folder, runner, clock, listener), stack, address)
+        setup = prepare(TuningRun(request, folder, runner, clock, listener), stack, address)
         result = search_and_prove(setup)
         return conclude(setup, result) if result else None

@@ -20,8 +20,8 @@ from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import Prover
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
@@ -33,7 +33,7 @@ START_SECONDS = 300.0
 class Contest:
     """One workload, and the means to measure settings of it."""
 
-    def __init__(self, run: Run, place: Place) -> None:
+    def __init__(self, run: TuningRun, place: Place) -> None:
         """Measure the baseline."""
         assert place.training is not None
         self.run = run
@@ -62,7 +62,7 @@ def contest(model: str) -> Iterator[Contest]:
         place = Place(*probe_and_describe(runner, workload, START_SECONDS))
         runner = runner.at(place)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
-        yield Contest(Run(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore), place)
+        yield Contest(TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore), place)
 
 
 def machine_of(place: Place) -> dict[str, Any]:

@@ -37,8 +37,8 @@ from autoaccel.records.workload import BuildFunction
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, PairReading, Reference
 from autoaccel.session.proof import Prover
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import take_turns
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, baseline_settings
@@ -208,7 +208,7 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
         first.close()  # type: ignore[union-attr]
         for number in range(start, end):
             request = Request(BuildFunction("", "", ""), math.inf, Constraint(0.0, True))
-            run = Run(request, RunFolder(Path(folder)), runner, BudgetClock(3600.0), ignore)
+            run = TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(3600.0), ignore)
             source = FreshPairs(run, Reference(own, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds))
             prover = Prover(source, facts, run.clock, ignore)
             proof = prover.prove(own, rule_for(1, 1 + NOISE_THRESHOLD, MAX_LIVE_PAIRS), None)

@@ -33,8 +33,8 @@ from autoaccel.records.trial import Failure, TrainedPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, baseline_settings
 from autoaccel.statistics.sequences import deviation_of
@@ -80,7 +80,7 @@ def measure(case: Case) -> dict[str, Any]:
         place = Place(machine, facts)
         runner = runner.at(place)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.01, True))
-        run = Run(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore)
+        run = TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore)
         own = baseline_settings(place)
         steps = max(1, round(case.share * facts.planned_steps))
         pairs = []

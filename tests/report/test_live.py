@@ -11,7 +11,7 @@ from rich.console import Console
 from autoaccel.records.progress import Note, StageStarted, TrialFinished
 from autoaccel.report import live
 from autoaccel.report.live import LiveView
-from autoaccel.report.run_state import RunState, after
+from autoaccel.report.live_state import LiveState, after
 from autoaccel.report.terminal import watch
 
 from . import samples
@@ -153,6 +153,6 @@ def test_no_color_is_honoured(monkeypatch):
 
 
 def test_a_state_is_never_changed_once_it_may_be_drawn():
-    state = after(RunState(), samples.EVENTS[0])
+    state = after(LiveState(), samples.EVENTS[0])
     later = after(state, Note("new"))
     assert state.notes == () and later.notes == ("new",)

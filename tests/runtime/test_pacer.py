@@ -165,7 +165,7 @@ def run_built_in(line: Written, task: Measure, settings: Settings, step: Callabl
     return tasks._measure(TrialSpec(task), task, loop, line)
 
 
-Run = Callable[[Written, Measure, Settings, Callable[[], None]], Failure | None]
+MakeSteps = Callable[[Written, Measure, Settings, Callable[[], None]], Failure | None]
 RUNS = [run_built_in, run_by_hand, run_script]
 
 
@@ -179,7 +179,7 @@ def reset() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_whoever_makes_the_steps_the_tuner_sees_the_same(run: Run) -> None:
+def test_whoever_makes_the_steps_the_tuner_sees_the_same(run: MakeSteps) -> None:
     line = Written(ORDERS)
     assert run(line, WARM, {}, nothing) is None
     assert line.events == [
@@ -204,7 +204,7 @@ def test_whoever_makes_the_steps_the_tuner_sees_the_same(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_what_the_tuner_does_between_turns_is_in_no_step(run: Run) -> None:
+def test_what_the_tuner_does_between_turns_is_in_no_step(run: MakeSteps) -> None:
     line = Written(ORDERS)
     line.waits_seconds = 0.3
     run(line, WARM, {}, nothing)
@@ -219,7 +219,7 @@ def test_what_the_tuner_does_between_turns_is_in_no_step(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_turn_lasts_as_long_as_it_is_asked_to(run: Run) -> None:
+def test_a_turn_lasts_as_long_as_it_is_asked_to(run: MakeSteps) -> None:
     line = Written([WarmUp(), GiveTurn(0.2, min_steps=1, uncounted_steps=0)])
     run(line, WARM, {}, lambda: time.sleep(0.01))
     turn = line.answers[-1]
@@ -228,7 +228,7 @@ def test_a_turn_lasts_as_long_as_it_is_asked_to(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_setting_that_did_nothing_ends_every_measurement_alike(run: Run) -> None:
+def test_a_setting_that_did_nothing_ends_every_measurement_alike(run: MakeSteps) -> None:
     line = Written(ORDERS)
     settings: Settings = {"precision.flush_denormals": True}
     failure = run(line, WARM, settings, reset)
@@ -238,7 +238,7 @@ def test_a_setting_that_did_nothing_ends_every_measurement_alike(run: Run) -> No
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_an_effect_that_ends_is_told_after_its_turn(run: Run) -> None:
+def test_an_effect_that_ends_is_told_after_its_turn(run: MakeSteps) -> None:
     made = iter(range(1000))
     line = Written(ORDERS)
 
@@ -256,14 +256,14 @@ def test_an_effect_that_ends_is_told_after_its_turn(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_without_a_tuner_no_step_is_made(run: Run) -> None:
+def test_without_a_tuner_no_step_is_made(run: MakeSteps) -> None:
     line = Written([])
     assert run(line, WARM, {}, nothing) is None
     assert line.events == [(0, "Built"), (0, "waits")]
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_users_errors_reach_whoever_makes_the_steps(run: Run) -> None:
+def test_the_users_errors_reach_whoever_makes_the_steps(run: MakeSteps) -> None:
     def fail() -> None:
         raise ValueError("no")
 
@@ -274,7 +274,7 @@ def test_the_users_errors_reach_whoever_makes_the_steps(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", [run_built_in, run_by_hand])
-def test_a_training_that_ends_is_finished_by_its_pacer(run: Run) -> None:
+def test_a_training_that_ends_is_finished_by_its_pacer(run: MakeSteps) -> None:
     orders = [WarmUp(), GiveTurn(0.0, min_steps=3, uncounted_steps=1), Finish(), GiveTurn(0.0, min_steps=3)]
     line = Written(orders)
     assert run(line, Measure(steps=20, settling_steps=2), {}, nothing) is None

@@ -29,8 +29,8 @@ from autoaccel.session.judging import MetricJudge
 from autoaccel.session.proof import MetricTime, proof_seconds
 from autoaccel.session.resuming import Earlier
 from autoaccel.session.rounding import UPDATE_STEPS
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import Place, default_settings
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.runner import Runner
@@ -58,7 +58,7 @@ def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
     ) -> MetricJudge:
         workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish)
         request = Request(workload, budget, Constraint(0.01, False), options)
-        run = Run(request, RunFolder(tmp_path), cast("Runner", None), BudgetClock(budget, spent), ignore)
+        run = TuningRun(request, RunFolder(tmp_path), cast("Runner", None), BudgetClock(budget, spent), ignore)
         baseline = SimpleNamespace(
             settings=default_settings(place),
             facts=msgspec.structs.replace(facts, epochs=epochs),
@@ -104,7 +104,7 @@ def test_updates_are_compared_in_the_time_that_is_left(
     asked: list[Settings] = []
 
     def judge_rounding(
-        run: Run, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+        run: TuningRun, own: Settings, settings: Settings, has_time: Callable[[int], bool]
     ) -> RoundingEvidence:
         asked.append(settings)
         return HOLDS

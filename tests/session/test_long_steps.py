@@ -20,8 +20,8 @@ from autoaccel.search.trial_source import Reading
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, PairReading
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, baseline_settings
 from autoaccel.statistics.turn_plan import TURNS, plan_turns
@@ -54,7 +54,7 @@ def build():
 class Counted:
     """A run, and which process made how many steps."""
 
-    def __init__(self, run: Run, facts: TrainingFacts, own: Settings, path: Path) -> None:
+    def __init__(self, run: TuningRun, facts: TrainingFacts, own: Settings, path: Path) -> None:
         self.run = run
         self.facts = facts
         self.own = own
@@ -79,7 +79,7 @@ def counted(write_model: Callable[..., Path], tmp_path: Path) -> Iterator[Counte
         place = Place(*probe_and_describe(runner, workload, 60.0))
         runner = runner.at(place)
         request = Request(workload, 600.0, Constraint(0.01, False))
-        run = Run(request, RunFolder(tmp_path / "run"), runner, BudgetClock(600.0), ignore)
+        run = TuningRun(request, RunFolder(tmp_path / "run"), runner, BudgetClock(600.0), ignore)
         assert place.training is not None
         path.write_text("")
         yield Counted(run, place.training, baseline_settings(place), path)

@@ -28,8 +28,8 @@ from autoaccel.session.judging import MetricJudge
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.rounding import UPDATE_STEPS
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import Place, default_settings
 from autoaccel.statistics.comparison import PAIR_SCATTER, PROCESS_DEVIATION
 from autoaccel.statistics.deciding import rule_for
@@ -76,7 +76,7 @@ class Minute:
         return PairReading(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
 
     def compare_updates(
-        self, run: Run, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+        self, run: TuningRun, own: Settings, settings: Settings, has_time: Callable[[int], bool]
     ) -> RoundingEvidence | Failure:
         if not self.take(2 * START_SECONDS + UPDATE_STEPS * STEP_SECONDS * (1 + 1 / self.speedup)):
             return Failure("hung", "the budget was spent")
@@ -99,7 +99,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
     def proved(seed: int) -> Proof:
         minute = Minute(speedup, slowness, seed)
         request = Request(BuildFunction("/m.py", "build", ""), minute.budget_seconds, Constraint(0.01, True))
-        run = Run(request, RunFolder(tmp_path), cast("Runner", None), cast("BudgetClock", minute), ignore)
+        run = TuningRun(request, RunFolder(tmp_path), cast("Runner", None), cast("BudgetClock", minute), ignore)
         baseline = SimpleNamespace(
             settings=own,
             facts=digits,

@@ -95,8 +95,8 @@ def test_what_updates_have_refused_is_open_to_runs() -> None:
 def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> None:
     workload, constraint = BuildFunction("/m.py", "build", ""), Constraint(0.01, False)
     request = Request(workload, 60.0, constraint, TuneOptions(budget="1m"))
-    state = SimpleNamespace(request=request)
-    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_state=lambda: state))
+    record = SimpleNamespace(request=request)
+    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_record=lambda: record))
     with pytest.raises(BadRequestError, match=r"such as --budget \+5m"):
         continued(request, folder)
     more = Request(workload, 60.0, constraint, TuneOptions(budget="+1m", seed=7))

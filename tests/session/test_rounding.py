@@ -34,14 +34,14 @@ from autoaccel.session.rounding import (
     update_steps,
     why_not_by_rounding,
 )
-from autoaccel.session.run import Run
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import Place, default_settings
 from autoaccel.workers.runner import Runner
 
 WriteModel = Callable[..., Path]
-StartRun = Callable[[Path], Run]
+StartRun = Callable[[Path], TuningRun]
 OWN: Settings = {"threads.intra_op": 1, "precision.autocast": "off"}
 SHORTER: Settings = {**OWN, "precision.autocast": "bfloat16"}
 
@@ -56,12 +56,12 @@ def run_for(tmp_path: Path) -> Iterator[StartRun]:
     """Return a function that gives the run of a model file; its workers are killed in the end."""
     runners = []
 
-    def start(model: Path) -> Run:
+    def start(model: Path) -> TuningRun:
         folder = RunFolder(tmp_path / f"run-{len(runners)}")
         folder.path.mkdir()
         request = Request(find_workload(str(model)), 600.0, Constraint(0.01, True))
         runners.append(Runner(folder.path, request.workload))
-        return Run(request, folder, runners[-1], BudgetClock(600.0), ignore)
+        return TuningRun(request, folder, runners[-1], BudgetClock(600.0), ignore)
 
     yield start
     for runner in runners:

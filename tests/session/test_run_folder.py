@@ -20,7 +20,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, ProofPair, Trial, Turn
 from autoaccel.records.workload import BuildFunction, PickledFunction, TrainingFacts, Workload
 from autoaccel.session.clock import BudgetClock
-from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunState, latest_run_path, next_run_path
+from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunRecord, latest_run_path, next_run_path
 
 TRIAL = Trial(1, {"loader.workers": 2}, Failure("crashed", "the process crashed (SIGSEGV)"), 3.5)
 
@@ -101,7 +101,7 @@ def test_only_what_was_interrupted_or_left_a_proof_open_can_go_on(tmp_path: Path
         RunFolder.create(tmp_path)
 
 
-def test_the_state_of_a_run_comes_back_also_from_the_schema_before(
+def test_the_record_of_a_run_comes_back_also_from_the_schema_before(
     tmp_path: Path, machine: Machine, facts: TrainingFacts
 ) -> None:
     """Schema 3 had the options of the request beside its workload."""
@@ -112,11 +112,11 @@ def test_the_state_of_a_run_comes_back_also_from_the_schema_before(
     request = Request(workload, 600.0, constraint, options)
     measured = Measurement(3.0, (20.0, 0.1), (Turn((0.1,)),))
     space = SearchSpace("quick", {"loader.workers": (0, 2)}, {}, {})
-    state = RunState(RUN_SCHEMA, request, machine, facts, {"loader.workers": 0}, measured, None, space)
+    record = RunRecord(RUN_SCHEMA, request, machine, facts, {"loader.workers": 0}, measured, None, space)
     folder = RunFolder.create(tmp_path)
-    assert folder.load_state() is None
-    folder.save_state(state)
-    assert folder.load_state() == state
+    assert folder.load_record() is None
+    folder.save_record(record)
+    assert folder.load_record() == record
     fields = json.loads((tmp_path / "run.json").read_text())
     fields["schema"] = "autoaccel/run/3"
     fields["request"] = {
@@ -134,15 +134,15 @@ def test_the_state_of_a_run_comes_back_also_from_the_schema_before(
         "max_drop_said": True,
     }
     (tmp_path / "run.json").write_text(json.dumps(fields))
-    assert folder.load_state() == state
+    assert folder.load_record() == record
     fields["request"]["max_drop_said"] = False
     (tmp_path / "run.json").write_text(json.dumps(fields))
-    loaded = folder.load_state()
+    loaded = folder.load_record()
     assert loaded is not None and loaded.request.options.max_drop is None and not loaded.request.may_alter
     for wrong in ({**fields, "schema": "autoaccel/run/2"}, {**fields, "request": None}):
         (tmp_path / "run.json").write_text(json.dumps(wrong))
-        with pytest.raises(BadRequestError, match=r"run.json: this is not the state of a run"):
-            folder.load_state()
+        with pytest.raises(BadRequestError, match=r"run.json: this is not the record of a run"):
+            folder.load_record()
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,16 @@ def test_a_run_from_before_workloads_had_types_is_resumed(
 ) -> None:
     request = Request(workload, 60.0, Constraint(0.01, False), TuneOptions(budget="60s"))
     space = SearchSpace("small", {}, {}, {})
-    state = RunState(RUN_SCHEMA, request, machine, facts, {}, Measurement(1.0, (), ()), None, space)
+    record = RunRecord(RUN_SCHEMA, request, machine, facts, {}, Measurement(1.0, (), ()), None, space)
     folder = RunFolder.create(tmp_path)
-    folder.save_state(state)
-    assert folder.load_state() == state
+    folder.save_record(record)
+    assert folder.load_record() == record
     fields = json.loads((tmp_path / "run.json").read_text())
     constraint = {"max_drop": 0.01, "relative": False}
     request_of_schema_3 = {"workload": old, "budget_seconds": 60.0, "constraint": constraint}
     fields |= {"schema": "autoaccel/run/3", "request": request_of_schema_3}
     (tmp_path / "run.json").write_text(json.dumps(fields))
-    assert folder.load_state() == state
+    assert folder.load_record() == record
 
 
 def test_what_came_of_proofs_is_kept_in_order_and_a_cut_line_goes(tmp_path: Path) -> None:

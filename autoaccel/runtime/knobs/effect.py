@@ -89,12 +89,14 @@ class Effect:
         """Return after how many epochs `shrink` is to be called; None: never."""
         return None
 
-    def shrink(self, model: nn.Module, run: Callable[[nn.Module], torch.Tensor]) -> tuple[nn.Module, ModelSize] | None:
+    def shrink(
+        self, model: nn.Module, loss_of: Callable[[nn.Module], torch.Tensor]
+    ) -> tuple[nn.Module, ModelSize] | None:
         """Return a smaller model in place of this one, and what that changed; None to leave it as it is.
 
         Args:
             model: The plain one, as trained so far.
-            run: Returns the loss of a model on a batch.
+            loss_of: Returns the loss of a model on a batch.
         """
         return None
 

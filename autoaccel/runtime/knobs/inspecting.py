@@ -14,11 +14,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from autoaccel.runtime.modules import layers
 from autoaccel.runtime.randomness import same_random_numbers_after
 
-Run = Callable[[nn.Module], torch.Tensor]
+LossOf = Callable[[nn.Module], torch.Tensor]
 """Returns the loss of a model on a batch."""
 
 
-def executed_layers(model: nn.Module, run: Run) -> list[nn.Module]:
+def executed_layers(model: nn.Module, loss_of: LossOf) -> list[nn.Module]:
     """Return the convolutions and linear layers that a batch runs through, in that order, each once."""
     order: dict[int, nn.Module] = {}
 
@@ -28,18 +28,18 @@ def executed_layers(model: nn.Module, run: Run) -> list[nn.Module]:
     hooks = [layer.register_forward_pre_hook(note) for layer in layers(model)]
     try:
         with undisturbed(model), torch.no_grad():
-            run(model)
+            loss_of(model)
     finally:
         for hook in hooks:
             hook.remove()
     return list(order.values())
 
 
-def count_flops(model: nn.Module, run: Run) -> int:
+def count_flops(model: nn.Module, loss_of: LossOf) -> int:
     """Return the floating-point operations of a forward and backward pass over a batch."""
     twin = copy.deepcopy(model)
     with undisturbed(twin), FlopCounterMode(display=False) as counter:
-        run(twin).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        loss_of(twin).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return int(counter.get_total_flops())
 
 

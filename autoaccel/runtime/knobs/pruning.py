@@ -9,7 +9,7 @@ from torch import nn
 
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
-from autoaccel.runtime.knobs.inspecting import Run, count_flops, executed_layers
+from autoaccel.runtime.knobs.inspecting import LossOf, count_flops, executed_layers
 from autoaccel.runtime.knobs.removal import Removal
 from autoaccel.runtime.modules import count_parameters
 
@@ -22,18 +22,18 @@ class Pruning(Effect):
     def shrinks_after(self) -> int | None:
         return None if self.is_off else int(self.settings.get("model.pruning_warmup", 1))
 
-    def shrink(self, model: nn.Module, run: Run) -> tuple[nn.Module, ModelSize]:
+    def shrink(self, model: nn.Module, loss_of: LossOf) -> tuple[nn.Module, ModelSize]:
         norm = 1 if self.settings.get("model.pruning_criterion", "l1") == "l1" else 2
-        used = executed_layers(model, run)
+        used = executed_layers(model, loss_of)
         kept = used[-1:] if self.settings.get("model.pruning_keeps", "last") == "last" else [*used[:1], *used[-1:]]
         if self.settings.get("model.pruning_library", "torch-pruning") == "nni":
             from autoaccel.runtime.knobs.pruning_nni import prune
         else:
             from autoaccel.runtime.knobs.pruning_torch import prune
-        before = count_parameters(model), count_flops(model, run)
+        before = count_parameters(model), count_flops(model, loss_of)
         removal = Removal(float(self.value), norm, kept_names(model, kept))
-        smaller = prune(copy.deepcopy(model), run, removal)
-        self.size = ModelSize(before[0], count_parameters(smaller), before[1], count_flops(smaller, run))
+        smaller = prune(copy.deepcopy(model), loss_of, removal)
+        self.size = ModelSize(before[0], count_parameters(smaller), before[1], count_flops(smaller, loss_of))
         if self.size.parameters == self.size.baseline_parameters:
             raise IneffectiveError("no channel of the model could be removed")
         return smaller, self.size

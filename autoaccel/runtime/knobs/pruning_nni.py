@@ -13,12 +13,12 @@ import torch
 from torch import fx, nn
 
 from autoaccel.runtime.knobs.effect import IneffectiveError
-from autoaccel.runtime.knobs.inspecting import Run, undisturbed
+from autoaccel.runtime.knobs.inspecting import LossOf, undisturbed
 from autoaccel.runtime.knobs.removal import Removal
 from autoaccel.runtime.modules import layers
 
 
-def prune(model: nn.Module, run: Run, removal: Removal) -> nn.Module:
+def prune(model: nn.Module, loss_of: LossOf, removal: Removal) -> nn.Module:
     """Return the model with `removal.share` of the outputs of its convolutions and linear layers removed.
 
     See `pruning_torch.prune` for the arguments.
@@ -33,7 +33,7 @@ def prune(model: nn.Module, run: Run, removal: Removal) -> nn.Module:
     names = [name for name, module in model.named_modules() if layers(module) == [module] and name not in removal.kept]
     if not names:
         raise IneffectiveError("no layer of the model may shrink")
-    inputs = _first_inputs(model, run)
+    inputs = _first_inputs(model, loss_of)
     of_norm = L1NormPruner if removal.norm == 1 else L2NormPruner
     pruner = of_norm(model, [{"op_names": names, "sparse_ratio": removal.share}])
     _, masks = pruner.compress()
@@ -42,19 +42,19 @@ def prune(model: nn.Module, run: Run, removal: Removal) -> nn.Module:
         with undisturbed(model):
             ModelSpeedup(model, inputs, masks).speedup_model()
             with torch.no_grad():
-                run(model)  # around attention it removes what is still needed, and does not notice
+                loss_of(model)  # around attention it removes what is still needed, and does not notice
     except Exception as error:  # of its tracer, of torch.fx or of shapes that no longer fit
         raise IneffectiveError(f"NNI could not remove channels of this model: {error}") from error
     return model.train()  # its tracer leaves submodules in either mode
 
 
-def _first_inputs(model: nn.Module, run: Run) -> tuple[torch.Tensor, ...]:
+def _first_inputs(model: nn.Module, loss_of: LossOf) -> tuple[torch.Tensor, ...]:
     """Return what the model is called with."""
     seen: list[tuple[Any, ...]] = []
     hook = model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs))
     try:
         with undisturbed(model), torch.no_grad():
-            run(model)
+            loss_of(model)
     finally:
         hook.remove()
     return tuple(tensor.detach() for tensor in seen[0])

@@ -9,12 +9,12 @@ import torch_pruning
 from torch import nn
 
 from autoaccel.runtime.knobs.effect import IneffectiveError
-from autoaccel.runtime.knobs.inspecting import Run, undisturbed
+from autoaccel.runtime.knobs.inspecting import LossOf, undisturbed
 from autoaccel.runtime.knobs.removal import Removal
 from autoaccel.runtime.modules import layers
 
 
-def prune(model: nn.Module, run: Run, removal: Removal) -> nn.Module:
+def prune(model: nn.Module, loss_of: LossOf, removal: Removal) -> nn.Module:
     """Return the model with about `removal.share` of each layer's outputs removed.
 
     Where the model itself relies on a layer's width (attention heads, views), only layers of which nothing but the next
@@ -22,27 +22,27 @@ def prune(model: nn.Module, run: Run, removal: Removal) -> nn.Module:
 
     Args:
         model: It is changed; of no use if this raises.
-        run: Returns its loss on a batch.
+        loss_of: Returns its loss on a batch.
         removal: Which outputs, and how many.
 
     Raises:
         IneffectiveError: If nothing could be removed so that the model still runs.
     """
     untouched = copy.deepcopy(model)
-    everywhere = _attempt(model, run, removal)
+    everywhere = _attempt(model, loss_of, removal)
     if everywhere is not None:
         return everywhere
     hidden = {id(layer) for layer in _hidden_layers(untouched)}
     exposed = {
         name for name, module in untouched.named_modules() if layers(module) == [module] and id(module) not in hidden
     }
-    inside = _attempt(untouched, run, removal._replace(kept=removal.kept | exposed))
+    inside = _attempt(untouched, loss_of, removal._replace(kept=removal.kept | exposed))
     if inside is None:
         raise IneffectiveError("torch-pruning removed channels that the model relies on")
     return inside
 
 
-def _attempt(model: nn.Module, run: Run, removal: Removal) -> nn.Module | None:
+def _attempt(model: nn.Module, loss_of: LossOf, removal: Removal) -> nn.Module | None:
     """Return the pruned model, or None if it no longer runs."""
     shared = _shared_parameters(model)
     ignored = [
@@ -54,16 +54,16 @@ def _attempt(model: nn.Module, run: Run, removal: Removal) -> nn.Module | None:
         with undisturbed(model):
             pruner = torch_pruning.pruner.BasePruner(
                 model,
-                example_inputs=torch.zeros(1),  # the batch is run's own
+                example_inputs=torch.zeros(1),  # loss_of has the batch
                 importance=torch_pruning.importance.GroupMagnitudeImportance(p=removal.norm),
                 pruning_ratio=removal.share,
                 ignored_layers=ignored,
-                forward_fn=lambda network, _: run(network),
+                forward_fn=lambda network, _: loss_of(network),
             )
             pruner.step()
             model.zero_grad()
         with undisturbed(model):
-            run(copy.deepcopy(model).train()).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            loss_of(copy.deepcopy(model).train()).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     except (RuntimeError, ValueError, IndexError, AssertionError):
         return None  # shapes that no longer fit
     return model

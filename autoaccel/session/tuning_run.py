@@ -1,4 +1,4 @@
-"""Run: what every stage of one tuning run shares."""
+"""TuningRun: what every stage of one tuning run shares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autoaccel.workers.runner import Runner
 
 
 @dataclass(frozen=True)
-class Run:
+class TuningRun:
     """What every stage of one tuning run shares."""
 
     request: Request

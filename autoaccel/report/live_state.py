@@ -1,4 +1,4 @@
-"""RunState: what is known of a run after the events so far."""
+"""LiveState: what is known of a run after the events so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autoaccel.records.trial import Trial
 
 
 @dataclass(frozen=True)
-class RunState:
+class LiveState:
     """What is known of a run. Replaced as a whole, never changed: another thread may be drawing it."""
 
     run: RunStarted | None = None
@@ -42,10 +42,10 @@ class RunState:
         return self.baseline.settings if self.baseline else otherwise
 
 
-def after(state: RunState, event: Event) -> RunState:
+def after(state: LiveState, event: Event) -> LiveState:
     """Return what is known once the event has happened."""
     if isinstance(event, RunStarted):
-        return RunState(run=event)
+        return LiveState(run=event)
     if isinstance(event, StageStarted):
         return replace(state, stages=(*state.stages, event), running=None)
     if isinstance(event, BaselineMeasured):
