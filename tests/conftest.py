@@ -13,7 +13,7 @@ import pytest
 
 from autoaccel.records.machine import Cpu, Limits, Machine, TorchFacts
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts what runs in its background like that, and processes of ours would inherit it.
@@ -67,22 +67,22 @@ def facts() -> TrainingFacts:
 
 
 @pytest.fixture
-def place(machine: Machine, facts: TrainingFacts) -> Place:
+def context(machine: Machine, facts: TrainingFacts) -> KnobContext:
     """The training on the machine."""
-    return Place(machine, facts)
+    return KnobContext(machine, facts)
 
 
 @pytest.fixture
-def vary() -> Callable[..., Place]:
-    """Return a place in which some facts of the machine or the training are others."""
+def vary() -> Callable[..., KnobContext]:
+    """Return a context in which some facts of the machine or the training are others."""
 
-    def varied(place: Place, **changes: object) -> Place:
-        assert place.training is not None
-        for_machine = {name: value for name, value in changes.items() if hasattr(place.machine, name)}
+    def varied(context: KnobContext, **changes: object) -> KnobContext:
+        assert context.training is not None
+        for_machine = {name: value for name, value in changes.items() if hasattr(context.machine, name)}
         for_training = {name: value for name, value in changes.items() if name not in for_machine}
-        return Place(
-            msgspec.structs.replace(place.machine, **for_machine),
-            msgspec.structs.replace(place.training, **for_training),
+        return KnobContext(
+            msgspec.structs.replace(context.machine, **for_machine),
+            msgspec.structs.replace(context.training, **for_training),
         )
 
     return varied

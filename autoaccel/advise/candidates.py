@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 from autoaccel.space.knobs.cpus import count_cores, fast_cpus_of, nodes_of
 from autoaccel.space.knobs.data import steps_of_loading, times_faster, workers_ahead, workers_needed
 
@@ -21,7 +21,7 @@ others wait takes as long as its parts. On the benchmark's two cores two ranks w
 
 
 def first_candidates(
-    space: SearchSpace, place: Place, baseline: Settings, findings: Sequence[Finding]
+    space: SearchSpace, context: KnobContext, baseline: Settings, findings: Sequence[Finding]
 ) -> list[Settings]:
     """Return settings worth trying first, each allowed by the space and none twice, the baseline not among them.
 
@@ -32,13 +32,13 @@ def first_candidates(
     Wrong guesses cost a few trials, since the search goes on by what it measures. On CPUs cheap ones come before those
     that must compile. docs/guesses.md holds them beside what others recommend.
     """
-    computes = _on_gpu(space, place, findings) if place.device == "cuda" else _on_cpu(space, place)
-    fitting = _fitting_threads(place, baseline)
+    computes = _on_gpu(space, context, findings) if context.device == "cuda" else _on_cpu(space, context)
+    fitting = _fitting_threads(context, baseline)
     # Where a wish rules the baseline's value out, the first of those that are left.
     left = {name: values[0] for name, values in space.open.items() if baseline[name] not in values}
     candidates: list[Settings] = []
     for number, compute in enumerate(computes):
-        loads = _loads(space, place, findings, compute)
+        loads = _loads(space, context, findings, compute)
         for load in loads if number == 0 else loads[:1]:
             wished = {**fitting, **compute, **load}
             open_wishes = {name: value for name, value in wished.items() if value in space.open.get(name, ())}
@@ -48,22 +48,22 @@ def first_candidates(
     return candidates
 
 
-def _on_cpu(space: SearchSpace, place: Place) -> list[Settings]:
+def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
     """Return guesses for a CPU, those for memory nodes and kinds of core right behind the first.
 
     The others and their order are from the benchmark's own workloads: the best of five of its six tables (two cores) is
     one of these, that of the sixth one setting from one.
     """
     # Other accelerators train in whatever torch says.
-    has_units = place.device != "cpu" or place.machine.cpu.has_bfloat16
+    has_units = context.device != "cpu" or context.machine.cpu.has_bfloat16
     short: Settings = {"precision.autocast": "bfloat16"} if has_units else {}
     layout: Settings = {"layout.channels_last": True}
     fused: Settings = {"optimizer.fused": True}
     # On servers the second threads of cores are left alone, as Intel's guide advises.
-    apart: Settings = {"threads.affinity": "cores"} if place.machine.limits.physical_cores >= _MANY_CORES else {}
+    apart: Settings = {"threads.affinity": "cores"} if context.machine.limits.physical_cores >= _MANY_CORES else {}
     best = {**short, **layout, **fused, **apart}
     compiled: Settings = {"compile.mode": "default"}
-    placed = _placements(space, place)
+    placed = _placements(space, context)
     ranks = next((part for part in placed if "parallel.world_size" in part), {})
     return [
         best,
@@ -87,13 +87,13 @@ def _libraries(space: SearchSpace) -> Settings:
     return {"threads.openmp": "intel", **({"memory.allocator": allocators[-1]} if allocators else {})}
 
 
-def _placements(space: SearchSpace, place: Place) -> list[Settings]:
+def _placements(space: SearchSpace, context: KnobContext) -> list[Settings]:
     """Return ways to share out many cores, and to keep threads near their memory and on cores of one kind.
 
     On several memory nodes a rank for each, as PyTorch's and Hugging Face's guides recommend for training, or all of it
     on one. With cores of two kinds the faster ones: an operator's threads have equal parts, and wait for the slowest.
     """
-    machine, nodes = place.machine, nodes_of(place.machine)
+    machine, nodes = context.machine, nodes_of(context.machine)
     cores = machine.usable_physical_cores
     placed: list[Settings] = []
     if len(nodes) > 1:
@@ -107,10 +107,10 @@ def _placements(space: SearchSpace, place: Place) -> list[Settings]:
     return placed
 
 
-def _on_gpu(space: SearchSpace, place: Place, findings: Sequence[Finding]) -> list[Settings]:
+def _on_gpu(space: SearchSpace, context: KnobContext, findings: Sequence[Finding]) -> list[Settings]:
     """Return guesses for NVIDIA GPUs: what PyTorch's guide advises, all together, on all GPUs, compiled, then alone."""
     tf32: Settings = {"precision.float32_matmul": "high", "precision.cudnn_benchmark": True}
-    short: Settings = {"precision.autocast": _short_type(place)}
+    short: Settings = {"precision.autocast": _short_type(context)}
     best = {**tf32, **short, "layout.channels_last": True, "optimizer.fused": True}
     compiled: Settings = {"compile.mode": "default"}
     graphs: Settings = {"compile.mode": "reduce-overhead"}
@@ -130,37 +130,37 @@ def _on_gpu(space: SearchSpace, place: Place, findings: Sequence[Finding]) -> li
     ]
 
 
-def _short_type(place: Place) -> str:
+def _short_type(context: KnobContext) -> str:
     """Return bfloat16 where the GPU computes in it, else float16, which needs a scaler.
 
     torch emulates bfloat16 where it is missing, so that it trains everywhere; but its attention kernels do not.
     """
-    torch = place.machine.torch
+    torch = context.machine.torch
     if torch is None or "bfloat16" not in torch.autocast:
         return "float16"
     kernels = {name: dtypes for name, dtypes in torch.attention.items() if name != "math"}
     return "bfloat16" if not kernels or any("bfloat16" in dtypes for dtypes in kernels.values()) else "float16"
 
 
-def _fitting_threads(place: Place, baseline: Settings) -> Settings:
+def _fitting_threads(context: KnobContext, baseline: Settings) -> Settings:
     """Return as many threads as there are cores, if the user's own are more: they wait for one another."""
-    cores = place.machine.usable_physical_cores
-    too_many = place.device == "cpu" and int(baseline.get("threads.intra_op", cores)) > cores
+    cores = context.machine.usable_physical_cores
+    too_many = context.device == "cpu" and int(baseline.get("threads.intra_op", cores)) > cores
     return {"threads.intra_op": cores} if too_many else {}
 
 
-def _loads(space: SearchSpace, place: Place, findings: Sequence[Finding], compute: Settings) -> list[Settings]:
+def _loads(space: SearchSpace, context: KnobContext, findings: Sequence[Finding], compute: Settings) -> list[Settings]:
     """Return how batches may be loaded beside some guess: as they are, or by workers first if the step waits for them.
 
     Where workers take a good part of the cores, also with the threads that they leave, and without any: what they cost
     may be more than what they spare. A few ranks then load for themselves, each its share.
     """
-    on_gpu = place.device == "cuda"
+    on_gpu = context.device == "cuda"
     copies: Settings = {"loader.pin_memory": True, "loader.non_blocking": True} if on_gpu else {}
-    if not _will_wait(place, findings):
+    if not _will_wait(context, findings):
         return [copies]
-    ranks, cores = int(compute.get("parallel.world_size", 1)), place.machine.usable_physical_cores
-    count = _workers_for(space, place, ranks)
+    ranks, cores = int(compute.get("parallel.world_size", 1)), context.machine.usable_physical_cores
+    count = _workers_for(space, context, ranks)
     workers: Settings = {**copies, "loader.workers": count}
     if on_gpu or _FEW_LEFT * count < cores:
         return [workers]
@@ -172,27 +172,27 @@ def _loads(space: SearchSpace, place: Place, findings: Sequence[Finding], comput
     return [workers, *({**workers, "threads.intra_op": value} for value in threads), copies]
 
 
-def _will_wait(place: Place, findings: Sequence[Finding]) -> bool:
+def _will_wait(context: KnobContext, findings: Sequence[Finding]) -> bool:
     """Whether the step waits for its data, or will once others have made it faster, unless more workers load."""
     if any(finding.code == "data-wait" and finding.share >= _WAITS_FOR_DATA for finding in findings):
         return True
-    own = place.training.loader_workers if place.training is not None else 0
-    steps = steps_of_loading(place, times_faster(place)) or 0.0
-    return steps >= _WILL_WAIT and (workers_ahead(place) or 0) > own
+    own = context.training.loader_workers if context.training is not None else 0
+    steps = steps_of_loading(context, times_faster(context)) or 0.0
+    return steps >= _WILL_WAIT and (workers_ahead(context) or 0) > own
 
 
-def _workers_for(space: SearchSpace, place: Place, ranks: int) -> int:
+def _workers_for(space: SearchSpace, context: KnobContext, ranks: int) -> int:
     """Return how many of the workers that are offered load for a step that other settings have made faster.
 
     On a CPU, which they share with the training, no more than half of the cores, or those that the step needs as it is
     and one more. Where nobody knows what loading takes, at least two.
     """
     offered = sorted(int(value) for value in space.open.get("loader.workers", (0,)))
-    if place.device == "cuda":  # GPUs together take batches as many times as fast
-        wanted = workers_ahead(place, ranks)
+    if context.device == "cuda":  # GPUs together take batches as many times as fast
+        wanted = workers_ahead(context, ranks)
         most = offered[-1]
     else:
-        wanted, needed = workers_ahead(place), workers_needed(place)
-        most = max(2 if needed is None else needed + 1, place.machine.usable_physical_cores // 2)
+        wanted, needed = workers_ahead(context), workers_needed(context)
+        most = max(2 if needed is None else needed + 1, context.machine.usable_physical_cores // 2)
     wanted = most if wanted is None else min(wanted, most)
     return next((value for value in offered if value >= wanted), offered[-1])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from autoaccel.advise.bounds import bound_beside_others
 from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
-from autoaccel.space.knobs import KNOBS, Place
+from autoaccel.space.knobs import KNOBS, KnobContext
 
 _LEAST = 0.02  # of the logarithm of a speed-up: as good as nothing
 _MOST = 0.3
@@ -45,12 +45,12 @@ class Halving(NamedTuple):
     below: int  # the count from which on fewer do that; more than that are expected to do nothing
 
 
-def halving_means(place: Place, baseline: Settings, findings: Sequence[Finding]) -> dict[str, Halving]:
+def halving_means(context: KnobContext, baseline: Settings, findings: Sequence[Finding]) -> dict[str, Halving]:
     """Return for counts what half as many are expected to do to the logarithm of the speed, if not nothing.
 
     Fewer threads make a step slower as a rule, from the baseline's or from as many as there are cores on: more wait for
     one another. Not where operators are small, nor where an accelerator computes.
     """
-    below = min(int(baseline["threads.intra_op"]), place.machine.usable_physical_cores)
+    below = min(int(baseline["threads.intra_op"]), context.machine.usable_physical_cores)
     small = any(finding.code == "small-operators" for finding in findings)
-    return {} if small or place.device != "cpu" else {"threads.intra_op": Halving(_HALF_AS_MANY_THREADS, below)}
+    return {} if small or context.device != "cpu" else {"threads.intra_op": Halving(_HALF_AS_MANY_THREADS, below)}

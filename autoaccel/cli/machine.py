@@ -75,9 +75,9 @@ def _topology(path: Path, as_json: bool) -> int:
 
 def _knobs(parsed: argparse.Namespace) -> int:
     from autoaccel.report.tables import print_knobs
-    from autoaccel.space.knobs import Place, knob_rows
+    from autoaccel.space.knobs import KnobContext, knob_rows
 
-    rows = knob_rows(Place(_probe()))
+    rows = knob_rows(KnobContext(_probe()))
     if parsed.json:
         print_json(rows)
     else:

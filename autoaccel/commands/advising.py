@@ -13,7 +13,7 @@ from autoaccel.records.advice import Advice
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.records.workload import Workload
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.describing import START_SECONDS, probe_and_describe, workload_error
 from autoaccel.workers.profiling import ask_profile, profile_task
 from autoaccel.workers.runner import Runner
@@ -36,7 +36,7 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
     watch = begin_watching(read_load())  # before anything of ours keeps the computer busy
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, START_SECONDS)
-        runner = runner.at(Place(machine, facts))
+        runner = runner.at(KnobContext(machine, facts))
         # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
         own: Settings = dict(facts.settings)
         task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)

@@ -25,7 +25,7 @@ from autoaccel.records.workload import TrainingFacts, Workload, identity_of
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.accuracy import (
     MANY_RUNS,
     Bound,
@@ -84,7 +84,7 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
         machine = use.checked(probe_machine(runner))
         facts = describe_workload(runner, workload, START_SECONDS)
-        runner = runner.at(Place(machine, facts))
+        runner = runner.at(KnobContext(machine, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
         run = TuningRun(request, RunFolder(Path(folder)), runner, clock, listener)
         own = recipe.baseline

@@ -24,7 +24,7 @@ from autoaccel.space.knobs import compiles, ranks_of
 from autoaccel.workers.compile_cache import CACHE_VARIABLE, open_compile_cache
 from autoaccel.workers.describing import probe_machine, workload_error
 from autoaccel.workers.runner import Runner
-from autoaccel.workers.shares import cores_of, devices_of_ranks, gpus_of_ranks, place_on, settings_here, share_of_rank
+from autoaccel.workers.shares import context_on, cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
 
 CHECKPOINT_SECONDS = 600.0
 """How often a checkpoint is written: what a killed run loses at most."""
@@ -77,11 +77,11 @@ def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], Non
         checkpoint_seconds=run.checkpoint_seconds,
     )
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
-        place = place_on(present_machine(use, rank is None), recipe.device)
+        context = context_on(present_machine(use, rank is None), recipe.device)
         leads = rank is None or rank.rank == 0
-        cache = _compile_cache(recipe, place.machine, Path(folder), say if leads else lambda line: None)
+        cache = _compile_cache(recipe, context.machine, Path(folder), say if leads else lambda line: None)
         with Runner(Path(folder), workload, measures=False, rank=rank, compile_cache=cache) as runner:
-            runner = runner.at(place)
+            runner = runner.at(context)
             answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.
             for restart in range(1, run.max_restarts + 1 if rank is None else 1):
@@ -141,11 +141,11 @@ def present_machine(use: RecipeUse, probes: bool) -> Machine:
 def explain_shares(recipe: Recipe, environ: Mapping[str, str] = os.environ) -> list[RankShare]:
     """Return what each rank on this machine gets of it under a recipe; nothing is started."""
     machine = msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch)
-    place, settings = place_on(machine, recipe.device), settings_here(recipe, rank_of(environ))
+    context, settings = context_on(machine, recipe.device), settings_here(recipe, rank_of(environ))
     ranks = ranks_of(settings)
-    cores = cores_of(place, str(settings.get("threads.affinity", "none")), ranks)
-    gpus = gpus_of_ranks(machine, ranks) if devices_of_ranks(place, ranks) else (None,) * ranks
-    shares = [share_of_rank(settings, place, rank, ranks) for rank in range(ranks)]
+    cores = cores_of(context, str(settings.get("threads.affinity", "none")), ranks)
+    gpus = gpus_of_ranks(machine, ranks) if devices_of_ranks(context, ranks) else (None,) * ranks
+    shares = [share_of_rank(settings, context, rank, ranks) for rank in range(ranks)]
     return [
         RankShare(rank, cores[rank], _whole(share.get("threads.intra_op")), int(share.get("loader.workers", 0)), gpu)
         for rank, (share, gpu) in enumerate(zip(shares, gpus, strict=True))

@@ -16,7 +16,7 @@ from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.claims import judge_claim
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
@@ -45,7 +45,7 @@ def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: 
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
-        runner = runner.at(Place(probed, facts))
+        runner = runner.at(KnobContext(probed, facts))
         step_seconds = recipe.baseline.step_seconds
         plan = plan_turns(step_seconds, facts.device)
         reference = Reference(own.settings, facts.steps_per_epoch, plan, step_seconds)

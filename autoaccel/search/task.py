@@ -12,7 +12,7 @@ from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.search.economy import Economy
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,19 @@ class Prior:
     halvings: Mapping[str, Halving] = field(default_factory=dict)  # what fewer of a count are expected to do
 
 
-def expect(space: SearchSpace, place: Place, own: Settings, findings: Sequence[Finding]) -> Prior:
+def expect(space: SearchSpace, context: KnobContext, own: Settings, findings: Sequence[Finding]) -> Prior:
     """Return what the findings of a profile let expect of a search space.
 
     Args:
         space: That is searched.
-        place: The machine and the training.
+        context: The machine and the training.
         own: The baseline's settings.
         findings: Of the profile.
     """
     return Prior(
-        candidates=first_candidates(space, place, own, findings),
+        candidates=first_candidates(space, context, own, findings),
         deviations=effect_deviations([*space.fixed, *space.open], findings),
-        halvings=halving_means(place, own, findings),
+        halvings=halving_means(context, own, findings),
     )
 
 

@@ -32,7 +32,7 @@ from autoaccel.session.run_folder import RUN_SCHEMA, RunRecord
 from autoaccel.session.setup import Setup
 from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.narrow import close, narrow
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
@@ -69,15 +69,15 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     run.tell(StageStarted("hardware", "what this machine can do"))
     watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
     machine, facts = _look_around(run, earlier, load)
-    place = Place(machine, facts)
-    run = replace(run, runner=run.runner.at(place))
-    space = _load(run.request, place)
-    basis = study_basis(run.request.workload, machine, baseline_settings(place), space)
+    context = KnobContext(machine, facts)
+    run = replace(run, runner=run.runner.at(context))
+    space = _load(run.request, context)
+    basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
     study = _join(run, stack, address, basis)
 
     run.tell(StageStarted("baseline", "your own settings, measured first"))
-    planner = Planner(run, facts, baseline_settings(place), space, has_trials=bool(run.folder.load_trials()))
-    baseline = LiveBaseline(run, facts, baseline_settings(place), planner.after_first_steps)
+    planner = Planner(run, facts, baseline_settings(context), space, has_trials=bool(run.folder.load_trials()))
+    baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps)
     run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
     setup = Setup(run, machine, baseline, space, study)
     if not setup.can_win:
@@ -122,9 +122,9 @@ def _check_resumable(earlier: RunRecord | None, request: Request, machine: Machi
         raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
 
 
-def _load(request: Request, place: Place) -> SearchSpace:
-    own, options = baseline_settings(place), request.options
-    return load_space(str(options.space), place, own, options.fixed, options.excluded, request.may_alter)
+def _load(request: Request, context: KnobContext) -> SearchSpace:
+    own, options = baseline_settings(context), request.options
+    return load_space(str(options.space), context, own, options.fixed, options.excluded, request.may_alter)
 
 
 def _join(run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis) -> SearchStudy | None:
@@ -146,7 +146,7 @@ def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
 
 def _worth_searching(setup: Setup) -> SearchSpace:
     """Return the space of this training, in which each knob could win something that can be proven."""
-    space = _narrow(setup, _load(setup.run.request, setup.place))
+    space = _narrow(setup, _load(setup.run.request, setup.context))
     if setup.study:  # whose workers search one space, though their budgets or their steps may differ
         return space
     return _close_unprovable(setup, space)

@@ -17,7 +17,7 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.best import Best
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 
 if TYPE_CHECKING:
     from autoaccel.search.study import SearchStudy
@@ -49,9 +49,9 @@ class Setup:
         return self.baseline.settings
 
     @property
-    def place(self) -> Place:
+    def context(self) -> KnobContext:
         """Where the training runs, and what it needs."""
-        return Place(self.machine, self.facts, self.demand)
+        return KnobContext(self.machine, self.facts, self.demand)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -19,7 +19,7 @@ def start_search(setup: Setup) -> Search:
     run.tell(StageStarted("search", f"{space.title}: {knobs}"))
     if setup.facts.shapes_change and "compile.mode" in space.open:
         run.tell(Note("batches change their shapes, so code is compiled for any shape: compile.dynamic=on"))
-    prior = expect(space, setup.place, own, setup.findings)
+    prior = expect(space, setup.context, own, setup.findings)
     task = SearchTask(space, own, _economy(setup), prior, options.seed, options.trials, options.sampler)
     study = setup.study or begin_study(run.folder.study, run.folder.study_name)
     search = Search(task, Instruments(setup.baseline, run.clock, run.folder.add_trial, run.tell), study)

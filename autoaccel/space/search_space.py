@@ -30,7 +30,7 @@ from autoaccel.records.space import Condition, Forbidden, SearchSpace
 from autoaccel.space.knobs import (
     KNOBS,
     Knob,
-    Place,
+    KnobContext,
     check_value,
     clash_holds,
     find_knob,
@@ -115,17 +115,17 @@ def check_wishes(name: str, fixed: Sequence[str] = (), excluded: Sequence[str] =
 
 def load_space(
     name: str,
-    place: Place,
+    context: KnobContext,
     baseline: Settings,
     fixed: Sequence[str] = (),
     excluded: Sequence[str] = (),
     may_alter: bool = False,
 ) -> SearchSpace:
-    """Return the search space of this name, with only values that work at this place.
+    """Return the search space of this name, with only values that work in this context.
 
     Args:
         name: A space that comes with autoaccel, or the path of a .toml file.
-        place: The machine and the training; what the training needs, once that was measured.
+        context: The machine and the training; what the training needs, once that was measured.
         baseline: The user's own settings; a knob that is not searched keeps its value.
         fixed: Wishes such as `precision.autocast=bfloat16`: every trial has this value.
         excluded: Names of knobs that keep the baseline's value.
@@ -137,10 +137,10 @@ def load_space(
     check_wishes(name, fixed, excluded)
     file = _read(name)
     listed = {**file.knobs, **file.altering}
-    wishes = dict(_parse_wish(text, place) for text in fixed)
+    wishes = dict(_parse_wish(text, context) for text in fixed)
     excluded_names = set(excluded)
 
-    inexact = inexact_here(place)
+    inexact = inexact_here(context)
     opened: dict[str, tuple[Value, ...]] = {}
     closed: dict[str, str] = {}
     for knob in KNOBS.values():
@@ -150,21 +150,21 @@ def load_space(
             closed[knob.name] = "excluded as requested"
         elif knob.name not in listed:
             continue  # what nobody has named needs no reason
-        elif reason := knob.why_unavailable(place):
+        elif reason := knob.why_unavailable(context):
             closed[knob.name] = reason
         elif knob.name in file.altering and not may_alter:
             closed[knob.name] = ALTERS
-        elif file.exact and knob.risk_at(place) != "exact":
+        elif file.exact and knob.risk_at(context) != "exact":
             closed[knob.name] = f"it is not exact here: {inexact.get(knob.name, 'it may change the numbers')}"
         else:
-            values = _values_of(knob, listed[knob.name], place, baseline, name)
+            values = _values_of(knob, listed[knob.name], context, baseline, name)
             if len(values) > 1:
                 opened[knob.name] = values
             else:
-                why = knob.why_untried(place) if listed[knob.name] == "all" else ""
+                why = knob.why_untried(context) if listed[knob.name] == "all" else ""
                 closed[knob.name] = why or "no listed value except your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
-    forbidden = (*file.forbidden, *_clashes(place, opened, held, baseline))
+    forbidden = (*file.forbidden, *_clashes(context, opened, held, baseline))
     space = SearchSpace(
         name=name,
         open=opened,
@@ -172,7 +172,7 @@ def load_space(
         closed=closed,
         forbidden=forbidden,
         inexact=inexact,
-        risks=risks_here(place),
+        risks=risks_here(context),
         title=file.title,
     )
     return close_idle(space, baseline)
@@ -223,7 +223,10 @@ def close_idle(space: SearchSpace, baseline: Settings) -> SearchSpace:
 
 
 def _clashes(
-    place: Place, opened: Mapping[str, tuple[Value, ...]], held: Mapping[str, Value], baseline: Mapping[str, Value]
+    context: KnobContext,
+    opened: Mapping[str, tuple[Value, ...]],
+    held: Mapping[str, Value],
+    baseline: Mapping[str, Value],
 ) -> list[Forbidden]:
     """Return the combinations that the knobs themselves rule out.
 
@@ -236,7 +239,7 @@ def _clashes(
         for clash in KNOBS[name].clashes:
             for mine, theirs in itertools.product(values, possible.get(clash.knob, ())):
                 pair: Settings = {name: mine, clash.knob: theirs}
-                if not clash_holds(clash, KNOBS[name], pair, place):
+                if not clash_holds(clash, KNOBS[name], pair, context):
                     continue
                 if all(baseline.get(one) == value for one, value in pair.items()):
                     continue  # the user's own training does it already
@@ -260,9 +263,9 @@ def split_wish(text: str) -> tuple[Knob, str]:
     return find_knob(name.strip(), "--set"), value.strip()
 
 
-def _parse_wish(text: str, place: Place) -> tuple[str, Value]:
+def _parse_wish(text: str, context: KnobContext) -> tuple[str, Value]:
     knob, value = split_wish(text)
-    return knob.name, parse_value(knob, value, place, "--set")
+    return knob.name, parse_value(knob, value, context, "--set")
 
 
 def _check_listed(knob_name: str, wish: Any, where: str) -> None:
@@ -270,23 +273,25 @@ def _check_listed(knob_name: str, wish: Any, where: str) -> None:
         raise BadRequestError(f'{where}: {knob_name} must be "all" or a list of values, got {wish!r}.')
 
 
-def _values_of(knob: Knob, wish: Any, place: Place, baseline: Mapping[str, Value], where: str) -> tuple[Value, ...]:
+def _values_of(
+    knob: Knob, wish: Any, context: KnobContext, baseline: Mapping[str, Value], where: str
+) -> tuple[Value, ...]:
     """Return the baseline's value, then the listed ones that work here.
 
     A listed value that this machine lacks (a dtype, more cores) is left out: one file serves many machines.
     """
     everything = wish == "all"
-    listed = list(knob.values(place)) if everything else [one for one in wish if _works(knob, one, place, where)]
+    listed = list(knob.values(context)) if everything else [one for one in wish if _works(knob, one, context, where)]
     own = baseline[knob.name]
     return (own, *(value for value in listed if value != own))
 
 
-def _works(knob: Knob, value: object, place: Place, where: str) -> bool:
-    kind = type(knob.default(place))
+def _works(knob: Knob, value: object, context: KnobContext, where: str) -> bool:
+    kind = type(knob.default(context))
     if type(value) is not kind:
         raise BadRequestError(f"{where}: values of {knob.name} must be of type {kind.__name__}, got {value!r}.")
     try:
-        check_value(knob, value, place, where)
+        check_value(knob, value, context, where)
     except BadRequestError:
         return False
     return True

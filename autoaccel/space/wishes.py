@@ -8,7 +8,7 @@ import msgspec
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Machine, TorchFacts
-from autoaccel.space.knobs import Knob, Place, parse_value
+from autoaccel.space.knobs import Knob, KnobContext, parse_value
 from autoaccel.space.search_space import split_wish
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
@@ -38,24 +38,24 @@ def check_values(wishes: Sequence[str], machine: Machine) -> None:
     Raises:
         BadRequestError: Naming the wish, and saying which values a CPU could have, or why it has none.
     """
-    places = [_place_on(device, machine) for device in _DEVICES]
+    contexts = [_context_on(device, machine) for device in _DEVICES]
     for wish in wishes:
         knob, text = split_wish(wish)
-        errors = [error for place in places if (error := _refusal(knob, text, place))]
-        if len(errors) == len(places):
+        errors = [error for context in contexts if (error := _refusal(knob, text, context))]
+        if len(errors) == len(contexts):
             raise errors[0]
 
 
-def _place_on(device: str, machine: Machine) -> Place:
+def _context_on(device: str, machine: Machine) -> KnobContext:
     # A quota of a container does not keep torch from taking a thread for each CPU, and a training may keep to that.
     cpus = machine.cpu.logical_cores
     torch = msgspec.structs.replace(_ABLE, device=device, intra_op_threads=cpus, inter_op_threads=cpus)
-    return Place(msgspec.structs.replace(machine, torch=torch))
+    return KnobContext(msgspec.structs.replace(machine, torch=torch))
 
 
-def _refusal(knob: Knob, text: str, place: Place) -> BadRequestError | None:
+def _refusal(knob: Knob, text: str, context: KnobContext) -> BadRequestError | None:
     try:
-        parse_value(knob, text, place, "--set")
+        parse_value(knob, text, context, "--set")
     except BadRequestError as error:
         return error
     return None

@@ -35,7 +35,7 @@ from autoaccel.records.trial import (
 )
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import (
-    Place,
+    KnobContext,
     compiled_part,
     default_settings,
     environment_of,
@@ -77,7 +77,7 @@ class Runner:
         self.workload = workload
         self.spent_on: SpentOn = collections.defaultdict(float)
         """Seconds that measuring workers spent on what; what is missing was spent waiting for something else."""
-        self._place: Place | None = None
+        self._context: KnobContext | None = None
         self._defaults: Settings = {}
         self._own: Settings | None = None
         self._measures = measures
@@ -106,22 +106,22 @@ class Runner:
         for guard in self._guards:
             guard.close()
 
-    def at(self, place: Place) -> Runner:
-        """Return the runner for this place: it knows which variables carry which settings, and which need none.
+    def at(self, context: KnobContext) -> Runner:
+        """Return the runner for this context: it knows which variables carry which settings, and which need none.
 
         Where the training is known, its workers leave alone what the training's own code makes of the process. What
         it starts ends with the `with` block of this one.
         """
         placed = copy.copy(self)
-        placed._place = place
-        placed._defaults = default_settings(place)
-        placed._own = place.training.found if place.training is not None else None
+        placed._context = context
+        placed._defaults = default_settings(context)
+        placed._own = context.training.found if context.training is not None else None
         return placed
 
     @property
     def on_accelerator(self) -> bool:
         """Whether the workers train on an accelerator, as far as that is known."""
-        return self._place is not None and self._place.device != "cpu"
+        return self._context is not None and self._context.device != "cpu"
 
     def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | Team:
         """Start a worker in the user's environment, in which exactly the tuned variables are set; or all its ranks.
@@ -143,22 +143,22 @@ class Runner:
             )
         if ranks == 1 or isinstance(task, (Probe, Describe)):
             return self._start_one(TrialSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
-        assert self._place is not None  # only a probe is asked for before that is known
+        assert self._context is not None  # only a probe is asked for before that is known
         meeting = self._logs.absolute() / f"meeting-{next(self._meeting_numbers)}"
         workers = []
         for rank in range(ranks):
             spec = TrialSpec(
                 task=task,
                 workload=self.workload,
-                settings=share_of_rank(settings, self._place, rank, ranks),
+                settings=share_of_rank(settings, self._context, rank, ranks),
                 ranks=Ranks(rank, ranks, rank, str(meeting)),
             )
             workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
         return Team(workers, meeting)
 
     def _start_as_rank(self, task: Task, settings: Mapping[str, Value], rank: Rank, name: str) -> Worker:
-        assert self._place is not None
-        share = share_of_rank(settings, self._place, rank.local_rank, rank.local_world_size)
+        assert self._context is not None
+        share = share_of_rank(settings, self._context, rank.local_rank, rank.local_world_size)
         ranks = Ranks(rank.rank, rank.world_size, rank.local_rank, None)
         spec = TrialSpec(task=task, workload=self.workload, settings=share, ranks=ranks)
         return self._start_one(spec, name, fresh=True, more=rank.variables)
@@ -171,8 +171,8 @@ class Runner:
         # What a follower prints, the leader prints as well.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
-        if spec.ranks is not None and self._place is not None:
-            environment |= {**devices_of_ranks(self._place, ranks_of(spec.settings)), **more}
+        if spec.ranks is not None and self._context is not None:
+            environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
         if not self._guards and isinstance(spec.task, Measure):
             self._guards.append(Guard())  # only those that measure are ever stopped
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
@@ -319,10 +319,10 @@ class Runner:
 
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
         """Return what must be set when a process starts: nothing for a value that the user's environment gives."""
-        if self._place is None:
+        if self._context is None:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
-        return environment_of(changed, self._place, at_start_only)
+        return environment_of(changed, self._context, at_start_only)
 
 
 _MAX_SERVERS = 4

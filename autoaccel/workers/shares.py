@@ -16,7 +16,7 @@ from autoaccel.records.machine import Interconnect, Machine
 from autoaccel.records.ranks import Rank
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, Value
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 from autoaccel.space.knobs.cpus import cpus_of, format_cpus
 
 Cores = tuple[tuple[int, ...], ...]
@@ -54,7 +54,7 @@ def gpus_of_ranks(machine: Machine, ranks: int, environment: Mapping[str, str] =
     if numbers is None or not ranks <= len(numbers) <= MAX_GPUS:
         return ()
     among = _among(machine.interconnect, numbers)
-    return tuple(numbers[place] for place in best_connected(among, ranks))
+    return tuple(numbers[context] for context in best_connected(among, ranks))
 
 
 def _among(interconnect: Interconnect, gpus: Sequence[int]) -> Interconnect:
@@ -65,10 +65,10 @@ def _among(interconnect: Interconnect, gpus: Sequence[int]) -> Interconnect:
     )
 
 
-def cores_of(place: Place, affinity: str, ranks: int) -> Cores:
+def cores_of(context: KnobContext, affinity: str, ranks: int) -> Cores:
     """Return the logical CPUs of each rank: near its GPU if it has one, else as `cores_of_ranks` cuts them."""
-    machine = place.machine
-    if place.device == "cuda" and machine.interconnect is not None and (gpus := gpus_of_ranks(machine, ranks)):
+    machine = context.machine
+    if context.device == "cuda" and machine.interconnect is not None and (gpus := gpus_of_ranks(machine, ranks)):
         allowed = cpus_of(affinity, machine)
         near = tuple(cores_near(machine.interconnect, gpu, allowed, machine.limits.cores, sharing=gpus) for gpu in gpus)
         if all(near):
@@ -76,7 +76,7 @@ def cores_of(place: Place, affinity: str, ranks: int) -> Cores:
     return cores_of_ranks(machine, affinity, ranks)
 
 
-def share_of_rank(settings: Mapping[str, Value], place: Place, local_rank: int, local_ranks: int) -> Settings:
+def share_of_rank(settings: Mapping[str, Value], context: KnobContext, local_rank: int, local_ranks: int) -> Settings:
     """Return the settings of one of the ranks on a machine: its cores, and its part of threads and loader workers.
 
     In settings, threads and workers are those of all ranks of a machine together: `threads.intra_op = 8` under 4 ranks
@@ -89,18 +89,18 @@ def share_of_rank(settings: Mapping[str, Value], place: Place, local_rank: int, 
         share["threads.intra_op"] = max(1, int(share["threads.intra_op"]) // local_ranks)
     if workers := int(share.get("loader.workers", 0)):
         share["loader.workers"] = max(1, workers // local_ranks)
-    if place.machine.system == "Linux":
-        cores = cores_of(place, str(share.get("threads.affinity", "none")), local_ranks)
+    if context.machine.system == "Linux":
+        cores = cores_of(context, str(share.get("threads.affinity", "none")), local_ranks)
         share["threads.affinity"] = format_cpus(cores[local_rank])
     return share
 
 
-def place_on(machine: Machine, device: str) -> Place:
-    """Return the place of a training on a device that a recipe names, if this machine has one of that type."""
+def context_on(machine: Machine, device: str) -> KnobContext:
+    """Return the context of a training on a device that a recipe names, if this machine has one of that type."""
     torch = machine.torch
     if torch is None or device.partition(":")[0] not in ("cpu", torch.device):
-        return Place(machine)
-    return Place(msgspec.structs.replace(machine, torch=msgspec.structs.replace(torch, device=device)))
+        return KnobContext(machine)
+    return KnobContext(msgspec.structs.replace(machine, torch=msgspec.structs.replace(torch, device=device)))
 
 
 def settings_here(recipe: Recipe, rank: Rank | None) -> Settings:
@@ -113,8 +113,8 @@ def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.envir
     rank = rank_of(environment)
     if rank is None:
         return recipe.settings
-    place = place_on(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch), recipe.device)
-    return share_of_rank(settings_here(recipe, rank), place, rank.local_rank, rank.local_world_size)
+    context = context_on(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch), recipe.device)
+    return share_of_rank(settings_here(recipe, rank), context, rank.local_rank, rank.local_world_size)
 
 
 def device_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> str:
@@ -124,12 +124,12 @@ def device_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.envi
     return device if rank_of(environment) is None else device.partition(":")[0]
 
 
-def devices_of_ranks(place: Place, ranks: int) -> dict[str, str]:
+def devices_of_ranks(context: KnobContext, ranks: int) -> dict[str, str]:
     """Return the variables by which ranks see their GPUs, each at the place of its local rank; none without GPUs."""
-    gpus = gpus_of_ranks(place.machine, ranks) if place.device == "cuda" else ()
+    gpus = gpus_of_ranks(context.machine, ranks) if context.device == "cuda" else ()
     if not gpus:
         return {}
-    uuids = [place.machine.gpus[gpu].uuid for gpu in gpus]
+    uuids = [context.machine.gpus[gpu].uuid for gpu in gpus]
     if all(uuids):
         return {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}

@@ -28,7 +28,7 @@ from typing import Any
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import KNOBS, Place, default_settings
+from autoaccel.space.knobs import KNOBS, KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.runner import Runner
 from benchmarks.checks.knobs import WORKLOAD, wish
@@ -96,21 +96,21 @@ def contract(until: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), find_workload(str(WORKLOAD))) as runner:
         assert runner.workload is not None
-        place = Place(*probe_and_describe(runner, runner.workload, START_SECONDS))
-        runner = runner.at(place)
+        context = KnobContext(*probe_and_describe(runner, runner.workload, START_SECONDS))
+        runner = runner.at(context)
         # First what the GPU computes with, then what takes long, last what concerns the CPU alone.
         for name in sorted(KNOBS, key=lambda name: (KNOBS[name].group == "threads", KNOBS[name].group == "compile")):
-            found[name] = shown_by(name, place, runner, until)
-    return {"device": place.device, "knobs": found}
+            found[name] = shown_by(name, context, runner, until)
+    return {"device": context.device, "knobs": found}
 
 
-def shown_by(name: str, place: Place, runner: Runner, until: float) -> dict[str, Any]:
+def shown_by(name: str, context: KnobContext, runner: Runner, until: float) -> dict[str, Any]:
     """Return what one knob comes to."""
-    if (reason := KNOBS[name].why_unavailable(place)) or (settings := wish(KNOBS[name], place)) is None:
+    if (reason := KNOBS[name].why_unavailable(context)) or (settings := wish(KNOBS[name], context)) is None:
         return {"unavailable": reason or "what it needs is not to be had here"}
     if time.monotonic() > until:
         return {"not reached": "time was up"}
-    measuring = runner.start_measuring(default_settings(place) | settings, name, KNOB_SECONDS)
+    measuring = runner.start_measuring(default_settings(context) | settings, name, KNOB_SECONDS)
     if isinstance(measuring, Failure):
         return {"settings": settings, "failure": f"{measuring.kind}: {measuring.message}"}
     try:

@@ -18,7 +18,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import KNOBS, Knob, Place, clash_holds, default_settings
+from autoaccel.space.knobs import KNOBS, Knob, KnobContext, clash_holds, default_settings
 from autoaccel.space.search_space import load_space
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.runner import Runner
@@ -38,30 +38,30 @@ BY_HAND: Settings = {
 """What to try of knobs that have a value here, though perhaps none that a search would try."""
 
 
-def wish(knob: Knob, place: Place) -> Settings | None:
+def wish(knob: Knob, context: KnobContext) -> Settings | None:
     """Return a value of the knob that is not the default, with what it needs; None if that cannot be had here."""
-    if knob.why_unavailable(place):
+    if knob.why_unavailable(context):
         return None
-    first = next((value for value in knob.values(place) if value != knob.default(place)), BY_HAND.get(knob.name))
+    first = next((value for value in knob.values(context) if value != knob.default(context)), BY_HAND.get(knob.name))
     if first is None:
         return None
     found: Settings = {knob.name: first}
     for need in knob.needs:
         other = KNOBS[need.knob]
-        if other.passes(need.suits, other.default(place)):
+        if other.passes(need.suits, other.default(context)):
             continue
-        if other.why_unavailable(place):
+        if other.why_unavailable(context):
             return None
-        suiting = [value for value in other.values(place) if other.passes(need.suits, value)]
+        suiting = [value for value in other.values(context) if other.passes(need.suits, value)]
         if not suiting:
             return None
         found[other.name] = suiting[0]
     for clash in knob.clashes:
-        other, own = KNOBS[clash.knob], KNOBS[clash.knob].default(place)
+        other, own = KNOBS[clash.knob], KNOBS[clash.knob].default(context)
         fitting = [
             value
-            for value in (own, *other.values(place))
-            if not clash_holds(clash, knob, {**found, other.name: value}, place)
+            for value in (own, *other.values(context))
+            if not clash_holds(clash, knob, {**found, other.name: value}, context)
         ]
         if not fitting:
             return None
@@ -70,12 +70,12 @@ def wish(knob: Knob, place: Place) -> Settings | None:
     return found
 
 
-def forbidden_because(settings: Settings, place: Place) -> str:
+def forbidden_because(settings: Settings, context: KnobContext) -> str:
     """Return why these settings are never tried together; empty if they are."""
-    own = default_settings(place)
+    own = default_settings(context)
     asked = [f"{name}={_typed(value)}" for name, value in settings.items() if value != own[name]]
     try:
-        load_space("everything", place, own, fixed=asked)
+        load_space("everything", context, own, fixed=asked)
     except BadRequestError as error:
         return str(error).removeprefix("--set: ")
     return ""
@@ -85,11 +85,11 @@ def _typed(value: object) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def try_together(runner: Runner, settings: Settings, place: Place, name: str) -> dict[str, str]:
+def try_together(runner: Runner, settings: Settings, context: KnobContext, name: str) -> dict[str, str]:
     """Return what came of a process under these settings."""
-    if reason := forbidden_because(settings, place):
+    if reason := forbidden_because(settings, context):
         return {"outcome": "forbidden", "reason": reason}
-    measuring = runner.start_measuring(default_settings(place) | settings, name, TIMEOUT_SECONDS)
+    measuring = runner.start_measuring(default_settings(context) | settings, name, TIMEOUT_SECONDS)
     if isinstance(measuring, Failure):
         return {"outcome": measuring.kind, "reason": measuring.message}
     turn = measuring.take_turn(GiveTurn(0.05), TIMEOUT_SECONDS)
@@ -115,11 +115,11 @@ def try_pairs(path: Path, wanted: Callable[[str, str], bool], row: str) -> None:
     """Try the wanted pairs of knobs on a workload; `row` says what can be had here."""
     workload = find_workload(str(path))
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
-        place = Place(*probe_and_describe(runner, workload, TIMEOUT_SECONDS))
-        runner = runner.at(place)
-        wishes = {name: found for name, knob in KNOBS.items() if (found := wish(knob, place)) is not None}
+        context = KnobContext(*probe_and_describe(runner, workload, TIMEOUT_SECONDS))
+        runner = runner.at(context)
+        wishes = {name: found for name, knob in KNOBS.items() if (found := wish(knob, context)) is not None}
         unavailable = {
-            name: knob.why_unavailable(place) or knob.why_untried(place) or "what it needs is not to be had here"
+            name: knob.why_unavailable(context) or knob.why_untried(context) or "what it needs is not to be had here"
             for name, knob in KNOBS.items()
             if name not in wishes
         }
@@ -128,21 +128,23 @@ def try_pairs(path: Path, wanted: Callable[[str, str], bool], row: str) -> None:
             tried = [second for second in seconds if wanted(first, second)]
             name = first if row == "knobs" else f"{first}, {row}"
             if tried and to_measure("pairs", [name]):
-                found = {f"{first} + {second}": try_pair(runner, wishes, (first, second), place) for second in tried}
+                found = {f"{first} + {second}": try_pair(runner, wishes, (first, second), context) for second in tried}
                 add_row("pairs", name, {"pairs": found}, code=CODE)
         if to_measure("pairs", [row]):
             values = {name: describe_change(found, {}) for name, found in wishes.items()}
             add_row("pairs", row, {"values": values, "unavailable": unavailable}, code=CODE)
 
 
-def try_pair(runner: Runner, wishes: Mapping[str, Settings], pair: tuple[str, str], place: Place) -> dict[str, str]:
+def try_pair(
+    runner: Runner, wishes: Mapping[str, Settings], pair: tuple[str, str], context: KnobContext
+) -> dict[str, str]:
     """Return what came of two knobs together."""
     one, other = (wishes[name] for name in pair)
     clashing = [name for name in one.keys() & other.keys() if one[name] != other[name]]
     if clashing:
         found = {"outcome": "forbidden", "reason": f"they need different values of {clashing[0]}"}
     else:
-        found = try_together(runner, one | other, place, "pair")
+        found = try_together(runner, one | other, context, "pair")
     print(f"{' + '.join(pair):64} {found['outcome']} {found.get('reason', '')}"[:180], flush=True)
     return found
 

@@ -32,7 +32,7 @@ from autoaccel.machine.detect import detect_machine
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, GiveTurn, Measure, Train, TrainResult, Turn
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, default_settings
+from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.runner import Runner
@@ -79,9 +79,9 @@ def leftovers() -> dict[str, Any]:
     before = traces(home)
     folder = tempfile.mkdtemp(prefix="autoaccel-")
     with Runner(Path(folder), workload) as runner:
-        place = Place(*probe_and_describe(runner, workload, SECONDS))
-        runner = runner.at(place)
-        settings = default_settings(place) | RANKS
+        context = KnobContext(*probe_and_describe(runner, workload, SECONDS))
+        runner = runner.at(context)
+        settings = default_settings(context) | RANKS
         for number in range(TRIALS):
             killed = number % 3 == 0
             if killed and chance.random() < 0.5:  # while it starts
@@ -119,7 +119,7 @@ def endings() -> dict[str, Any]:
         for entry, name in (("build", "good"), ("build_failing", "bad")):
             workload = find_workload(f"{WORKLOAD}:{entry}")
             with Runner(Path(folder), workload) as runner:
-                runner = runner.at(Place(machine))
+                runner = runner.at(KnobContext(machine))
                 for _ in range(ENDINGS // 2):
                     answer = runner.ask(Train(seeds=(0,)), RANKS, name, TrainResult, SECONDS)
                     outcomes[f"{name}: {'result' if isinstance(answer, TrainResult) else 'failure'}"] += 1
@@ -131,7 +131,7 @@ def speed() -> None:
     # An interrupted check resumes.
     for example in (one for one in EXAMPLES if to_measure("ranks", [f"speed of {one}"])):
         with contest(str(ROOT / "examples" / f"{example}.py")) as held:
-            ranks = held.place.machine.usable_cores
+            ranks = held.context.machine.usable_cores
             row = {"ranks": ranks, "against one process": held.compare({"parallel.world_size": ranks}, PAIRS)}
             row["of two equal processes"] = held.compare({}, PAIRS)
         folder = runs_folder("ranks") / example

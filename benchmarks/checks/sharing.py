@@ -114,7 +114,7 @@ def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = Fa
         trial_seconds=facts.trial_seconds,
     )
     space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    task = SearchTask(space, head.own, economy, expect(space, facts.place, head.own, head.findings))
+    task = SearchTask(space, head.own, economy, expect(space, facts.context, head.own, head.findings))
     source = (DoomedSource if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]
     held: list[tuple[float, Settings]] = [(0.0, head.own)]
 

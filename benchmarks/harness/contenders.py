@@ -23,7 +23,7 @@ from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.runner import Runner
 
@@ -33,17 +33,17 @@ START_SECONDS = 300.0
 class Contest:
     """One workload, and the means to measure settings of it."""
 
-    def __init__(self, run: TuningRun, place: Place) -> None:
+    def __init__(self, run: TuningRun, context: KnobContext) -> None:
         """Measure the baseline."""
-        assert place.training is not None
+        assert context.training is not None
         self.run = run
-        self.place = place
-        self.own = baseline_settings(place)
-        self.baseline = LiveBaseline(run, place.training, self.own)
+        self.context = context
+        self.own = baseline_settings(context)
+        self.baseline = LiveBaseline(run, context.training, self.own)
         self.baseline.rest()
         reference = self.baseline.reference._replace(usual_seconds=self.baseline.step_seconds, scatter=None)
         pairs = FreshPairs(run, reference, fresh=True)
-        self._prover = Prover(pairs, place.training, run.clock, run.tell)
+        self._prover = Prover(pairs, context.training, run.clock, run.tell)
 
     def compare(self, change: Settings, rounds: int) -> dict[str, Any]:
         """Return the speed-up of a change over the baseline, with its interval; or why there is none."""
@@ -59,13 +59,13 @@ def contest(model: str) -> Iterator[Contest]:
     """Yield the contest for a workload's file."""
     workload = find_workload(model)
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
-        place = Place(*probe_and_describe(runner, workload, START_SECONDS))
-        runner = runner.at(place)
+        context = KnobContext(*probe_and_describe(runner, workload, START_SECONDS))
+        runner = runner.at(context)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
-        yield Contest(TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore), place)
+        yield Contest(TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore), context)
 
 
-def machine_of(place: Place) -> dict[str, Any]:
+def machine_of(context: KnobContext) -> dict[str, Any]:
     """Return what a result should say of the machine."""
-    found: dict[str, Any] = msgspec.to_builtins(place.machine.fingerprint)
-    return {**found, "features": list(place.machine.cpu.features)}
+    found: dict[str, Any] = msgspec.to_builtins(context.machine.fingerprint)
+    return {**found, "features": list(context.machine.cpu.features)}

@@ -17,7 +17,7 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.turns import TurnFailed, take_turns
-from autoaccel.space.knobs import Place, compiled_part, slow_starters
+from autoaccel.space.knobs import KnobContext, compiled_part, slow_starters
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.runs import CompileSeconds
@@ -93,7 +93,7 @@ class Facts:
         head = table.head
         self.findings = advise(head.profile, head.machine, training=head.facts)
         """Of today's rules about the recorded profile, as a search would have them today."""
-        self.place = Place(head.machine, head.facts, demand_of(head.profile, None, head.facts))
+        self.context = KnobContext(head.machine, head.facts, demand_of(head.profile, None, head.facts))
         table = Table(table.head, by_baseline(table.visits))
         self.table = table
         steps_per_epoch = table.head.facts.steps_per_epoch

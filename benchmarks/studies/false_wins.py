@@ -41,7 +41,7 @@ from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import take_turns
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import TURNS, plan_turns
@@ -201,8 +201,8 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
     workload = find_workload(str(ROOT / "examples" / f"{name}.py"))
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, 120.0)
-        runner = runner.at(Place(machine, facts))
-        own = baseline_settings(Place(machine, facts))
+        runner = runner.at(KnobContext(machine, facts))
+        own = baseline_settings(KnobContext(machine, facts))
         first = runner.start_measuring(own, "first", 120.0)
         step_seconds = first.warm_step_seconds  # type: ignore[union-attr]
         first.close()  # type: ignore[union-attr]

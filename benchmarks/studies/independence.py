@@ -30,7 +30,7 @@ from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Failure, Measure
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
@@ -171,10 +171,10 @@ def measured(target: str, wish: str, numbers: range, pairs: int) -> Iterator[Blo
     workload = find_workload(str(ROOT / target))
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
-        place = Place(machine, facts)
-        runner = runner.at(place)
-        own = baseline_settings(place)
-        candidate = own | load_space("everything", place, own, fixed=[wish]).fixed
+        context = KnobContext(machine, facts)
+        runner = runner.at(context)
+        own = baseline_settings(context)
+        candidate = own | load_space("everything", context, own, fixed=[wish]).fixed
         # How many steps each takes to settle, and what it has to compile, is found out before anything counts.
         for side in runner.start_all_measuring(Measure(), [own, candidate], ["first", "other"], TIMEOUT_SECONDS):
             started(side).close()

@@ -54,7 +54,7 @@ def measure(name: str) -> dict[str, Any]:
     model, folder = WORKLOADS[name], runs_folder("libraries") / name
     found: dict[str, Any] = {}
     with contest(str(ROOT / model)) as held:
-        found["machine"] = machine_of(held.place)
+        found["machine"] = machine_of(held.context)
         found["changes"] = {}
         for change in CHANGES:
             key = settings_key(change) or "nothing"

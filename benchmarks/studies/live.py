@@ -32,7 +32,7 @@ import optuna
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.describing import probe_and_describe
@@ -150,9 +150,9 @@ def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict
     workload = find_workload(str(ROOT / WORKLOADS[name][0]))
     with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch), workload) as runner:
         machine, described = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
-        here = baseline_settings(Place(machine, described))
+        here = baseline_settings(KnobContext(machine, described))
         own = {name: here[name] for name in facts.table.head.own}
-        runner = runner.at(Place(machine, described))
+        runner = runner.at(KnobContext(machine, described))
         picks = find_picks(runner, name, facts, own, budget_seconds, folder)
         logs = compare(runner, picks, facts, rounds)
     rows = {who: scored(facts, pick, who, own, logs[who]) for who, pick in picks.items()}

@@ -60,7 +60,7 @@ def tune(folder: Path, busy: float, calm: float, seed: int) -> dict[str, Any]:
 def compare(picks: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
     """Return the log speed of each pick relative to the first's, for each round of fresh processes, in turns."""
     from autoaccel.session.workloads import find_workload
-    from autoaccel.space.knobs import Place
+    from autoaccel.space.knobs import KnobContext
     from autoaccel.statistics.comparison import middle
     from autoaccel.statistics.steps import step_seconds_of_turns
     from autoaccel.statistics.turn_plan import plan_turns
@@ -72,7 +72,7 @@ def compare(picks: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
     logs: dict[str, list[float]] = {name: [] for name in picks}
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), find_workload(str(MODEL))) as runner:
         machine, facts = probe_and_describe(runner, find_workload(str(MODEL)), 120.0)
-        runner = runner.at(Place(machine, facts))
+        runner = runner.at(KnobContext(machine, facts))
         for number in range(ROUNDS):
             alive: dict[str, Measuring] = {}
             for name, settings in picks.items():
@@ -103,10 +103,12 @@ def main() -> None:
     parser.add_argument("--calm", type=float, default=6.0)
     parser.add_argument("--runs", type=int, default=3)
     parsed = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        recipes = {"undisturbed": tune(Path(place) / "undisturbed", 0.0, 0.0, 0)}
+    with tempfile.TemporaryDirectory() as folder:
+        recipes = {"undisturbed": tune(Path(folder) / "undisturbed", 0.0, 0.0, 0)}
         for number in range(1, parsed.runs + 1):
-            recipes[f"disturbed {number}"] = tune(Path(place) / f"disturbed-{number}", parsed.busy, parsed.calm, number)
+            recipes[f"disturbed {number}"] = tune(
+                Path(folder) / f"disturbed-{number}", parsed.busy, parsed.calm, number
+            )
     logs = compare({name: recipe["settings"] for name, recipe in recipes.items()})
     found = {
         name: {

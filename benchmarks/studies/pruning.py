@@ -46,8 +46,8 @@ def main() -> None:
     """Measure what is not there yet, and let the tuner decide."""
     make_parser(__doc__).parse_args()
     with contest(str(ROOT / MODEL)) as held:
-        installed = [name for name in PRUNING_LIBRARIES if name in held.place.machine.packages]
-        versions = {name: held.place.machine.packages[name] for name in installed}
+        installed = [name for name in PRUNING_LIBRARIES if name in held.context.machine.packages]
+        versions = {name: held.context.machine.packages[name] for name in installed}
         rows: dict[str, Settings] = {"whole": {}}
         for library in installed:
             for sparsity in SPARSITIES[1:]:
@@ -61,7 +61,7 @@ def main() -> None:
             else:
                 add_row("pruning", name, found, code=CODE)
         if to_measure("pruning", ["libraries"]):
-            add_row("pruning", "libraries", {"libraries": versions, "machine": machine_of(held.place)}, code=CODE)
+            add_row("pruning", "libraries", {"libraries": versions, "machine": machine_of(held.context)}, code=CODE)
     if to_measure("pruning", ["tuned"]):
         add_row("pruning", "tuned", tune(), code=CODE)
 

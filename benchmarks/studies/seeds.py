@@ -36,7 +36,7 @@ from autoaccel.session.metric import MetricProof
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.sequences import deviation_of
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.runner import Runner
@@ -77,11 +77,11 @@ def measure(case: Case) -> dict[str, Any]:
     workload = find_workload(str(ROOT / case.model))
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
         machine, facts = probe_and_describe(runner, workload, START_SECONDS)
-        place = Place(machine, facts)
-        runner = runner.at(place)
+        context = KnobContext(machine, facts)
+        runner = runner.at(context)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.01, True))
         run = TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore)
-        own = baseline_settings(place)
+        own = baseline_settings(context)
         steps = max(1, round(case.share * facts.planned_steps))
         pairs = []
         for seed in range(PAIRS):

@@ -10,7 +10,7 @@ KNOB = Knob(
     help="only algorithms that give the same bits in every run",
     helps_when="never faster by itself: it says what reproducible results cost",
     effect="own_knob_effect:Deterministic",
-    values=lambda place: (False, True),
-    usual=lambda place: False,
+    values=lambda context: (False, True),
+    usual=lambda context: False,
     off=False,
 )

@@ -13,7 +13,7 @@ from autoaccel.advise.findings import advise
 from autoaccel.records.machine import Limits
 from autoaccel.records.profile import PHASES, Finding, Profile
 from autoaccel.records.settings import Settings, changed
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space
 
 
@@ -32,8 +32,8 @@ def test_bounds_are_amdahls() -> None:
     assert bound_of_run(4.0, 6.0) == 1.5
 
 
-def test_findings_come_most_valuable_first(place: Place) -> None:
-    findings = advise(profile_with(data_wait=0.9), place.machine)
+def test_findings_come_most_valuable_first(context: KnobContext) -> None:
+    findings = advise(profile_with(data_wait=0.9), context.machine)
     assert findings[0].code == "data-wait"
     assert findings[0].bound_speedup == pytest.approx(10.0)
     assert findings[0].knobs[0] == "loader.workers"
@@ -42,18 +42,18 @@ def test_findings_come_most_valuable_first(place: Place) -> None:
     )
 
 
-def test_nothing_is_said_of_a_gpu_that_is_not_there(place: Place) -> None:
-    assert "host-to-device" not in [finding.code for finding in advise(profile_with(), place.machine)]
+def test_nothing_is_said_of_a_gpu_that_is_not_there(context: KnobContext) -> None:
+    assert "host-to-device" not in [finding.code for finding in advise(profile_with(), context.machine)]
 
 
-def candidates(place: Place, profile: Profile) -> list[Settings]:
-    own = baseline_settings(place)
-    return first_candidates(load_space("default", place, own), place, own, advise(profile, place.machine))
+def candidates(context: KnobContext, profile: Profile) -> list[Settings]:
+    own = baseline_settings(context)
+    return first_candidates(load_space("default", context, own), context, own, advise(profile, context.machine))
 
 
-def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_optimizer(place: Place) -> None:
-    own = baseline_settings(place)
-    assert candidates(place, profile_with(optimizer=0.2))[0] == {
+def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_optimizer(context: KnobContext) -> None:
+    own = baseline_settings(context)
+    assert candidates(context, profile_with(optimizer=0.2))[0] == {
         **own,
         "precision.autocast": "bfloat16",
         "layout.channels_last": True,
@@ -61,23 +61,25 @@ def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_o
     }
 
 
-def test_workers_are_tried_with_the_threads_that_they_leave_and_not_at_all_where_data_is_late(place: Place) -> None:
+def test_workers_are_tried_with_the_threads_that_they_leave_and_not_at_all_where_data_is_late(
+    context: KnobContext,
+) -> None:
     """Two of four cores for workers: what they cost may be more than what they spare."""
-    first, second, third = candidates(place, profile_with(data_wait=0.6))[:3]
+    first, second, third = candidates(context, profile_with(data_wait=0.6))[:3]
     loads = [(one["loader.workers"], one["threads.intra_op"]) for one in (first, second, third)]
     assert loads == [(2, 4), (2, 2), (0, 4)]
     others = {"loader.workers": 2, "threads.intra_op": 4}
     assert {**second, **others} == {**third, **others} == first
-    assert not any(settings["loader.workers"] for settings in candidates(place, profile_with()))
+    assert not any(settings["loader.workers"] for settings in candidates(context, profile_with()))
 
 
 @pytest.mark.parametrize("findings", [(), (Finding("data-wait", "it waits", 0.5, 2.0, ("loader.workers",)),)])
 def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing_odd(
-    place: Place, vary: Callable[..., Place], findings: Sequence[Finding]
+    context: KnobContext, vary: Callable[..., KnobContext], findings: Sequence[Finding]
 ) -> None:
     """Two ranks were guessed with loader workers: four processes on two cores."""
-    torch = msgspec.structs.replace(place.machine.torch, intra_op_threads=2)
-    two = vary(place, limits=Limits((0, 1), 2), torch=torch)
+    torch = msgspec.structs.replace(context.machine.torch, intra_op_threads=2)
+    two = vary(context, limits=Limits((0, 1), 2), torch=torch)
     own = baseline_settings(two)
     found = [changed(one, own) for one in first_candidates(load_space("default", two, own), two, own, findings)]
     workers: Settings = {"loader.workers": 2} if findings else {}
@@ -90,16 +92,16 @@ def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing
         assert len(parts) <= 1 or parts <= best.keys() | {"compile.mode"}
 
 
-def test_guesses_keep_to_what_a_person_has_set(place: Place) -> None:
+def test_guesses_keep_to_what_a_person_has_set(context: KnobContext) -> None:
     """With half of the cores, the user's own four threads are not offered, and no guess was left."""
-    own = baseline_settings(place)
-    space = load_space("default", place, own, fixed=["threads.affinity=0-1"])
-    found = first_candidates(space, place, own, ())
+    own = baseline_settings(context)
+    space = load_space("default", context, own, fixed=["threads.affinity=0-1"])
+    found = first_candidates(space, context, own, ())
     assert found and all(settings["threads.intra_op"] == 2 for settings in found)
 
 
-def test_candidates_are_new_allowed_and_compile_last(place: Place, vary: Callable[..., Place]) -> None:
-    for where in (place, vary(place, has_image_convolutions=False), vary(place, compiler=None)):
+def test_candidates_are_new_allowed_and_compile_last(context: KnobContext, vary: Callable[..., KnobContext]) -> None:
+    for where in (context, vary(context, has_image_convolutions=False), vary(context, compiler=None)):
         own = baseline_settings(where)
         space = load_space("default", where, own)
         found = first_candidates(space, where, own, advise(profile_with(data_wait=0.3), where.machine))

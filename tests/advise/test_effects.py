@@ -12,7 +12,7 @@ from autoaccel.advise.bounds import bound_beside_others
 from autoaccel.advise.effects import Halving, effect_deviations, halving_means
 from autoaccel.records.machine import Limits
 from autoaccel.records.profile import Finding
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 
 
 def finding(bound_speedup: float, *knobs: str) -> Finding:
@@ -39,21 +39,23 @@ def test_a_knob_that_no_finding_names_could_do_much() -> None:
     assert effect_deviations(["threads.intra_op"], [finding(1.01, "optimizer.fused")]) == {"threads.intra_op": 0.3}
 
 
-def halving(place: Place, *findings: Finding) -> dict[str, Halving]:
-    return halving_means(place, baseline_settings(place), findings)
+def halving(context: KnobContext, *findings: Finding) -> dict[str, Halving]:
+    return halving_means(context, baseline_settings(context), findings)
 
 
 def test_fewer_threads_are_expected_to_be_slower_but_where_operators_are_small_or_an_accelerator_computes(
-    place: Place, vary: Callable[..., Place]
+    context: KnobContext, vary: Callable[..., KnobContext]
 ) -> None:
-    expected = halving(place, finding(1.5, "optimizer.fused"))
+    expected = halving(context, finding(1.5, "optimizer.fused"))
     assert expected.keys() == {"threads.intra_op"}
     assert -0.7 < expected["threads.intra_op"].log_speedup < 0  # -0.69: half as fast
-    assert halving(place, msgspec.structs.replace(finding(2.0, "threads.intra_op"), code="small-operators")) == {}
-    assert halving(vary(place, device="cuda")) == {}
+    assert halving(context, msgspec.structs.replace(finding(2.0, "threads.intra_op"), code="small-operators")) == {}
+    assert halving(vary(context, device="cuda")) == {}
 
 
-def test_threads_too_many_for_the_cores_are_not_expected_to_help(place: Place, vary: Callable[..., Place]) -> None:
-    four_on_two = vary(place, limits=Limits((0, 1, 2, 3), 4, cpu_quota=2.0))
-    assert halving(place)["threads.intra_op"].below == 4
+def test_threads_too_many_for_the_cores_are_not_expected_to_help(
+    context: KnobContext, vary: Callable[..., KnobContext]
+) -> None:
+    four_on_two = vary(context, limits=Limits((0, 1, 2, 3), 4, cpu_quota=2.0))
+    assert halving(context)["threads.intra_op"].below == 4
     assert halving(four_on_two)["threads.intra_op"].below == 2

@@ -12,7 +12,7 @@ import pytest
 
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
-from autoaccel.space.knobs import KNOBS, Place, default_settings
+from autoaccel.space.knobs import KNOBS, KnobContext, default_settings
 from benchmarks.checks import gpu
 from benchmarks.harness import rows
 from benchmarks.page.gpu import on_gpu
@@ -75,20 +75,20 @@ class Bench:
         pass
 
 
-def test_a_knob_shows_its_effect_or_fails_or_is_not_reached(place: Place) -> None:
+def test_a_knob_shows_its_effect_or_fails_or_is_not_reached(context: KnobContext) -> None:
     bench: Any = Bench()
-    assert gpu.shown_by("optimizer.fused", place, bench, math.inf)["shown"] == "fused Adam"
-    assert gpu.shown_by("layout.channels_last", place, bench, math.inf)["failure"] == "raised: RuntimeError: no"
-    assert gpu.shown_by("optimizer.fused", place, bench, 0.0) == {"not reached": "time was up"}
-    assert "no accelerator" in gpu.shown_by("loader.pin_memory", place, bench, math.inf)["unavailable"]
+    assert gpu.shown_by("optimizer.fused", context, bench, math.inf)["shown"] == "fused Adam"
+    assert gpu.shown_by("layout.channels_last", context, bench, math.inf)["failure"] == "raised: RuntimeError: no"
+    assert gpu.shown_by("optimizer.fused", context, bench, 0.0) == {"not reached": "time was up"}
+    assert "no accelerator" in gpu.shown_by("loader.pin_memory", context, bench, math.inf)["unavailable"]
 
 
-def test_a_knob_is_tried_with_what_it_cannot_do_without(place: Place) -> None:
+def test_a_knob_is_tried_with_what_it_cannot_do_without(context: KnobContext) -> None:
     """Flash attention in float32 would be a failure of the contract that is none of the knob's."""
     kernels = {"flash": ("bfloat16",), "math": ("float32", "bfloat16")}
     torch = TorchFacts("2.13.0", 4, 4, "AVX2", "cuda", "NVIDIA H100", ("bfloat16",), True, attention=kernels)
-    machine = msgspec.structs.replace(place.machine, torch=torch)
-    here = Place(machine, msgspec.structs.replace(place.training, device="cuda"))
+    machine = msgspec.structs.replace(context.machine, torch=torch)
+    here = KnobContext(machine, msgspec.structs.replace(context.training, device="cuda"))
     assert gpu.wish(KNOBS["model.attention"], here) == {
         "model.attention": "flash",
         "precision.autocast": "bfloat16",
@@ -110,12 +110,12 @@ def test_a_knob_is_tried_with_what_it_cannot_do_without(place: Place) -> None:
         ),
     ],
 )
-def test_the_peers_configurations_are_settings(place: Place, precision: str, expected: dict[str, Any]) -> None:
+def test_the_peers_configurations_are_settings(context: KnobContext, precision: str, expected: dict[str, Any]) -> None:
     """As TrialConfig of pytorch-autotune 2.0.0 names them."""
     config = {"precision": precision, "compile": "reduce-overhead", "channels_last": True, "fused_opt": True}
     own = {"compile.mode": "reduce-overhead", "layout.channels_last": True, "optimizer.fused": True}
     assert gpu.settings_of_peer(config) == own | expected
-    assert gpu.settings_of_peer(config).keys() <= default_settings(place).keys()
+    assert gpu.settings_of_peer(config).keys() <= default_settings(context).keys()
 
 
 def test_a_command_that_fails_or_takes_too_long_says_so() -> None:

@@ -22,7 +22,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, TrainedPair
 from autoaccel.records.workload import BuildFunction, TrainingFacts, Workload
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, default_settings
+from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.runner import Runner
 
@@ -118,7 +118,7 @@ def this_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 
 def write_recipe(model: Path, machine: Machine, change: Settings, constraint: Constraint, run_seconds: float) -> Path:
-    own = default_settings(Place(machine)) | {"threads.intra_op": 1}
+    own = default_settings(KnobContext(machine)) | {"threads.intra_op": 1}
     path = model.with_name("recipe.json")
     write_json(path, recipe_of(find_workload(str(model)), machine, own, change, constraint, run_seconds))
     return path

@@ -23,7 +23,7 @@ from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, R
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, default_settings
+from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.runner import Runner
 
@@ -45,7 +45,7 @@ def write_recipe(tmp_path: Path, this_machine: Machine) -> WriteRecipe:
     """Return a function that writes a recipe of these settings for a model."""
 
     def write(model: Path, settings: Settings) -> Path:
-        whole = default_settings(Place(this_machine)) | {"threads.intra_op": 1} | settings
+        whole = default_settings(KnobContext(this_machine)) | {"threads.intra_op": 1} | settings
         recipe = Recipe(
             schema=SCHEMA,
             created="2026-01-01T00:00:00+00:00",

@@ -26,7 +26,7 @@ from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import (
     KNOBS,
     Knob,
-    Place,
+    KnobContext,
     default_settings,
     environment_of,
     is_on,
@@ -50,7 +50,7 @@ class Bench(NamedTuple):
     """A runner that knows where it is."""
 
     runner: Runner
-    place: Place
+    context: KnobContext
 
 
 @pytest.fixture(scope="session")
@@ -61,9 +61,9 @@ def workload() -> Workload:
 @contextlib.contextmanager
 def bench_of(workload: Workload, folder: Path) -> Iterator[Bench]:
     with Runner(folder, workload) as runner:
-        place = Place(*probe_and_describe(runner, workload, SECONDS))
-        runner = runner.at(place)
-        yield Bench(runner, place)
+        context = KnobContext(*probe_and_describe(runner, workload, SECONDS))
+        runner = runner.at(context)
+        yield Bench(runner, context)
 
 
 @pytest.fixture(scope="session")
@@ -89,17 +89,17 @@ def plain_losses(workload: Workload) -> list[float]:
 
 @pytest.mark.parametrize("name", KNOBS)
 def test_the_default_changes_nothing(name: str, bench: Bench, workload: Workload, plain_losses: list[float]) -> None:
-    default = KNOBS[name].default(bench.place)
+    default = KNOBS[name].default(bench.context)
     assert losses(workload, {name: default}) == plain_losses
 
 
 def test_all_defaults_together_change_nothing(bench: Bench, workload: Workload, plain_losses: list[float]) -> None:
-    assert losses(workload, default_settings(bench.place)) == plain_losses
+    assert losses(workload, default_settings(bench.context)) == plain_losses
 
 
 @pytest.mark.parametrize("name", KNOBS)
 def test_a_knob_has_other_values_or_says_why_not(name: str, bench: Bench) -> None:
-    row = next(row for row in knob_rows(bench.place) if row.name == name)
+    row = next(row for row in knob_rows(bench.context) if row.name == name)
     assert row.default in row.values
     if row.available:
         assert len(row.values) > 1 and not row.reason
@@ -107,15 +107,15 @@ def test_a_knob_has_other_values_or_says_why_not(name: str, bench: Bench) -> Non
         assert len(row.reason) > 10
 
 
-def with_needs(knob: Knob, value: Value, place: Place) -> Settings:
+def with_needs(knob: Knob, value: Value, context: KnobContext) -> Settings:
     """Return settings in which a knob has this value and what it needs; skip where that cannot be had."""
     settings: Settings = {knob.name: value}
     for need in knob.needs:
         other = KNOBS[need.knob]
-        suiting = [possible for possible in other.values(place) if other.passes(need.suits, possible)]
-        if not suiting or (other.why_unavailable(place) and other.default(place) not in suiting):
+        suiting = [possible for possible in other.values(context) if other.passes(need.suits, possible)]
+        if not suiting or (other.why_unavailable(context) and other.default(context) not in suiting):
             pytest.skip(f"needs {need.knob} {need.words}")
-        settings |= with_needs(other, suiting[0], place)
+        settings |= with_needs(other, suiting[0], context)
     return settings
 
 
@@ -127,7 +127,7 @@ SLOW = ("compile.fullgraph", "compile.dynamic", "compile.region", "compile.optim
 @pytest.mark.parametrize("name", [name for name in KNOBS if name not in SLOW])
 def test_what_is_applied_shows(name: str, bench: Bench, tmp_path: Path) -> None:
     """In a real worker: the first value that is not the default."""
-    if reason := KNOBS[name].why_unavailable(bench.place):
+    if reason := KNOBS[name].why_unavailable(bench.context):
         pytest.skip(reason)
     if name not in OTHERS:
         check_that_it_shows(KNOBS[name], bench)
@@ -137,11 +137,11 @@ def test_what_is_applied_shows(name: str, bench: Bench, tmp_path: Path) -> None:
 
 
 def check_that_it_shows(knob: Knob, bench: Bench) -> None:
-    default = knob.default(bench.place)
-    value = next((value for value in knob.values(bench.place) if value != default), BY_HAND.get(knob.name))
+    default = knob.default(bench.context)
+    value = next((value for value in knob.values(bench.context) if value != default), BY_HAND.get(knob.name))
     if value is None:
-        pytest.skip(knob.why_untried(bench.place))
-    settings = default_settings(bench.place) | with_needs(knob, value, bench.place)
+        pytest.skip(knob.why_untried(bench.context))
+    settings = default_settings(bench.context) | with_needs(knob, value, bench.context)
     measuring = bench.runner.start_measuring(settings, f"{knob.name}-{format_value(value)}", SECONDS)
     assert not isinstance(measuring, Failure), measuring
     try:
@@ -156,8 +156,8 @@ def check_that_it_shows(knob: Knob, bench: Bench) -> None:
 
 
 def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
-    cpu = bench.place.machine.limits.affinity[0]
-    settings = default_settings(bench.place) | {"threads.affinity": str(cpu)}
+    cpu = bench.context.machine.limits.affinity[0]
+    settings = default_settings(bench.context) | {"threads.affinity": str(cpu)}
     measuring = bench.runner.start_measuring(settings, "one-cpu", SECONDS)
     assert not isinstance(measuring, Failure), measuring
     measuring.take_turn(GiveTurn(0.05), SECONDS)
@@ -272,8 +272,8 @@ def test_who_applies_effects_names_no_knob(module: str) -> None:
 def test_a_knob_that_is_off_does_nothing(name: str, bench: Bench, workload: Workload) -> None:
     """Whatever its default is here; that this trains alike is another test."""
     knob, settings = KNOBS[name], {name: KNOBS[name].off}
-    assert knob.off in (*knob.values(bench.place), knob.default(bench.place))
-    assert not is_on(name, settings) and not environment_of(settings, bench.place)
+    assert knob.off in (*knob.values(bench.context), knob.default(bench.context))
+    assert not is_on(name, settings) and not environment_of(settings, bench.context)
     assert not modules_of(settings) and not slow_starters(settings)
     off = Applied(settings)
     assert (off.batch_factor, off.parts, off.shrinks_after) == (1.0, 1, None)
@@ -297,9 +297,11 @@ EARLIER = [
 
 
 @pytest.mark.parametrize(("first", "then", "why"), EARLIER)
-def test_effects_take_their_turns_in_the_order_that_they_rely_on(first: str, then: str, why: str, place: Place) -> None:
+def test_effects_take_their_turns_in_the_order_that_they_rely_on(
+    first: str, then: str, why: str, context: KnobContext
+) -> None:
     """Whichever order the settings have."""
-    settings = {name: default_settings(place)[name] for name in (then, first)}
+    settings = {name: default_settings(context)[name] for name in (then, first)}
     assert list(effects_of(settings, torch.device("cpu"), own={})) == [first, then], why
 
 

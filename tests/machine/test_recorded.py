@@ -15,16 +15,16 @@ from autoaccel.records.profile import Demand, Finding
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.space.knobs import KNOBS, Place, baseline_settings, check_value, environment_of
+from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings, check_value, environment_of
 from autoaccel.space.knobs.cpus import count_cores, cpus_of
 from autoaccel.space.search_space import load_space
-from autoaccel.workers.shares import cores_of, place_on
+from autoaccel.workers.shares import context_on, cores_of
 
 FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 GIB = 1 << 30
 WAITS = Finding("data-wait", "it waits", 0.5, 2.0, ("loader.workers",))
-On = Callable[..., Place]
+On = Callable[..., KnobContext]
 
 
 def recorded(name: str) -> Machine:
@@ -35,22 +35,24 @@ def recorded(name: str) -> Machine:
 def on(facts: TrainingFacts) -> On:
     """Return a function that makes the training of images a training on a recorded machine, measured if asked."""
 
-    def make(name: str, demand: Demand | None = None, **changes: object) -> Place:
+    def make(name: str, demand: Demand | None = None, **changes: object) -> KnobContext:
         machine = recorded(name)
         assert machine.torch is not None
-        return Place(machine, msgspec.structs.replace(facts, **{"device": machine.torch.device, **changes}), demand)
+        return KnobContext(
+            machine, msgspec.structs.replace(facts, **{"device": machine.torch.device, **changes}), demand
+        )
 
     return make
 
 
-def space_of(place: Place) -> SearchSpace:
-    return load_space("default", place, baseline_settings(place))
+def space_of(context: KnobContext) -> SearchSpace:
+    return load_space("default", context, baseline_settings(context))
 
 
-def guesses(place: Place, *findings: Finding) -> list[Settings]:
+def guesses(context: KnobContext, *findings: Finding) -> list[Settings]:
     """Return what each first guess changes, in their order."""
-    own = baseline_settings(place)
-    return [changed(settings, own) for settings in first_candidates(space_of(place), place, own, findings)]
+    own = baseline_settings(context)
+    return [changed(settings, own) for settings in first_candidates(space_of(context), context, own, findings)]
 
 
 def test_there_is_a_machine_of_each_kind() -> None:
@@ -71,20 +73,20 @@ def test_no_value_is_offered_that_cannot_work(
 ) -> None:
     """128 ranks of half a sample, 128 loader workers on 64 cores, threads for CPUs that a quota takes back."""
     demand = Demand(0.1, 3 * GIB, loading_seconds, loading_seconds)
-    place = on(name, demand, batch_size=batch_size)
-    machine, own = place.machine, baseline_settings(place)
-    space = space_of(place)
+    context = on(name, demand, batch_size=batch_size)
+    machine, own = context.machine, baseline_settings(context)
+    space = space_of(context)
     for knob, values in space.open.items():
         assert values[0] == own[knob]
         assert len(values) == len(set(values)) > 1
-        assert all(check_value(KNOBS[knob], value, place, "test") == value for value in values[1:])
+        assert all(check_value(KNOBS[knob], value, context, "test") == value for value in values[1:])
     cores = machine.usable_physical_cores
     for ranks in space.open.get("parallel.world_size", (1,)):
         assert batch_size >= 4 * ranks or ranks == 1
-        if place.device == "cpu":
+        if context.device == "cpu":
             assert ranks <= cores
             assert ranks == 1 or (ranks + 1) * demand.peak_bytes <= machine.usable_memory_bytes
-            assert len(cores_of(place, "none", ranks)) == ranks
+            assert len(cores_of(context, "none", ranks)) == ranks
         else:
             assert ranks <= len(machine.gpus)
     assert all(workers <= cores for workers in space.open.get("loader.workers", (0,)))
@@ -92,11 +94,11 @@ def test_no_value_is_offered_that_cannot_work(
     for affinity in space.open.get("threads.affinity", ("none",))[1:]:
         cpus = cpus_of(str(affinity), machine)
         assert set(cpus) < set(machine.limits.affinity)
-        assert environment_of({"threads.affinity": affinity}, place)
+        assert environment_of({"threads.affinity": affinity}, context)
         for threads in space.open["threads.intra_op"]:
             fits = int(threads) <= count_cores(machine, cpus)
             together = {**own, "threads.affinity": affinity, "threads.intra_op": threads}
-            assert space.allows(together) == (fits or place.device != "cpu")
+            assert space.allows(together) == (fits or context.device != "cpu")
 
 
 @pytest.mark.parametrize(
@@ -124,28 +126,30 @@ def test_memory_nodes_and_sockets_that_differ_are_both_offered(on: On) -> None:
     gpus = recorded("a100-8")
     assert gpus.torch is not None
     torch = msgspec.structs.replace(gpus.torch, device="cpu", gpus=(), attention={})
-    place = on("a100-8", batch_size=1024)
-    place = Place(msgspec.structs.replace(gpus, torch=torch), msgspec.structs.replace(place.training, device="cpu"))
-    space = space_of(place)
+    context = on("a100-8", batch_size=1024)
+    context = KnobContext(
+        msgspec.structs.replace(gpus, torch=torch), msgspec.structs.replace(context.training, device="cpu")
+    )
+    space = space_of(context)
     assert space.open["threads.intra_op"] == (128, 64, 16, 4, 1)
     assert space.open["threads.affinity"] == ("none", "cores", "node", "socket")
     assert space.open["parallel.world_size"] == (1, 2, 8)
 
 
 def test_one_process_on_several_memory_nodes_may_keep_to_the_one_next_to_its_gpu(on: On) -> None:
-    place = on("a100-8")
-    assert environment_of({"threads.affinity": "node"}, place) == {"AUTOACCEL_CPUS": "48-63,176-191"}
+    context = on("a100-8")
+    assert environment_of({"threads.affinity": "node"}, context) == {"AUTOACCEL_CPUS": "48-63,176-191"}
     assert environment_of({"threads.affinity": "node"}, on("a100-8", device="cuda:4")) == {
         "AUTOACCEL_CPUS": "112-127,240-255"
     }
     # A recipe knows the device, and whoever starts a training with it nothing else of that training.
     for device in ("cuda", "cuda:4", "cpu"):
-        tuned, run = on("a100-8", device=device), place_on(place.machine, device)
+        tuned, run = on("a100-8", device=device), context_on(context.machine, device)
         assert (run.device, run.training) == (tuned.device, None)
         node: Settings = {"threads.affinity": "node"}
         assert environment_of(node, run) == environment_of(node, tuned)
-    assert place_on(recorded("laptop"), "cuda").device == "cpu"
-    assert place_on(recorded("a100-8"), "").device == "cuda"  # of an early recipe
+    assert context_on(recorded("laptop"), "cuda").device == "cpu"
+    assert context_on(recorded("a100-8"), "").device == "cuda"  # of an early recipe
 
 
 @pytest.mark.parametrize(
@@ -247,9 +251,9 @@ def test_what_is_tried_first(on: On, name: str, first: list[Settings]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_guess_leaves_the_space(on: On, name: str) -> None:
     for demand in (None, Demand(0.1, GIB, 0.3, 0.3)):
-        place = on(name, demand)
-        own, space = baseline_settings(place), space_of(place)
-        found = first_candidates(space, place, own, [WAITS])
+        context = on(name, demand)
+        own, space = baseline_settings(context), space_of(context)
+        found = first_candidates(space, context, own, [WAITS])
         assert found
         for settings in found:
             assert space.allows(settings)
@@ -290,12 +294,12 @@ def test_data_that_will_be_late_for_a_faster_step_are_guessed_with_workers(on: O
 
 def test_a_gpu_without_bfloat16_is_guessed_to_want_float16(on: On) -> None:
     """torch emulates what a T4 lacks, so that it seems to train in bfloat16."""
-    place = on("rtx-4090")
-    assert place.machine.torch is not None
+    context = on("rtx-4090")
+    assert context.machine.torch is not None
     kernels = {"efficient": ("float32", "float16"), "math": ("float32", "bfloat16", "float16")}
-    old = msgspec.structs.replace(place.machine.torch, attention=kernels)
-    machine = msgspec.structs.replace(place.machine, torch=old)
-    assert guesses(Place(machine, place.training))[0]["precision.autocast"] == "float16"
+    old = msgspec.structs.replace(context.machine.torch, attention=kernels)
+    machine = msgspec.structs.replace(context.machine, torch=old)
+    assert guesses(KnobContext(machine, context.training))[0]["precision.autocast"] == "float16"
 
 
 def test_ranks_on_memory_nodes_of_their_own_are_not_told_to_keep_to_one(on: On) -> None:

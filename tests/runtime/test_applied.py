@@ -22,7 +22,7 @@ from autoaccel.runtime.loading import describe
 from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.modules import before_norm
 from autoaccel.runtime.training import Training
-from autoaccel.space.knobs import Place, default_settings
+from autoaccel.space.knobs import KnobContext, default_settings
 
 INPUTS = torch.randn(70, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 TARGETS = (INPUTS.mean(dim=(1, 2, 3)) > 0).long()
@@ -81,9 +81,9 @@ def test_a_loop_has_diverged_once_several_losses_in_a_row_are_no_numbers() -> No
     assert found == [False, False, False, False, False, True]
 
 
-def test_defaults_train_as_a_plain_loop_does(place: Place) -> None:
+def test_defaults_train_as_a_plain_loop_does(context: KnobContext) -> None:
     """Ten steps over two epochs, bit for bit."""
-    settings = default_settings(place) | {"threads.intra_op": torch.get_num_threads()}
+    settings = default_settings(context) | {"threads.intra_op": torch.get_num_threads()}
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     torch.manual_seed(3)

@@ -24,7 +24,7 @@ from autoaccel.runtime.pacer import finishing
 from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.training import Training
 from autoaccel.runtime.turns import taking_turn
-from autoaccel.space.knobs import Place, baseline_settings, check_value, default_settings, find_knob
+from autoaccel.space.knobs import KnobContext, baseline_settings, check_value, default_settings, find_knob
 from autoaccel.space.search_space import load_space
 
 CPU = torch.device("cpu")
@@ -81,7 +81,7 @@ def training(step: Callable[[], Any] = lambda: None, **changes: Any) -> Training
 @pytest.mark.parametrize("in_a_step", [False, True])
 @pytest.mark.parametrize(("user", "knob", "value"), USERS)
 def test_what_the_users_code_sets_is_the_default_and_stays(
-    user: Callable[[], None], knob: str, value: Value, in_a_step: bool, place: Place
+    user: Callable[[], None], knob: str, value: Value, in_a_step: bool, context: KnobContext
 ) -> None:
     """A TF32 user got a float32 baseline, and TF32 was then discovered; a flag set in a step failed the check."""
     if in_a_step:
@@ -91,7 +91,7 @@ def test_what_the_users_code_sets_is_the_default_and_stays(
         made = training()
     own = find_own(made).settings
     assert own[knob] == value
-    at = Place(place.machine, msgspec.structs.replace(place.training, found=own))
+    at = KnobContext(context.machine, msgspec.structs.replace(context.training, found=own))
     baseline = baseline_settings(at)
     assert baseline[knob] == value
     assert value in find_knob(knob, "").values(at)
@@ -180,16 +180,18 @@ def test_inter_op_threads_that_the_user_has_set_are_no_error(monkeypatch: pytest
     assert f"torch uses {count} inter-op threads" in applied.check()[1]["threads.inter_op"]
 
 
-def test_what_the_training_states_is_brought_to_bear_over_what_its_file_sets(place: Place) -> None:
+def test_what_the_training_states_is_brought_to_bear_over_what_its_file_sets(context: KnobContext) -> None:
     torch.set_num_threads(3)
     own = find_own(training()).settings
-    at = Place(place.machine, msgspec.structs.replace(place.training, found=own, settings={"threads.intra_op": 2}))
+    at = KnobContext(
+        context.machine, msgspec.structs.replace(context.training, found=own, settings={"threads.intra_op": 2})
+    )
     applied = Applied(baseline_settings(at), CPU, own)
     assert torch.get_num_threads() == 2
     assert applied.check()[0] == {"threads.intra_op": "torch uses 2 threads"}
 
 
-def test_a_step_under_the_users_own_autocast_is_noticed(place: Place) -> None:
+def test_a_step_under_the_users_own_autocast_is_noticed(context: KnobContext) -> None:
     """The baseline was called float32, and bfloat16 a candidate that changed nothing; float16 one that was not used."""
 
     class Casting(nn.Module):
@@ -204,7 +206,7 @@ def test_a_step_under_the_users_own_autocast_is_noticed(place: Place) -> None:
     assert find_own(training()).autocast == ""
     own = find_own(training(model=Casting()))
     assert own.autocast == "bfloat16"
-    at = Place(place.machine, msgspec.structs.replace(place.training, own_autocast=own.autocast))
+    at = KnobContext(context.machine, msgspec.structs.replace(context.training, own_autocast=own.autocast))
     assert "uses autocast to bfloat16" in find_knob("precision.autocast", "").why_unavailable(at)
 
 
@@ -225,9 +227,9 @@ def test_checks_do_not_depend_on_the_users_default_type() -> None:
         torch.set_default_dtype(torch.float32)
 
 
-def test_defaults_are_as_ever_where_nobody_has_looked(place: Place) -> None:
-    assert default_settings(place)["threads.intra_op"] == 4
-    assert check_value(find_knob("threads.intra_op", ""), 2, place, "") == 2
+def test_defaults_are_as_ever_where_nobody_has_looked(context: KnobContext) -> None:
+    assert default_settings(context)["threads.intra_op"] == 4
+    assert check_value(find_knob("threads.intra_op", ""), 2, context, "") == 2
 
 
 def resetting_after(steps: int) -> Callable[[], None]:
@@ -309,7 +311,7 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     )
     workload = find_workload(str(path))
     with Runner(tmp_path, workload) as runner:
-        at = Place(*probe_and_describe(runner, workload, 60.0))
+        at = KnobContext(*probe_and_describe(runner, workload, 60.0))
         runner = runner.at(at)
         own = baseline_settings(at)
         assert (own["precision.float32_matmul"], own["precision.flush_denormals"]) == ("high", True)
@@ -331,13 +333,13 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     ],
 )
 def test_the_form_of_the_users_optimizer_is_the_default_and_others_are_candidates(
-    form: dict[str, bool], knob: str, value: Value, others: list[Settings], place: Place
+    form: dict[str, bool], knob: str, value: Value, others: list[Settings], context: KnobContext
 ) -> None:
     """A fused optimizer was measured as it is, but called not fused: no candidate could take the form away."""
     made = training(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=0.1, **form))
     own = find_own(made).settings
     assert own[knob] == value
-    baseline = baseline_settings(Place(place.machine, msgspec.structs.replace(place.training, found=own)))
+    baseline = baseline_settings(KnobContext(context.machine, msgspec.structs.replace(context.training, found=own)))
     assert baseline[knob] == value
     loop = Loop(made, Applied(baseline, CPU, own), seed=0)
     loop.step()

@@ -31,7 +31,7 @@ from autoaccel.session.resuming import Earlier
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import Place, default_settings
+from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.runner import Runner
 
@@ -44,7 +44,7 @@ MakeJudge = Callable[..., MetricJudge]
 
 
 @pytest.fixture
-def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
+def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> MakeJudge:
     """Return what gives a judge of a long training whose steps take a second, and its run."""
 
     def make(
@@ -60,7 +60,7 @@ def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
         request = Request(workload, budget, Constraint(0.01, False), options)
         run = TuningRun(request, RunFolder(tmp_path), cast("Runner", None), BudgetClock(budget, spent), ignore)
         baseline = SimpleNamespace(
-            settings=default_settings(place),
+            settings=default_settings(context),
             facts=msgspec.structs.replace(facts, epochs=epochs),
             measurement=SimpleNamespace(warmup_step_seconds=(step_seconds,) * 2),
             step_seconds=step_seconds,
@@ -74,22 +74,22 @@ def judge_with(tmp_path: Path, place: Place, facts: TrainingFacts) -> MakeJudge:
     return make
 
 
-def settings_with(place: Place, change: Settings) -> Settings:
-    return {**default_settings(place), **change}
+def settings_with(context: KnobContext, change: Settings) -> Settings:
+    return {**default_settings(context), **change}
 
 
-def test_what_only_rounds_is_judged_where_nothing_else_could_be(judge_with: MakeJudge, place: Place) -> None:
+def test_what_only_rounds_is_judged_where_nothing_else_could_be(judge_with: MakeJudge, context: KnobContext) -> None:
     """Four thousand steps of a second: not even a twentieth fits thrice into four minutes."""
     judge = judge_with(600.0)
-    rounds, changes = (judge.plan(settings_with(place, change), 2.0) for change in (CAST, LARGER))
+    rounds, changes = (judge.plan(settings_with(context, change), 2.0) for change in (CAST, LARGER))
     assert rounds is not None and changes is not None
     assert rounds.fits and rounds.evidence == "rounding"
     assert judge.seconds(rounds, 2.0) <= 240.0
     assert not changes.fits
-    assert judge.plan(settings_with(place, WORKERS), 2.0) is None  # it changes no number
-    together = judge.plan(settings_with(place, {**CAST, **LARGER}), 2.0)
+    assert judge.plan(settings_with(context, WORKERS), 2.0) is None  # it changes no number
+    together = judge.plan(settings_with(context, {**CAST, **LARGER}), 2.0)
     assert together is not None and not together.fits
-    insisted = judge_with(600.0, "whole").plan(settings_with(place, CAST), 2.0)
+    insisted = judge_with(600.0, "whole").plan(settings_with(context, CAST), 2.0)
     assert insisted is not None and (insisted.evidence, insisted.fits) == ("whole", False)
 
 
@@ -99,7 +99,7 @@ def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: Mak
 
 
 def test_updates_are_compared_in_the_time_that_is_left(
-    judge_with: MakeJudge, place: Place, monkeypatch: pytest.MonkeyPatch
+    judge_with: MakeJudge, context: KnobContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Settings] = []
 
@@ -112,7 +112,7 @@ def test_updates_are_compared_in_the_time_that_is_left(
     monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
 
     def compared(spent: float) -> object:
-        proof = judge_with(600.0, spent=spent).begin(settings_with(place, CAST), 1.0, 1)
+        proof = judge_with(600.0, spent=spent).begin(settings_with(context, CAST), 1.0, 1)
         assert proof is not None and proof.plan.evidence == "rounding" and proof.status == "open"
         found = proof.compare_updates()
         assert proof.status == ("holds" if found else "open")
@@ -122,21 +122,21 @@ def test_updates_are_compared_in_the_time_that_is_left(
     # A pair of processes takes 20 s, and may not be needed any more.
     needed = 2 * START_SECONDS + 2 * UPDATE_STEPS
     assert compared(spent=600.0 - needed - 1) == HOLDS
-    assert asked == [settings_with(place, CAST)] * 2
+    assert asked == [settings_with(context, CAST)] * 2
     assert compared(spent=600.0 - needed + 1) is None
     assert len(asked) == 2
 
 
-def test_whoever_insists_on_planned_runs_is_not_told_by_updates(judge_with: MakeJudge, place: Place) -> None:
+def test_whoever_insists_on_planned_runs_is_not_told_by_updates(judge_with: MakeJudge, context: KnobContext) -> None:
     short = {"budget": 60_000.0, "step_seconds": 0.01}  # so that planned runs fit
     for wish, change in (("whole", CAST), ("any", LARGER)):
-        proof = judge_with(wish=wish, **short).begin(settings_with(place, change), 2.0, 1)
+        proof = judge_with(wish=wish, **short).begin(settings_with(context, change), 2.0, 1)
         assert proof is not None and proof.plan.evidence == "whole"
         assert proof.compare_updates() is None
 
 
-def test_runs_of_an_earlier_part_of_the_run_count(judge_with: MakeJudge, place: Place) -> None:
-    chosen = settings_with(place, CAST)
+def test_runs_of_an_earlier_part_of_the_run_count(judge_with: MakeJudge, context: KnobContext) -> None:
+    chosen = settings_with(context, CAST)
 
     def begun(*steps: int | None) -> MetricPlan:
         one = Measurement(1.0, (1.0,), (Turn((1.0,)),))
@@ -158,9 +158,9 @@ def digits(judge_with: MakeJudge, left: float, budget: float = 60.0, wish: Evide
 
 
 @pytest.mark.parametrize("speedup", [1.25, 1.3, 1.5, 2.0])
-def test_pairs_that_train_tell_the_speed_too(judge_with: MakeJudge, place: Place, speedup: float) -> None:
+def test_pairs_that_train_tell_the_speed_too(judge_with: MakeJudge, context: KnobContext, speedup: float) -> None:
     """Half of a minute was given up before a single pair: the pairs for the speed alone would have filled it."""
-    plan = digits(judge_with, left=32.0).plan(settings_with(place, CAST), speedup, 32.0)
+    plan = digits(judge_with, left=32.0).plan(settings_with(context, CAST), speedup, 32.0)
     assert plan is not None and plan.fits
     assert (plan.evidence, plan.at_once) == ("share", True)
     assert plan.steps >= 40
@@ -169,12 +169,12 @@ def test_pairs_that_train_tell_the_speed_too(judge_with: MakeJudge, place: Place
 @pytest.mark.parametrize("speedup", [1.2, 1.35, 1.5, 3.0])
 @pytest.mark.parametrize("wish", ["any", "whole"])
 def test_what_is_planned_fits_beside_the_speed_and_more_time_never_leaves_it_out(
-    judge_with: MakeJudge, place: Place, speedup: float, wish: EvidenceWish
+    judge_with: MakeJudge, context: KnobContext, speedup: float, wish: EvidenceWish
 ) -> None:
     fitted = False
     for left in range(5, 300, 5):
         judge = digits(judge_with, float(left), 600.0, wish)
-        plan = judge.plan(settings_with(place, CAST), speedup, float(left))
+        plan = judge.plan(settings_with(context, CAST), speedup, float(left))
         assert plan is not None
         assert plan.fits or not fitted
         fitted = plan.fits
@@ -188,34 +188,34 @@ def test_what_is_planned_fits_beside_the_speed_and_more_time_never_leaves_it_out
 
 
 def test_where_only_trainings_could_tell_they_come_at_once_if_there_is_no_time_for_both(
-    judge_with: MakeJudge, place: Place
+    judge_with: MakeJudge, context: KnobContext
 ) -> None:
     """Runs of 200 steps of 0.3 s, which take far longer than the turns that tell the speed."""
     times = {"wish": "whole", "step_seconds": 0.3, "start_seconds": 1.0, "pair_seconds": 60.0, "epochs": 10}
     plans = []
     for left in (900.0, 480.0, 300.0):
         judge = judge_with(1200.0, spent=1200.0 - left, **times)
-        plan = judge.plan(settings_with(place, LARGER), 1.5, left)
+        plan = judge.plan(settings_with(context, LARGER), 1.5, left)
         assert plan is not None and plan.evidence == "whole"
         plans.append((plan.fits, plan.at_once))
     assert plans == [(True, False), (True, True), (False, False)]
 
 
-def test_the_metric_is_planned_anew_once_the_speed_is_proven(judge_with: MakeJudge, place: Place) -> None:
+def test_the_metric_is_planned_anew_once_the_speed_is_proven(judge_with: MakeJudge, context: KnobContext) -> None:
     """Pairs for a small speed-up would have filled what is left; they decided sooner."""
-    proof = digits(judge_with, left=10.0).begin(settings_with(place, CAST), 1.2, 1)
+    proof = digits(judge_with, left=10.0).begin(settings_with(context, CAST), 1.2, 1)
     assert proof is not None and not proof.plan.fits
     proof.plan_the_rest()
     assert proof.plan.fits and not proof.plan.at_once
-    nothing = digits(judge_with, left=1.5).begin(settings_with(place, CAST), 1.2, 1)
+    nothing = digits(judge_with, left=1.5).begin(settings_with(context, CAST), 1.2, 1)
     assert nothing is not None
     nothing.plan_the_rest()
     assert not nothing.plan.fits
     assert "would decide it, but do not fit in the remaining budget" in obstacle_words(nothing.missing(0.0))
 
 
-def test_what_updates_have_refused_is_left_to_runs(judge_with: MakeJudge, place: Place) -> None:
-    chosen = settings_with(place, CAST)
+def test_what_updates_have_refused_is_left_to_runs(judge_with: MakeJudge, context: KnobContext) -> None:
+    chosen = settings_with(context, CAST)
     refused = Earlier([ContenderResult(chosen, 1, "more than rounding")], [])
     proof = judge_with(600.0).begin(chosen, 2.0, 1, refused)
     assert proof is not None and (proof.plan.evidence, proof.plan.fits) == ("share", False)
@@ -224,11 +224,11 @@ def test_what_updates_have_refused_is_left_to_runs(judge_with: MakeJudge, place:
     assert proof.plan.evidence == "share"
 
 
-def test_a_budget_that_would_do_leaves_time_for_the_trainings(judge_with: MakeJudge, place: Place) -> None:
+def test_a_budget_that_would_do_leaves_time_for_the_trainings(judge_with: MakeJudge, context: KnobContext) -> None:
     judge = judge_with(600.0)
     share, whole = judge.min_share(), judge.planned_runs()
     assert (whole.evidence, whole.steps, whole.fits) == ("whole", 4000, False)
     for plan in (share, whole):
         budget = judge.budget_seconds(plan, 2.0)
-        enough = judge_with(budget + 1.0).plan(settings_with(place, LARGER), 2.0)
+        enough = judge_with(budget + 1.0).plan(settings_with(context, LARGER), 2.0)
         assert enough is not None and enough.fits and enough.steps >= plan.steps

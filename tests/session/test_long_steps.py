@@ -23,7 +23,7 @@ from autoaccel.session.pairs import FreshPairs, PairReading
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.turn_plan import TURNS, plan_turns
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.measuring import Measuring
@@ -76,13 +76,13 @@ def counted(write_model: Callable[..., Path], tmp_path: Path) -> Iterator[Counte
     workload = find_workload(str(model))
     (tmp_path / "run").mkdir()
     with Runner(tmp_path / "run", workload) as runner:
-        place = Place(*probe_and_describe(runner, workload, 60.0))
-        runner = runner.at(place)
+        context = KnobContext(*probe_and_describe(runner, workload, 60.0))
+        runner = runner.at(context)
         request = Request(workload, 600.0, Constraint(0.01, False))
         run = TuningRun(request, RunFolder(tmp_path / "run"), runner, BudgetClock(600.0), ignore)
-        assert place.training is not None
+        assert context.training is not None
         path.write_text("")
-        yield Counted(run, place.training, baseline_settings(place), path)
+        yield Counted(run, context.training, baseline_settings(context), path)
 
 
 def made(measurement: Measurement) -> int:

@@ -30,7 +30,7 @@ from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import Place, default_settings
+from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.statistics.comparison import PAIR_SCATTER, PROCESS_DEVIATION
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import plan_turns
@@ -88,12 +88,12 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
     speedup: float,
     slowness: float,
     tmp_path: Path,
-    place: Place,
+    context: KnobContext,
     facts: TrainingFacts,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One of three tunes gave up before its first pair, with half of its minute left."""
-    own = default_settings(place)
+    own = default_settings(context)
     digits = msgspec.structs.replace(facts, epochs=10, steps_per_epoch=21, eval_samples=450)
 
     def proved(seed: int) -> Proof:

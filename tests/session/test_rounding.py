@@ -37,7 +37,7 @@ from autoaccel.session.rounding import (
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, default_settings
+from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.runner import Runner
 
 WriteModel = Callable[..., Path]
@@ -165,8 +165,8 @@ def test_what_fails_on_either_side_is_told(write_model: WriteModel, run_for: Sta
     assert hurried.kind == "hung"
 
 
-def test_only_settings_that_round_are_judged_by_it(place: Place) -> None:
-    own = default_settings(place)
+def test_only_settings_that_round_are_judged_by_it(context: KnobContext) -> None:
+    own = default_settings(context)
 
     def reason(risks: dict[str, Risk] | None = None, **changes: object) -> NotByRounding | None:
         named = {name.replace("__", "."): value for name, value in changes.items()}

@@ -15,7 +15,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.space.knobs import (
     KNOBS,
-    Place,
+    KnobContext,
     baseline_settings,
     check_value,
     default_settings,
@@ -32,23 +32,23 @@ from autoaccel.space.knobs import (
     without,
 )
 
-Vary = Callable[..., Place]
+Vary = Callable[..., KnobContext]
 
 
-def test_every_knob_has_an_effect_and_every_effect_a_knob(place: Place) -> None:
-    assert effects_of(default_settings(place), torch.device("cpu"), own={}).keys() == KNOBS.keys()
+def test_every_knob_has_an_effect_and_every_effect_a_knob(context: KnobContext) -> None:
+    assert effects_of(default_settings(context), torch.device("cpu"), own={}).keys() == KNOBS.keys()
 
 
-def test_every_default_is_among_the_values(place: Place) -> None:
-    assert all(row.default in row.values for row in knob_rows(place))
+def test_every_default_is_among_the_values(context: KnobContext) -> None:
+    assert all(row.default in row.values for row in knob_rows(context))
 
 
-def test_thread_values_respect_what_this_process_may_use(place: Place, vary: Vary) -> None:
-    assert KNOBS["threads.intra_op"].values(place) == (4, 2, 1)
-    torch = msgspec.structs.replace(place.machine.torch, intra_op_threads=2)
-    quota = vary(place, limits=Limits((0, 1, 2, 3), 4, cpu_quota=1.5), torch=torch)
+def test_thread_values_respect_what_this_process_may_use(context: KnobContext, vary: Vary) -> None:
+    assert KNOBS["threads.intra_op"].values(context) == (4, 2, 1)
+    torch = msgspec.structs.replace(context.machine.torch, intra_op_threads=2)
+    quota = vary(context, limits=Limits((0, 1, 2, 3), 4, cpu_quota=1.5), torch=torch)
     assert KNOBS["threads.intra_op"].values(quota) == (2, 1)
-    alone = vary(place, limits=Limits((3,), 1), torch=msgspec.structs.replace(torch, intra_op_threads=1))
+    alone = vary(context, limits=Limits((3,), 1), torch=msgspec.structs.replace(torch, intra_op_threads=1))
     assert "one core" in KNOBS["threads.intra_op"].why_unavailable(alone)
 
 
@@ -65,15 +65,15 @@ def test_thread_values_respect_what_this_process_may_use(place: Place, vary: Var
     ],
 )
 def test_an_unavailable_knob_says_why(
-    place: Place, vary: Vary, knob: str, changes: dict[str, object], reason: str
+    context: KnobContext, vary: Vary, knob: str, changes: dict[str, object], reason: str
 ) -> None:
-    rows = {row.name: row for row in knob_rows(vary(place, **changes))}
+    rows = {row.name: row for row in knob_rows(vary(context, **changes))}
     assert not rows[knob].available
     assert reason in rows[knob].reason
 
 
-def test_dtypes_that_do_not_train_here_are_not_offered(place: Place, vary: Vary) -> None:
-    without = vary(place, torch=msgspec.structs.replace(place.machine.torch, autocast=("bfloat16",)))
+def test_dtypes_that_do_not_train_here_are_not_offered(context: KnobContext, vary: Vary) -> None:
+    without = vary(context, torch=msgspec.structs.replace(context.machine.torch, autocast=("bfloat16",)))
     assert KNOBS["precision.autocast"].values(without) == ("off", "bfloat16")
 
 
@@ -87,15 +87,15 @@ def test_dtypes_that_do_not_train_here_are_not_offered(place: Place, vary: Vary)
     ],
 )
 def test_float16_is_offered_where_the_processor_trains_in_it(
-    place: Place, vary: Vary, features: tuple[str, ...], has_convolutions: bool, offered: bool
+    context: KnobContext, vary: Vary, features: tuple[str, ...], has_convolutions: bool, offered: bool
 ) -> None:
-    cpu = msgspec.structs.replace(place.machine.cpu, features=features)
-    values = KNOBS["precision.autocast"].values(vary(place, cpu=cpu, has_convolutions=has_convolutions))
+    cpu = msgspec.structs.replace(context.machine.cpu, features=features)
+    values = KNOBS["precision.autocast"].values(vary(context, cpu=cpu, has_convolutions=has_convolutions))
     assert ("float16" in values) == offered
 
 
-def test_the_baseline_is_what_the_user_declares_and_defaults_elsewhere(place: Place, vary: Vary) -> None:
-    settings = baseline_settings(vary(place, settings={"loader.workers": 3}, loader_pins_memory=True))
+def test_the_baseline_is_what_the_user_declares_and_defaults_elsewhere(context: KnobContext, vary: Vary) -> None:
+    settings = baseline_settings(vary(context, settings={"loader.workers": 3}, loader_pins_memory=True))
     assert settings["loader.workers"] == 3  # not among the values worth trying, but the user's own
     assert settings["loader.pin_memory"] is True  # what the user's own loader does already
     assert settings["threads.intra_op"] == 4
@@ -115,37 +115,37 @@ def test_the_baseline_is_what_the_user_declares_and_defaults_elsewhere(place: Pl
     ],
 )
 def test_a_wrong_declaration_is_one_clear_error(
-    place: Place, vary: Vary, declared: dict[str, object], message: str
+    context: KnobContext, vary: Vary, declared: dict[str, object], message: str
 ) -> None:
     with pytest.raises(BadRequestError, match="Training") as error:
-        baseline_settings(vary(place, settings=declared))
+        baseline_settings(vary(context, settings=declared))
     assert message in str(error.value)
 
 
-def test_values_are_read_as_typed(place: Place) -> None:
-    assert parse_value(KNOBS["layout.channels_last"], "on", place, "--set") is True
-    assert parse_value(KNOBS["layout.channels_last"], "False", place, "--set") is False
-    assert parse_value(KNOBS["threads.intra_op"], "3", place, "--set") == 3
+def test_values_are_read_as_typed(context: KnobContext) -> None:
+    assert parse_value(KNOBS["layout.channels_last"], "on", context, "--set") is True
+    assert parse_value(KNOBS["layout.channels_last"], "False", context, "--set") is False
+    assert parse_value(KNOBS["threads.intra_op"], "3", context, "--set") == 3
     with pytest.raises(BadRequestError, match="whole number from 1 to 4, got many"):
-        parse_value(KNOBS["threads.intra_op"], "many", place, "--set")
+        parse_value(KNOBS["threads.intra_op"], "many", context, "--set")
 
 
-def test_a_value_of_an_unavailable_knob_says_why(place: Place, vary: Vary) -> None:
+def test_a_value_of_an_unavailable_knob_says_why(context: KnobContext, vary: Vary) -> None:
     with pytest.raises(BadRequestError, match=r"cannot be default here: no C\+\+ compiler"):
-        check_value(find_knob("compile.mode", "x"), "default", vary(place, compiler=None), "--set")
+        check_value(find_knob("compile.mode", "x"), "default", vary(context, compiler=None), "--set")
 
 
-def test_threads_hold_from_the_start_of_a_process(place: Place) -> None:
-    assert environment_of({**default_settings(place), "threads.intra_op": 3}, place) == {
+def test_threads_hold_from_the_start_of_a_process(context: KnobContext) -> None:
+    assert environment_of({**default_settings(context), "threads.intra_op": 3}, context) == {
         "OMP_NUM_THREADS": "3",
         "MKL_NUM_THREADS": "3",
     }
 
 
-def test_libraries_to_preload_are_joined_and_only_what_this_machine_has(place: Place, vary: Vary) -> None:
+def test_libraries_to_preload_are_joined_and_only_what_this_machine_has(context: KnobContext, vary: Vary) -> None:
     wanted: Settings = {"memory.allocator": "jemalloc", "threads.openmp": "intel"}
-    assert "LD_PRELOAD" not in environment_of(wanted, place)
-    rich = vary(place, allocators=(Library("jemalloc", "/j.so"),), openmp=(Library("libiomp5", "/i.so"),))
+    assert "LD_PRELOAD" not in environment_of(wanted, context)
+    rich = vary(context, allocators=(Library("jemalloc", "/j.so"),), openmp=(Library("libiomp5", "/i.so"),))
     found = environment_of(wanted, rich, at_start_only=True)
     assert found["LD_PRELOAD"] == "/j.so:/i.so"
     assert "background_thread:true" in found["MALLOC_CONF"]
@@ -164,62 +164,62 @@ CORES = ((0, 4), (1, 5), (2, 6), (3, 7))
         ("0-1,6", "0-1,6"),
     ],
 )
-def test_affinity_follows_the_machine(place: Place, vary: Vary, value: str, cpus: str) -> None:
+def test_affinity_follows_the_machine(context: KnobContext, vary: Vary, value: str, cpus: str) -> None:
     nodes = (NumaNode(0, (0, 1, 4, 5)), NumaNode(1, (2, 3, 6, 7)))
-    cpu = msgspec.structs.replace(place.machine.cpu, numa_nodes=nodes)
-    hyper = vary(place, cpu=cpu, limits=Limits(tuple(range(8)), 4, CORES))
+    cpu = msgspec.structs.replace(context.machine.cpu, numa_nodes=nodes)
+    hyper = vary(context, cpu=cpu, limits=Limits(tuple(range(8)), 4, CORES))
     assert environment_of({"threads.affinity": value}, hyper) == {"AUTOACCEL_CPUS": cpus}
     assert KNOBS["threads.affinity"].values(hyper) == ("none", "cores", "node")
     assert environment_of({"threads.loader_cores": 1}, hyper) == {"AUTOACCEL_LOADER_CPUS": "3,7"}
 
 
-def test_each_choice_of_cpus_is_offered_once(place: Place) -> None:
+def test_each_choice_of_cpus_is_offered_once(context: KnobContext) -> None:
     """Four cores of one thread each, one memory node: all cores and the whole node are what there is."""
     knob = KNOBS["threads.affinity"]
-    assert knob.values(place) == ("none",)
-    assert "of one kind, on one memory node" in knob.why_untried(place)
-    assert check_value(knob, "compact", place, "--set") == "compact"  # but may be asked for
+    assert knob.values(context) == ("none",)
+    assert "of one kind, on one memory node" in knob.why_untried(context)
+    assert check_value(knob, "compact", context, "--set") == "compact"  # but may be asked for
 
 
-def test_a_knob_none_of_whose_values_is_worth_a_trial_says_why(place: Place) -> None:
+def test_a_knob_none_of_whose_values_is_worth_a_trial_says_why(context: KnobContext) -> None:
     """Attention by the flash kernel, which PyTorch takes anyway, was a trial on every CPU."""
-    rows = {row.name: row for row in knob_rows(place)}
+    rows = {row.name: row for row in knob_rows(context)}
     for name, reason in (("threads.affinity", "of one kind"), ("model.attention", "uses the flash kernel")):
         assert rows[name].values == (rows[name].default,)
         assert not rows[name].available and reason in rows[name].reason
-    assert check_value(KNOBS["model.attention"], "math", place, "--set") == "math"
+    assert check_value(KNOBS["model.attention"], "math", context, "--set") == "math"
     with pytest.raises(BadRequestError, match="must be auto, or flash or math, got fast"):
-        check_value(KNOBS["model.attention"], "fast", place, "--set")
+        check_value(KNOBS["model.attention"], "fast", context, "--set")
 
 
-def test_a_text_of_another_shape_is_parsed_by_the_default(place: Place) -> None:
-    assert parse_value(KNOBS["optimizer.batch_factor"], "1.5", place, "--set") == 1.5
-    assert parse_value(KNOBS["compile.dynamic"], "on", place, "--set") == "on"
-    assert parse_value(KNOBS["threads.affinity"], "1-2", place, "--set") == "1-2"
+def test_a_text_of_another_shape_is_parsed_by_the_default(context: KnobContext) -> None:
+    assert parse_value(KNOBS["optimizer.batch_factor"], "1.5", context, "--set") == 1.5
+    assert parse_value(KNOBS["compile.dynamic"], "on", context, "--set") == "on"
+    assert parse_value(KNOBS["threads.affinity"], "1-2", context, "--set") == "1-2"
 
 
-def test_ipex_is_decided_from_versions(place: Place, vary: Vary) -> None:
+def test_ipex_is_decided_from_versions(context: KnobContext, vary: Vary) -> None:
     knob = KNOBS["ipex.optimize"]
-    assert "not installed" in knob.why_unavailable(place)
-    with_ipex = vary(place, packages={"intel-extension-for-pytorch": "2.8.0"})
+    assert "not installed" in knob.why_unavailable(context)
+    with_ipex = vary(context, packages={"intel-extension-for-pytorch": "2.8.0"})
     assert "needs torch 2.8, but this is" in knob.why_unavailable(with_ipex)
-    fitting = vary(with_ipex, torch=msgspec.structs.replace(place.machine.torch, version="2.8.0+cpu"))
+    fitting = vary(with_ipex, torch=msgspec.structs.replace(context.machine.torch, version="2.8.0+cpu"))
     assert knob.why_unavailable(fitting) == ""
 
 
-def test_only_exact_knobs_leave_the_numbers_alone(place: Place) -> None:
-    own = default_settings(place)
+def test_only_exact_knobs_leave_the_numbers_alone(context: KnobContext) -> None:
+    own = default_settings(context)
     assert is_exact({**own, "loader.workers": 2}, own, ())
     changed = {**own, "loader.workers": 2, "precision.autocast": "bfloat16"}
     assert not is_exact(changed, own, ())
     assert risky_part(changed, own, ()) == {"precision.autocast": "bfloat16"}
 
 
-def test_workers_are_exact_only_where_samples_draw_no_random_numbers(place: Place, vary: Vary) -> None:
+def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: KnobContext, vary: Vary) -> None:
     """Workers draw others: a recipe with them was accepted without a look at the metric."""
-    own = default_settings(place)
-    assert inexact_here(place) == {}
-    random = vary(place, loading_matters="loading a sample draws random numbers")
+    own = default_settings(context)
+    assert inexact_here(context) == {}
+    random = vary(context, loading_matters="loading a sample draws random numbers")
     inexact = inexact_here(random)
     assert inexact == dict.fromkeys(
         ["loader.workers", "loader.persistent", "loader.context", "loader.side_stream"],
@@ -230,26 +230,28 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(place: Plac
     assert not is_exact(changed, own, inexact)
     assert KNOBS["loader.workers"].risk_at(random) == "changes_training"
     assert {row.name: row.risk for row in knob_rows(random)}["loader.workers"] == "changes_training"
-    assert KNOBS["loader.workers"].risk_at(place) == "exact"
+    assert KNOBS["loader.workers"].risk_at(context) == "exact"
     assert KNOBS["precision.autocast"].risk_at(random) == "rounding"
 
 
-def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics(place: Place, vary: Vary) -> None:
-    own, normalised = default_settings(place), vary(place, has_batch_statistics=True)
+def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics(
+    context: KnobContext, vary: Vary
+) -> None:
+    own, normalised = default_settings(context), vary(context, has_batch_statistics=True)
     for name in ("parallel.world_size", "optimizer.accumulation"):
-        assert KNOBS[name].risk_at(place) == "rounding"
+        assert KNOBS[name].risk_at(context) == "rounding"
         assert KNOBS[name].risk_at(normalised) == "changes_training"
     ranks = {**own, "parallel.world_size": 2, "loader.workers": 1}
-    assert risk_of(ranks, own, risks_here(place)) == "rounding"
+    assert risk_of(ranks, own, risks_here(context)) == "rounding"
     assert risk_of(ranks, own, risks_here(normalised)) == "changes_training"
     assert risk_of({**own, "loader.workers": 1}, own, risks_here(normalised)) == "exact"
     assert risk_of(own, own, {}) == "exact"
-    random = vary(place, loading_matters="loading a sample draws random numbers")
+    random = vary(context, loading_matters="loading a sample draws random numbers")
     assert risk_of({**own, "loader.workers": 1}, own, risks_here(random)) == "changes_training"
 
 
-def test_a_part_of_settings_has_nothing_riskier_and_nothing_that_would_do_nothing(place: Place) -> None:
-    own = default_settings(place)
+def test_a_part_of_settings_has_nothing_riskier_and_nothing_that_would_do_nothing(context: KnobContext) -> None:
+    own = default_settings(context)
     exact: Settings = {"loader.workers": 2, "loader.prefetch": 4}
     chosen: Settings = {**own, **exact, "precision.autocast": "bfloat16", "optimizer.batch_factor": 2.0}
     space = SearchSpace(name="t", open={}, fixed=own, closed={})
@@ -262,26 +264,26 @@ def test_a_part_of_settings_has_nothing_riskier_and_nothing_that_would_do_nothin
     assert part_up_to("exact", chosen, own, wish) is None
 
 
-def test_a_cache_counts_one_copy_for_each_process_that_loads(place: Place, vary: Vary) -> None:
+def test_a_cache_counts_one_copy_for_each_process_that_loads(context: KnobContext, vary: Vary) -> None:
     """Workers hold all samples each: eight of them took eight times the memory that was looked at."""
     cache = KNOBS["loader.cache"]
-    fits_once = vary(place, dataset_bytes=3 << 30)  # of 16 GiB, a quarter may be taken
+    fits_once = vary(context, dataset_bytes=3 << 30)  # of 16 GiB, a quarter may be taken
     assert cache.why_unavailable(fits_once) == ""
     clashes = {clash.knob: clash for clash in cache.clashes}
     for knob in ("loader.workers", "parallel.world_size"):
         assert not clashes[knob].where(fits_once, True, 1)
         assert clashes[knob].where(fits_once, True, 2)
-        assert not clashes[knob].where(place, True, 64)
-    assert "only one epoch" in cache.why_unavailable(vary(place, epochs=1))
+        assert not clashes[knob].where(context, True, 64)
+    assert "only one epoch" in cache.why_unavailable(vary(context, epochs=1))
 
 
-def test_batch_factors_give_whole_samples(place: Place, vary: Vary) -> None:
+def test_batch_factors_give_whole_samples(context: KnobContext, vary: Vary) -> None:
     factors = KNOBS["optimizer.batch_factor"].values
-    assert factors(place) == (1.0, 2.0, 4.0, 0.5)
-    assert factors(vary(place, batch_size=25)) == (1.0, 2.0, 4.0)
+    assert factors(context) == (1.0, 2.0, 4.0, 0.5)
+    assert factors(vary(context, batch_size=25)) == (1.0, 2.0, 4.0)
 
 
-def test_a_step_is_made_in_parts_wherever_batches_can_be_divided(place: Place, vary: Vary) -> None:
-    ready = vary(place, batch_adjustable=False)  # a ready loader with batches of a dataset's samples
+def test_a_step_is_made_in_parts_wherever_batches_can_be_divided(context: KnobContext, vary: Vary) -> None:
+    ready = vary(context, batch_adjustable=False)  # a ready loader with batches of a dataset's samples
     assert KNOBS["optimizer.accumulation"].why_unavailable(ready) == ""
     assert "cannot be divided" in KNOBS["optimizer.accumulation"].why_unavailable(vary(ready, batches_divisible=False))

@@ -10,7 +10,7 @@ import pytest
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Gpu, Machine, TorchFacts
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.space.knobs import KNOBS, Place, baseline_settings, knob_rows
+from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings, knob_rows
 from autoaccel.space.search_space import load_space
 
 # What torch's kernels take on a GPU of compute capability 8.0 and more (torch/nn/attention, sdp_utils.cpp).
@@ -20,7 +20,7 @@ KERNELS = {
     "efficient": ("float32", "bfloat16", "float16"),
     "math": ("float32", "bfloat16", "float16"),
 }
-OnDevice = Callable[..., Place]
+OnDevice = Callable[..., KnobContext]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def on_device(machine: Machine, facts: TrainingFacts) -> OnDevice:
         c_compiler: str | None = "/usr/bin/gcc",
         headers: bool = True,
         triton: bool = True,
-    ) -> Place:
+    ) -> KnobContext:
         kernels = KERNELS if device == "cuda" else {}
         shown = "NVIDIA H100", ("bfloat16", "float16"), True
         torch = TorchFacts("2.13.0+cu130", 4, 4, "AVX2", device, *shown, has_triton=triton, attention=kernels)
@@ -45,7 +45,7 @@ def on_device(machine: Machine, facts: TrainingFacts) -> OnDevice:
             c_compiler=c_compiler,
             python_headers=headers,
         )
-        return Place(here, msgspec.structs.replace(facts, device=device, dtype=dtype))
+        return KnobContext(here, msgspec.structs.replace(facts, device=device, dtype=dtype))
 
     return make
 
@@ -68,8 +68,8 @@ def test_compiling_for_a_gpu_needs_what_triton_needs(
     assert row.available == (not reason)
 
 
-def forbidden_kernels(place: Place, *wishes: str) -> set[tuple[str, str]]:
-    space = load_space("default", place, baseline_settings(place), wishes)
+def forbidden_kernels(context: KnobContext, *wishes: str) -> set[tuple[str, str]]:
+    space = load_space("default", context, baseline_settings(context), wishes)
     assert "model.attention" in space.open or wishes
     return {
         (str(rule.settings["model.attention"]), str(rule.settings["precision.autocast"]))

@@ -15,19 +15,19 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Limits, Machine
 from autoaccel.records.profile import Demand, Finding
 from autoaccel.records.space import SearchSpace
-from autoaccel.space.knobs import KNOBS, Place, baseline_settings
+from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import ALTERS, load_space, space_names, spaces_folder
 from autoaccel.space.wishes import check_values
 
 
-def load(place: Place, name: str = "default", **wishes: Any) -> SearchSpace:
-    return load_space(name, place, baseline_settings(place), **wishes)
+def load(context: KnobContext, name: str = "default", **wishes: Any) -> SearchSpace:
+    return load_space(name, context, baseline_settings(context), **wishes)
 
 
 @pytest.mark.parametrize("name", space_names())
-def test_every_space_that_comes_along_loads_and_accounts_for_every_knob(place: Place, name: str) -> None:
-    space = load(place, name)
+def test_every_space_that_comes_along_loads_and_accounts_for_every_knob(context: KnobContext, name: str) -> None:
+    space = load(context, name)
     assert space.open
     assert space.open.keys() | space.fixed.keys() == KNOBS.keys()
     assert not space.open.keys() & space.fixed.keys()
@@ -37,17 +37,17 @@ def test_every_space_that_comes_along_loads_and_accounts_for_every_knob(place: P
     assert all(f'"{knob}" =' in text for knob in (*space.open, *space.closed))
 
 
-def test_the_baseline_is_in_the_space_and_comes_first(place: Place, vary: Callable[..., Place]) -> None:
-    own = vary(place, settings={"loader.workers": 3})
+def test_the_baseline_is_in_the_space_and_comes_first(context: KnobContext, vary: Callable[..., KnobContext]) -> None:
+    own = vary(context, settings={"loader.workers": 3})
     assert load(own).open["loader.workers"] == (3, 0, 1, 2, 4)
 
 
-def test_unavailable_knobs_are_closed_with_their_reason(place: Place) -> None:
-    assert load(place).closed["loader.pin_memory"] == "there is no accelerator to copy to"
+def test_unavailable_knobs_are_closed_with_their_reason(context: KnobContext) -> None:
+    assert load(context).closed["loader.pin_memory"] == "there is no accelerator to copy to"
 
 
-def test_a_wish_fixes_and_an_exclusion_keeps(place: Place) -> None:
-    space = load(place, fixed=["precision.autocast=bfloat16"], excluded=["compile.mode"])
+def test_a_wish_fixes_and_an_exclusion_keeps(context: KnobContext) -> None:
+    space = load(context, fixed=["precision.autocast=bfloat16"], excluded=["compile.mode"])
     assert space.fixed["precision.autocast"] == "bfloat16"
     assert space.fixed["compile.mode"] == "off"
     assert not {"precision.autocast", "compile.mode"} & space.open.keys()
@@ -62,9 +62,9 @@ def test_a_wish_fixes_and_an_exclusion_keeps(place: Place) -> None:
         ({"fixed": ["compile.mode=off"], "excluded": ["compile.mode"]}, "both set and excluded"),
     ],
 )
-def test_a_wrong_wish_is_one_clear_error(place: Place, wishes: dict[str, list[str]], message: str) -> None:
+def test_a_wrong_wish_is_one_clear_error(context: KnobContext, wishes: dict[str, list[str]], message: str) -> None:
     with pytest.raises(BadRequestError) as error:
-        load(place, **wishes)
+        load(context, **wishes)
     assert message in str(error.value)
 
 
@@ -74,9 +74,9 @@ def write(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_file_of_ones_own_lists_values_and_forbids_pairs(place: Place, tmp_path: Path) -> None:
+def test_a_file_of_ones_own_lists_values_and_forbids_pairs(context: KnobContext, tmp_path: Path) -> None:
     space = load(
-        place,
+        context,
         write(
             tmp_path,
             """
@@ -110,20 +110,20 @@ def test_a_file_of_ones_own_lists_values_and_forbids_pairs(place: Place, tmp_pat
         ('title = "x"\n[knobs]\n[[forbidden]]\nsettings = { "compile" = "off" }\nreason = ""', "Did you mean"),
     ],
 )
-def test_a_wrong_file_is_one_clear_error(place: Place, tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_file_is_one_clear_error(context: KnobContext, tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadRequestError) as error:
-        load(place, write(tmp_path, text))
+        load(context, write(tmp_path, text))
     assert message in str(error.value)
 
 
-def test_a_missing_file_names_the_spaces_there_are(place: Place) -> None:
+def test_a_missing_file_names_the_spaces_there_are(context: KnobContext) -> None:
     with pytest.raises(BadRequestError, match=r"one of default, everything, exact-only, quick or a \.toml file"):
-        load(place, "gpus.toml")
+        load(context, "gpus.toml")
 
 
-def test_a_knob_rests_where_what_it_needs_is_missing(place: Place) -> None:
-    space = load(place, "everything")
-    own = baseline_settings(place)
+def test_a_knob_rests_where_what_it_needs_is_missing(context: KnobContext) -> None:
+    space = load(context, "everything")
+    own = baseline_settings(context)
     settled = space.settle({**own, "loader.workers": 0, "loader.prefetch": 8, "compile.dynamic": "on"})
     assert (settled["loader.prefetch"], settled["compile.dynamic"]) == (2, "auto")
     busy = {**own, "loader.workers": 2, "loader.prefetch": 8}
@@ -131,9 +131,9 @@ def test_a_knob_rests_where_what_it_needs_is_missing(place: Place) -> None:
 
 
 def test_where_batches_change_their_shapes_what_is_compiled_is_compiled_for_any(
-    place: Place, vary: Callable[..., Place]
+    context: KnobContext, vary: Callable[..., KnobContext]
 ) -> None:
-    padded = vary(place, shapes_change=True)
+    padded = vary(context, shapes_change=True)
     own = baseline_settings(padded)
     assert own["compile.dynamic"] == "on"
     compiled = [one for one in first_candidates(load(padded), padded, own, []) if one["compile.mode"] != "off"]
@@ -141,32 +141,32 @@ def test_where_batches_change_their_shapes_what_is_compiled_is_compiled_for_any(
     everything = load(padded, "everything")
     each_anew = {**own, "compile.mode": "default", "compile.dynamic": "off"}
     assert everything.allows({**each_anew, "compile.dynamic": "auto"}) and not everything.allows(each_anew)
-    assert load(place, "everything").allows({**each_anew, "compile.dynamic": "off"})
+    assert load(context, "everything").allows({**each_anew, "compile.dynamic": "off"})
     with pytest.raises(BadRequestError, match="each shape would be compiled separately"):
         load(padded, fixed=["compile.mode=default", "compile.dynamic=off"])
 
 
-def test_what_needs_a_closed_knob_is_closed_too(place: Place) -> None:
-    space = load(place, "everything", excluded=["loader.workers"])
+def test_what_needs_a_closed_knob_is_closed_too(context: KnobContext) -> None:
+    space = load(context, "everything", excluded=["loader.workers"])
     assert space.closed["loader.prefetch"] == "it requires loader.workers above 0"
-    opened = load(place, "everything", fixed=["loader.workers=2"])
+    opened = load(context, "everything", fixed=["loader.workers=2"])
     assert "loader.prefetch" in opened.open
     assert "loader.prefetch" not in opened.conditions
-    narrowed = narrow(load(place, "everything"), baseline_settings(place), [finding("compile.mode", 1.001)], 1.02)
+    narrowed = narrow(load(context, "everything"), baseline_settings(context), [finding("compile.mode", 1.001)], 1.02)
     assert narrowed.closed["compile.dynamic"] == "it requires compile.mode not off"
 
 
-def test_knobs_that_clash_are_never_combined(place: Place) -> None:
-    space = load(place, "everything")
-    own = baseline_settings(place)
+def test_knobs_that_clash_are_never_combined(context: KnobContext) -> None:
+    space = load(context, "everything")
+    own = baseline_settings(context)
     assert not space.allows({**own, "optimizer.fused": True, "optimizer.foreach": "on"})
     assert space.allows({**own, "optimizer.fused": True})
     assert space.allows(own)
     with pytest.raises(BadRequestError, match="cannot be combined: an update has only one form"):
-        load(place, fixed=["optimizer.fused=on", "optimizer.foreach=on"])
+        load(context, fixed=["optimizer.fused=on", "optimizer.foreach=on"])
 
 
-def test_everything_is_everything(place: Place) -> None:
+def test_everything_is_everything(context: KnobContext) -> None:
     text = (spaces_folder() / "everything.toml").read_text()
     assert all(f'"{name}" = "all"' in text for name in KNOBS)
     for name in space_names():
@@ -175,24 +175,24 @@ def test_everything_is_everything(place: Place) -> None:
         assert all("  # " in line for line in knobs), name
 
 
-def test_exact_only_is_exact(place: Place) -> None:
-    space = load(place, "exact-only")
+def test_exact_only_is_exact(context: KnobContext) -> None:
+    space = load(context, "exact-only")
     assert {KNOBS[name].risk for name in space.open} == {"exact"}
     assert "loader.workers" in space.open and space.inexact == {}
 
 
 def test_exact_only_leaves_out_what_is_not_exact_on_the_training(
-    place: Place, vary: Callable[..., Place], tmp_path: Path
+    context: KnobContext, vary: Callable[..., KnobContext], tmp_path: Path
 ) -> None:
     """It promised the same numbers, and searched loader workers that draw others."""
-    random = vary(place, loading_matters="loading a sample draws random numbers")
+    random = vary(context, loading_matters="loading a sample draws random numbers")
     space = load(random, "exact-only")
     assert not {"loader.workers", "loader.persistent", "loader.context"} & space.open.keys()
     assert space.closed["loader.workers"] == "it is not exact here: loading a sample draws random numbers"
     assert "loader.workers" in load(random).inexact
     own = tmp_path / "own.toml"
     own.write_text('title = "mine"\nexact = true\n[knobs]\n"precision.autocast" = "all"\n')
-    assert load(place, str(own)).closed["precision.autocast"] == "it is not exact here: it may change the numbers"
+    assert load(context, str(own)).closed["precision.autocast"] == "it is not exact here: it may change the numbers"
 
 
 def finding(knob: str, bound: float) -> Finding:
@@ -201,9 +201,9 @@ def finding(knob: str, bound: float) -> Finding:
     )
 
 
-def test_a_knob_that_cannot_win_is_closed_and_says_why(place: Place) -> None:
-    space = load(place)
-    own = baseline_settings(place)
+def test_a_knob_that_cannot_win_is_closed_and_says_why(context: KnobContext) -> None:
+    space = load(context)
+    own = baseline_settings(context)
     narrowed = narrow(space, own, [finding("loader.workers", 1.005), finding("optimizer.fused", 1.3)], 1.02)
     assert "loader.workers" not in narrowed.open
     assert narrowed.fixed["loader.workers"] == 0
@@ -211,9 +211,9 @@ def test_a_knob_that_cannot_win_is_closed_and_says_why(place: Place) -> None:
     assert narrowed.open.keys() == space.open.keys() - {"loader.workers"}
 
 
-def test_the_best_of_several_findings_decides(place: Place) -> None:
+def test_the_best_of_several_findings_decides(context: KnobContext) -> None:
     findings = [finding("loader.workers", 1.0), finding("loader.workers", 1.5)]
-    assert "loader.workers" in narrow(load(place), baseline_settings(place), findings, 1.02).open
+    assert "loader.workers" in narrow(load(context), baseline_settings(context), findings, 1.02).open
 
 
 PROMISED = {
@@ -223,45 +223,45 @@ PROMISED = {
 }  # fmt: skip
 
 
-def test_the_default_accounts_for_every_axis_that_users_were_promised(place: Place) -> None:
-    space = load(place)
+def test_the_default_accounts_for_every_axis_that_users_were_promised(context: KnobContext) -> None:
+    space = load(context)
     assert space.open.keys() | space.closed.keys() >= PROMISED
 
 
 def test_a_model_is_altered_only_where_a_person_has_said_how_much_worse_it_may_get(
-    place: Place, vary: Callable[..., Place], tmp_path: Path
+    context: KnobContext, vary: Callable[..., KnobContext], tmp_path: Path
 ) -> None:
-    prunes = vary(place, packages={"torch-pruning": "1.6.1"})
+    prunes = vary(context, packages={"torch-pruning": "1.6.1"})
     assert load(prunes).closed["model.sparsity"] == ALTERS
     assert "--max-drop" in ALTERS
     assert load(prunes, may_alter=True).open["model.sparsity"] == (0.0, 0.3, 0.5, 0.7)
     assert load(prunes, fixed=["model.sparsity=0.5"]).fixed["model.sparsity"] == 0.5
-    assert "pip install" in load(place, may_alter=True).closed["model.sparsity"]
+    assert "pip install" in load(context, may_alter=True).closed["model.sparsity"]
     own = write(tmp_path, 'title = "mine"\n[knobs]\n"optimizer.fused" = "all"\n[altering]\n"model.biases" = "all"')
     assert load(prunes, own).closed["model.biases"] == ALTERS
     assert load(prunes, own, may_alter=True).open.keys() == {"optimizer.fused", "model.biases"}
 
 
-def test_values_that_a_wish_rules_out_are_not_offered(place: Place) -> None:
+def test_values_that_a_wish_rules_out_are_not_offered(context: KnobContext) -> None:
     """They were in the space, and no trial could have them."""
-    space = load(place, fixed=["threads.affinity=0-1"])
+    space = load(context, fixed=["threads.affinity=0-1"])
     assert space.open["threads.intra_op"] == (2, 1)  # the user's own four threads do not fit on two cores
-    space = load(place, fixed=["threads.affinity=0"])
+    space = load(context, fixed=["threads.affinity=0"])
     assert space.fixed["threads.intra_op"] == 1
     assert "threads that share a core" in space.closed["threads.intra_op"]
 
 
-def test_the_profile_says_which_counts_are_worth_trying(place: Place) -> None:
+def test_the_profile_says_which_counts_are_worth_trying(context: KnobContext) -> None:
     """Loading takes one and a half steps: two workers keep up, a third is one more, and there are four cores."""
-    measured = Place(place.machine, place.training, Demand(0.1, 1 << 30, 0.15, 0.15))
-    assert load(place).open["loader.workers"] == (0, 1, 2, 4)
+    measured = KnobContext(context.machine, context.training, Demand(0.1, 1 << 30, 0.15, 0.15))
+    assert load(context).open["loader.workers"] == (0, 1, 2, 4)
     assert load(measured).open["loader.workers"] == (0, 2, 3, 4)
     assert load(measured).open["threads.intra_op"] == (4, 2, 1)  # two of four cores are left
 
 
-def test_a_list_of_ones_own_is_searched_whatever_the_profile_says(place: Place, tmp_path: Path) -> None:
+def test_a_list_of_ones_own_is_searched_whatever_the_profile_says(context: KnobContext, tmp_path: Path) -> None:
     own = write(tmp_path, 'title = "mine"\n[knobs]\n"loader.workers" = [0, 1, 4]')
-    measured = Place(place.machine, place.training, Demand(0.1, 1 << 30, 0.15, 0.15))
+    measured = KnobContext(context.machine, context.training, Demand(0.1, 1 << 30, 0.15, 0.15))
     assert load(measured, own).open["loader.workers"] == (0, 1, 4)
 
 

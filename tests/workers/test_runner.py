@@ -33,7 +33,7 @@ from autoaccel.records.trial import (
     WarmUp,
 )
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.runner import Runner, _merged
 from autoaccel.workers.worker import Worker, _await_end
@@ -378,7 +378,7 @@ def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: Write
 
 
 def test_workers_get_the_users_environment_and_the_tuned_variables(
-    runner_for: StartRunner, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch, place: Place
+    runner_for: StartRunner, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch, context: KnobContext
 ) -> None:
     monkeypatch.setenv("MY_OWN", "kept")
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -388,7 +388,7 @@ def test_workers_get_the_users_environment_and_the_tuned_variables(
     assert os.getpgid(0) == os.getpid()
     """
     runner = runner_for(write_model(code))
-    runner = runner.at(place)
+    runner = runner.at(context)
     answer = runner.ask(Describe(), {"threads.intra_op": 1}, "describe", Described, 60.0)
     assert isinstance(answer, Described), answer
     assert os.environ["OMP_NUM_THREADS"] == "7"
@@ -400,10 +400,10 @@ def test_what_the_user_preloads_stays_behind_what_settings_do() -> None:
     assert "LD_PRELOAD" not in _merged({}, {})
 
 
-def test_few_servers_wait_at_a_time(runner_for: StartRunner, write_model: WriteModel, place: Place) -> None:
+def test_few_servers_wait_at_a_time(runner_for: StartRunner, write_model: WriteModel, context: KnobContext) -> None:
     """Each environment needs one of its own; the longest idle makes room."""
     runner = runner_for(write_model(""))
-    runner = runner.at(place)
+    runner = runner.at(context)
     for number, policy in enumerate(["unset", "active", "passive", "static", "dynamic", "guided"]):
         name = "threads.omp_wait_policy" if policy in ("active", "passive") else "threads.omp_schedule"
         answer = runner.ask(Describe(), {name: policy}, f"describe-{number}", Described, 60.0)

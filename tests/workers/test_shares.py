@@ -7,7 +7,7 @@ import pytest
 
 from autoaccel.records.machine import Cpu, Gpu, Interconnect, Limits, Machine, NumaNode, TorchFacts
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.space.knobs import KNOBS, Place
+from autoaccel.space.knobs import KNOBS, KnobContext
 from autoaccel.workers.shares import cores_of_ranks, devices_of_ranks, gpus_of_ranks, share_of_rank
 
 
@@ -48,21 +48,21 @@ def test_ranks_stay_within_the_affinity_and_within_what_is_allowed(server: Machi
 
 def test_threads_and_workers_are_those_of_all_ranks_together(server: Machine) -> None:
     settings = {"threads.intra_op": 8, "loader.workers": 4, "threads.affinity": "none", "parallel.world_size": 4}
-    assert share_of_rank(settings, Place(server), 3, 4) == {
+    assert share_of_rank(settings, KnobContext(server), 3, 4) == {
         "threads.intra_op": 2,
         "loader.workers": 1,
         "threads.affinity": "6-7,14-15",
         "parallel.world_size": 4,
     }
-    assert share_of_rank(settings, Place(server), 0, 1) == settings
-    few = share_of_rank({"threads.intra_op": 1, "loader.workers": 1}, Place(server), 1, 4)
+    assert share_of_rank(settings, KnobContext(server), 0, 1) == settings
+    few = share_of_rank({"threads.intra_op": 1, "loader.workers": 1}, KnobContext(server), 1, 4)
     assert (few["threads.intra_op"], few["loader.workers"]) == (1, 1)
 
 
-def test_world_sizes_follow_the_cores(place: Place, server: Machine) -> None:
+def test_world_sizes_follow_the_cores(context: KnobContext, server: Machine) -> None:
     knob = KNOBS["parallel.world_size"]
-    assert knob.values(place) == (1, 2, 4)
-    assert knob.values(Place(server, place.training)) == (1, 2, 8)  # two memory nodes, eight cores
+    assert knob.values(context) == (1, 2, 4)
+    assert knob.values(KnobContext(server, context.training)) == (1, 2, 8)  # two memory nodes, eight cores
 
 
 # --- GPUs ------------------------------------------------------------------------------------------------------
@@ -85,14 +85,14 @@ def four_gpus(server: Machine) -> Machine:
     )
 
 
-def on_cuda(machine: Machine, facts: TrainingFacts) -> Place:
-    return Place(machine, msgspec.structs.replace(facts, device="cuda"))
+def on_cuda(machine: Machine, facts: TrainingFacts) -> KnobContext:
+    return KnobContext(machine, msgspec.structs.replace(facts, device="cuda"))
 
 
 def test_two_ranks_get_gpus_that_nvlink_joins_and_cores_near_them(four_gpus: Machine, facts: TrainingFacts) -> None:
     assert gpus_of_ranks(four_gpus, 2, {}) == (0, 2)
-    place = on_cuda(four_gpus, facts)
-    first, second = (share_of_rank({"threads.affinity": "none"}, place, rank, 2) for rank in (0, 1))
+    context = on_cuda(four_gpus, facts)
+    first, second = (share_of_rank({"threads.affinity": "none"}, context, rank, 2) for rank in (0, 1))
     assert {first["threads.affinity"], second["threads.affinity"]} == {"0-1,8-9", "2-3,10-11"}
 
 
@@ -115,7 +115,7 @@ def test_ranks_see_their_gpus_by_variables(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     variables = devices_of_ranks(on_cuda(four_gpus, facts), 2)
     assert variables == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,2"}
-    assert devices_of_ranks(Place(four_gpus, facts), 2) == {}
+    assert devices_of_ranks(KnobContext(four_gpus, facts), 2) == {}
 
 
 def test_ranks_see_their_gpus_by_uuid_where_it_is_known(

@@ -16,7 +16,7 @@ from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, GiveTurn, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place
+from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.runner import Runner
 from autoaccel.workers.team import Team
@@ -40,7 +40,7 @@ def runner_for(tmp_path: Path, machine: Machine) -> Iterator[Callable[..., Runne
     def start(model: Path, entry: str = "build") -> Runner:
         folder = tmp_path / "a run"  # with a space
         folder.mkdir(exist_ok=True)
-        runners.append(Runner(folder, find_workload(f"{model}:{entry}")).at(Place(_on_this_computer(machine))))
+        runners.append(Runner(folder, find_workload(f"{model}:{entry}")).at(KnobContext(_on_this_computer(machine))))
         return runners[-1]
 
     yield start

@@ -21,7 +21,7 @@ from autoaccel.space.knobs.chosen import (
     slow_starters,
     without,
 )
-from autoaccel.space.knobs.knob import Clash, Knob, Need, Place
+from autoaccel.space.knobs.knob import Clash, Knob, KnobContext, Need
 from autoaccel.space.knobs.parallel import ranks_of
 from autoaccel.space.knobs.registry import KNOBS, check_value, clash_holds, find_knob, in_order, parse_value
 
@@ -30,8 +30,8 @@ __all__ = [
     "RISKS",
     "Clash",
     "Knob",
+    "KnobContext",
     "Need",
-    "Place",
     "baseline_settings",
     "check_value",
     "clash_holds",

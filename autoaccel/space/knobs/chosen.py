@@ -8,38 +8,38 @@ from typing import get_args
 from autoaccel.records.knob import KnobRow, Risk
 from autoaccel.records.settings import Settings, Value, changed
 from autoaccel.records.space import SearchSpace
-from autoaccel.space.knobs.knob import Knob, Place
+from autoaccel.space.knobs.knob import Knob, KnobContext
 from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob
 
 RISKS: tuple[Risk, ...] = get_args(Risk)
 """The least first."""
 
 
-def default_settings(place: Place) -> Settings:
+def default_settings(context: KnobContext) -> Settings:
     """Return every knob at its default: what happens if nobody changes anything."""
-    return {name: knob.default(place) for name, knob in KNOBS.items()}
+    return {name: knob.default(context) for name, knob in KNOBS.items()}
 
 
-def baseline_settings(place: Place) -> Settings:
+def baseline_settings(context: KnobContext) -> Settings:
     """Return the user's own settings: what the Training declares, every other knob at its default.
 
     Raises:
         BadRequestError: If the Training declares what is no knob, or a value that it cannot have here.
     """
-    settings = default_settings(place)
-    declared = place.training.settings if place.training else {}
+    settings = default_settings(context)
+    declared = context.training.settings if context.training else {}
     for name, value in declared.items():
         where = "Training(settings=...)"
-        settings[name] = check_value(find_knob(name, where), value, place, where)
+        settings[name] = check_value(find_knob(name, where), value, context, where)
     return settings
 
 
-def environment_of(settings: Mapping[str, Value], place: Place, at_start_only: bool = False) -> dict[str, str]:
+def environment_of(settings: Mapping[str, Value], context: KnobContext, at_start_only: bool = False) -> dict[str, str]:
     """Return the variables that carry settings into a process; several libraries to preload are joined.
 
     Args:
         settings: Whatever they are.
-        place: The machine that they are for.
+        context: The machine that they are for.
         at_start_only: Whether to leave out those that a process that has started can still be told.
     """
     found: dict[str, str] = {}
@@ -47,7 +47,7 @@ def environment_of(settings: Mapping[str, Value], place: Place, at_start_only: b
         knob = KNOBS.get(name)
         if knob is None or knob.is_off(value) or (at_start_only and knob.stage not in ("launch", "environment")):
             continue
-        for variable, text in knob.environment(value, place).items():
+        for variable, text in knob.environment(value, context).items():
             joined = variable == "LD_PRELOAD" and variable in found
             found[variable] = f"{found[variable]}:{text}" if joined else text
     return found
@@ -97,9 +97,9 @@ def compiled_part(settings: Mapping[str, Value]) -> Settings:
     }
 
 
-def inexact_here(place: Place) -> dict[str, str]:
-    """Return the knobs that are exact elsewhere, but not at this place, and why."""
-    return {name: reason for name, knob in KNOBS.items() if (reason := knob.why_inexact(place))}
+def inexact_here(context: KnobContext) -> dict[str, str]:
+    """Return the knobs that are exact elsewhere, but not in this context, and why."""
+    return {name: reason for name, knob in KNOBS.items() if (reason := knob.why_inexact(context))}
 
 
 def is_exact(settings: Mapping[str, Value], baseline: Mapping[str, Value], inexact: Collection[str]) -> bool:
@@ -124,9 +124,9 @@ def risky_part(settings: Mapping[str, Value], baseline: Mapping[str, Value], ine
     }
 
 
-def risks_here(place: Place) -> dict[str, Risk]:
-    """Return what knobs may do to the numbers at this place, of those of which it is not what they do elsewhere."""
-    return {name: risk for name, knob in KNOBS.items() if (risk := knob.risk_at(place)) != knob.risk}
+def risks_here(context: KnobContext) -> dict[str, Risk]:
+    """Return what knobs may do to the numbers in this context, of those of which it is not what they do elsewhere."""
+    return {name: risk for name, knob in KNOBS.items() if (risk := knob.risk_at(context)) != knob.risk}
 
 
 def risk_of(settings: Mapping[str, Value], baseline: Mapping[str, Value], risks: Mapping[str, Risk]) -> Risk:
@@ -179,20 +179,20 @@ def idle_because(knob: Knob, settings: Mapping[str, Value]) -> str:
     return ""
 
 
-def knob_rows(place: Place) -> list[KnobRow]:
-    """Return what can be said of every knob at this place, in their order of declaration."""
-    return [_row(knob, place) for knob in KNOBS.values()]
+def knob_rows(context: KnobContext) -> list[KnobRow]:
+    """Return what can be said of every knob in this context, in their order of declaration."""
+    return [_row(knob, context) for knob in KNOBS.values()]
 
 
-def _row(knob: Knob, place: Place) -> KnobRow:
-    reason = knob.why_unavailable(place) or knob.why_untried(place)
+def _row(knob: Knob, context: KnobContext) -> KnobRow:
+    reason = knob.why_unavailable(context) or knob.why_untried(context)
     return KnobRow(
         name=knob.name,
         group=knob.group,
-        values=knob.values(place),
-        default=knob.default(place),
+        values=knob.values(context),
+        default=knob.default(context),
         stage=knob.stage,
-        risk=knob.risk_at(place),
+        risk=knob.risk_at(context),
         available=not reason,
         reason=reason,
         help=knob.help,

@@ -8,8 +8,8 @@ from autoaccel.space.knobs.knob import (
     ON,
     Clash,
     Knob,
+    KnobContext,
     Need,
-    Place,
     always,
     choices,
     equals,
@@ -22,59 +22,59 @@ _COMPILE_SECONDS = 25.0  # 15 to 30 s for small models on a CPU
 _DYNAMO = ("torch._dynamo", "torch._inductor.compile_fx")
 
 
-def _modes(place: Place) -> tuple[Value, ...]:
+def _modes(context: KnobContext) -> tuple[Value, ...]:
     """On a CPU there are no CUDA graphs: modes that only add them would claim what they do not do."""
-    if place.device == "cuda":
+    if context.device == "cuda":
         return ("off", "default", *_INDUCTOR_MODES)
     return ("off", "default", "max-autotune-no-cudagraphs")
 
 
-def _why_no_compiler(place: Place) -> str:
-    if place.device in ("cuda", "xpu"):
-        return _why_no_triton(place)
-    return "" if place.machine.compiler is not None else "no C++ compiler: apt install g++ (or set CXX)"
+def _why_no_compiler(context: KnobContext) -> str:
+    if context.device in ("cuda", "xpu"):
+        return _why_no_triton(context)
+    return "" if context.machine.compiler is not None else "no C++ compiler: apt install g++ (or set CXX)"
 
 
-def _why_no_triton(place: Place) -> str:
+def _why_no_triton(context: KnobContext) -> str:
     """Return why torch.compile could not generate code for a GPU; empty if it could."""
-    if place.machine.torch is not None and not place.machine.torch.has_triton:
+    if context.machine.torch is not None and not context.machine.torch.has_triton:
         return (
             "Triton does not work with this GPU (NVIDIA: compute capability 7.0 or later), or is missing: pip "
             "install triton"
         )
-    if place.machine.c_compiler is None:
+    if context.machine.c_compiler is None:
         return "no C compiler, which Triton needs: apt install gcc (or set CC)"
-    return "" if place.machine.python_headers else "no Python.h, which Triton needs: apt install python3-dev"
+    return "" if context.machine.python_headers else "no Python.h, which Triton needs: apt install python3-dev"
 
 
-def _backends(place: Place) -> tuple[Value, ...]:
+def _backends(context: KnobContext) -> tuple[Value, ...]:
     """Inductor, and whichever other compiled and ran a small training step here."""
-    found = place.machine.torch.compile_backends if place.machine.torch else ()
+    found = context.machine.torch.compile_backends if context.machine.torch else ()
     return ("inductor", *(name for name in found if name != "inductor"))
 
 
-def _why_one_backend(place: Place) -> str:
-    if reason := _why_no_compiler(place):
+def _why_one_backend(context: KnobContext) -> str:
+    if reason := _why_no_compiler(context):
         return reason
-    if len(_backends(place)) > 1:
+    if len(_backends(context)) > 1:
         return ""
     return (
         "no other backend can train here: pip install onnxruntime onnxscript, torch_xla or intel-extension-for-pytorch"
     )
 
 
-def _shapes_change(place: Place) -> bool:
-    return place.training is not None and place.training.shapes_change
+def _shapes_change(context: KnobContext) -> bool:
+    return context.training is not None and context.training.shapes_change
 
 
-def _dynamic_values(place: Place) -> tuple[Value, ...]:
-    return ("on", "auto", "off") if _shapes_change(place) else ("auto", "off", "on")
+def _dynamic_values(context: KnobContext) -> tuple[Value, ...]:
+    return ("on", "auto", "off") if _shapes_change(context) else ("auto", "off", "on")
 
 
-def _why_no_blocks(place: Place) -> str:
-    if reason := _why_no_compiler(place):
+def _why_no_blocks(context: KnobContext) -> str:
+    if reason := _why_no_compiler(context):
         return reason
-    if place.training is not None and place.training.repeated_blocks < 2:
+    if context.training is not None and context.training.repeated_blocks < 2:
         return "the model has no repeated blocks"
     return ""
 
@@ -126,7 +126,7 @@ KNOBS = (
         "incomplete last batch that must not slow the others (off)",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=_dynamic_values,
-        usual=lambda place: "on" if _shapes_change(place) else "auto",
+        usual=lambda context: "on" if _shapes_change(context) else "auto",
         why_unavailable=_why_no_compiler,
         needs=(_COMPILES,),
         clashes=(
@@ -135,7 +135,7 @@ KNOBS = (
                 "compile.mode",
                 ON,
                 "batches change their shapes, and each shape would be compiled separately",
-                lambda place, mine, theirs: _shapes_change(place),
+                lambda context, mine, theirs: _shapes_change(context),
             ),
         ),
     ),

@@ -9,8 +9,8 @@ from autoaccel.space.knobs.knob import (
     ON,
     Clash,
     Knob,
+    KnobContext,
     Need,
-    Place,
     always,
     choices,
     equals,
@@ -32,148 +32,148 @@ _LIMIT = 4  # workers for each CPU that may be asked for by hand
 _WORKERS_OF_A_GPU = 4  # where nobody knows better: Hugging Face, "Efficient training on a single GPU"
 
 
-def _worker_values(place: Place) -> tuple[Value, ...]:
+def _worker_values(context: KnobContext) -> tuple[Value, ...]:
     """The user's own count, none, and as many as keep up with the step: see `workers_needed`.
 
     That many, and one more, because batches take unequal times; as many as steps need that other settings make faster,
     or that several GPUs make together; and half of the most where that would be more than the most, as loading then
     takes the cores from the training. Until somebody has measured what loading takes, a few.
     """
-    own, most, needed = _worker_default(place), _max_workers(place), workers_needed(place)
+    own, most, needed = _worker_default(context), _max_workers(context), workers_needed(context)
     if needed is None:
-        counts = {*_USUAL_WORKERS, _WORKERS_OF_A_GPU * gpus_of(place)}
+        counts = {*_USUAL_WORKERS, _WORKERS_OF_A_GPU * gpus_of(context)}
     else:
-        counts = {0, needed, needed + 1, *(workers_ahead(place, ranks) or 0 for ranks in (1, gpus_of(place)))}
+        counts = {0, needed, needed + 1, *(workers_ahead(context, ranks) or 0 for ranks in (1, gpus_of(context)))}
         if max(counts) > most:
             counts.add(most // 2)
     return tuple(sorted({own, *(min(count, most) for count in counts)}))
 
 
-def steps_of_loading(place: Place, times: float = 1.0) -> float | None:
+def steps_of_loading(context: KnobContext, times: float = 1.0) -> float | None:
     """Return how many steps go by while one process loads a batch; None where that is not known.
 
     Args:
-        place: What a step and loading take there.
+        context: What a step and loading take there.
         times: How many times as fast as it is the step should be.
     """
-    demand = place.demand
+    demand = context.demand
     if demand is None or demand.loading_seconds is None or demand.step_seconds <= 0:
         return None
     return times * demand.loading_seconds / demand.step_seconds
 
 
-def times_faster(place: Place, ranks: int = 1) -> float:
+def times_faster(context: KnobContext, ranks: int = 1) -> float:
     """Return how many times as fast as it is the step may be once other settings are found.
 
     Args:
-        place: What computes there.
+        context: What computes there.
         ranks: GPUs that share the batch.
     """
-    if place.device != "cpu":
+    if context.device != "cpu":
         return ranks * _FASTER_ON_GPU
     # Threads that a container's quota stops again and again make a step long that others would make short.
-    crowded = max(1.0, own_threads(place) / place.machine.usable_physical_cores)
-    return crowded * (_FASTER_WITH_TILES if "amx_bf16" in place.machine.cpu.features else _FASTER)
+    crowded = max(1.0, own_threads(context) / context.machine.usable_physical_cores)
+    return crowded * (_FASTER_WITH_TILES if "amx_bf16" in context.machine.cpu.features else _FASTER)
 
 
-def workers_needed(place: Place, times: float = 1.0) -> int | None:
+def workers_needed(context: KnobContext, times: float = 1.0) -> int | None:
     """Return how many workers load a batch in the time of a step; see `steps_of_loading`."""
-    steps = steps_of_loading(place, times)
+    steps = steps_of_loading(context, times)
     if steps is None:
         return None
     return math.ceil(steps) if steps >= _NEGLIGIBLE else 0
 
 
-def workers_ahead(place: Place, ranks: int = 1) -> int | None:
+def workers_ahead(context: KnobContext, ranks: int = 1) -> int | None:
     """Return how many workers keep up once other settings have made the step faster; None where that is not known."""
-    return workers_needed(place, times_faster(place, ranks))
+    return workers_needed(context, times_faster(context, ranks))
 
 
-def threads_beside_loading(place: Place) -> int | None:
+def threads_beside_loading(context: KnobContext) -> int | None:
     """Return how many cores compute once other settings have made the step faster, where the others load beside it.
 
     They are shared out as the work is, so that neither waits for the other. None where that is not known, or where
     there is next to nothing to load.
     """
-    demand, steps = place.demand, steps_of_loading(place, times_faster(place))
+    demand, steps = context.demand, steps_of_loading(context, times_faster(context))
     if demand is None or not demand.loading_seconds or steps is None or steps < _NEGLIGIBLE:
         return None
     busy = demand.loading_seconds if demand.busy_seconds is None else demand.busy_seconds
-    cores = place.machine.usable_physical_cores
+    cores = context.machine.usable_physical_cores
     return max(1, round(cores * cores / (cores + steps * busy / demand.loading_seconds)))
 
 
-def _max_workers(place: Place) -> int:
+def _max_workers(context: KnobContext) -> int:
     """Return how many workers find a core when they need one: those that sleep most of the time need it seldom."""
-    machine, demand = place.machine, place.demand
+    machine, demand = context.machine, context.demand
     most = machine.usable_physical_cores
     if demand is None or not demand.loading_seconds or not demand.busy_seconds:
         return most
     return min(_LIMIT * machine.usable_cores, max(most, int(most * demand.loading_seconds / demand.busy_seconds)))
 
 
-def _worker_default(place: Place) -> int:
-    return place.training.loader_workers if place.training else 0
+def _worker_default(context: KnobContext) -> int:
+    return context.training.loader_workers if context.training else 0
 
 
-def why_no_loader(place: Place) -> str:
+def why_no_loader(context: KnobContext) -> str:
     """Return why arguments of a loader are unavailable; empty if batches come from a DataLoader that can be rebuilt."""
-    if place.training is not None and not place.training.loader_adjustable:
-        return place.training.loader_fixed or "batches do not come from a torch DataLoader"
+    if context.training is not None and not context.training.loader_adjustable:
+        return context.training.loader_fixed or "batches do not come from a torch DataLoader"
     return ""
 
 
-def _why_no_copies(place: Place) -> str:
-    if place.device == "cpu":
+def _why_no_copies(context: KnobContext) -> str:
+    if context.device == "cpu":
         return "there is no accelerator to copy to"
-    return f"{place.device} shares the computer's memory" if place.device == "mps" else why_no_loader(place)
+    return f"{context.device} shares the computer's memory" if context.device == "mps" else why_no_loader(context)
 
 
-def _why_no_side_stream(place: Place) -> str:
-    return _why_no_copies(place) or why_no_gpu(place)
+def _why_no_side_stream(context: KnobContext) -> str:
+    return _why_no_copies(context) or why_no_gpu(context)
 
 
-def _pin_default(place: Place) -> bool:
-    return place.training.loader_pins_memory if place.training else False
+def _pin_default(context: KnobContext) -> bool:
+    return context.training.loader_pins_memory if context.training else False
 
 
-def _prefetch_default(place: Place) -> int:
-    return place.training.loader_prefetch if place.training else 2
+def _prefetch_default(context: KnobContext) -> int:
+    return context.training.loader_prefetch if context.training else 2
 
 
-def _context_default(place: Place) -> str:
-    own = place.training.loader_context if place.training else ""
+def _context_default(context: KnobContext) -> str:
+    own = context.training.loader_context if context.training else ""
     # Python's own choice before 3.14.
-    return own or ("fork" if place.machine.system == "Linux" else "spawn")
+    return own or ("fork" if context.machine.system == "Linux" else "spawn")
 
 
-def _persistent_default(place: Place) -> bool:
+def _persistent_default(context: KnobContext) -> bool:
     """As the user's own loader; where it has no workers, nobody has chosen yet, and starting anew is never faster."""
-    return place.training.loader_persistent if place.training and place.training.loader_workers else True
+    return context.training.loader_persistent if context.training and context.training.loader_workers else True
 
 
-def _why_no_cache(place: Place) -> str:
-    if reason := why_no_loader(place):
+def _why_no_cache(context: KnobContext) -> str:
+    if reason := why_no_loader(context):
         return reason
-    if place.training is None:
+    if context.training is None:
         return ""
-    if place.training.dataset_bytes is None:
+    if context.training.dataset_bytes is None:
         return "its samples differ from load to load, or their size is unknown"
-    if place.training.epochs == 1:
+    if context.training.epochs == 1:
         return "the training has only one epoch, which loads each sample for the first time"
-    if _is_too_much(place, 1):
+    if _is_too_much(context, 1):
         return f"the dataset takes more than {_CACHED_SHARE:.0%} of the memory"
     return ""
 
 
-def _is_too_much(place: Place, copies: int) -> bool:
+def _is_too_much(context: KnobContext, copies: int) -> bool:
     """Whether so many copies of all samples leave too little memory for the training."""
-    held = copies * ((place.training and place.training.dataset_bytes) or 0)
-    return held > _CACHED_SHARE * place.machine.usable_memory_bytes
+    held = copies * ((context.training and context.training.dataset_bytes) or 0)
+    return held > _CACHED_SHARE * context.machine.usable_memory_bytes
 
 
-def _is_too_much_in_each(place: Place, cached: Value, processes: Value) -> bool:
-    return _is_too_much(place, int(processes))
+def _is_too_much_in_each(context: KnobContext, cached: Value, processes: Value) -> bool:
+    return _is_too_much(context, int(processes))
 
 
 _IN_EACH = f"each loading process would hold the dataset: together more than {_CACHED_SHARE:.0%} of the memory"
@@ -194,7 +194,7 @@ KNOBS = (
         usual=_worker_default,
         off=0,
         why_unavailable=why_no_loader,
-        limits=lambda place: (0, _LIMIT * place.machine.usable_cores),
+        limits=lambda context: (0, _LIMIT * context.machine.usable_cores),
     ),
     Knob(
         name="loader.prefetch",
@@ -204,10 +204,10 @@ KNOBS = (
         help="number of batches that each worker prefetches",
         helps_when="the time to prepare a batch varies greatly",
         effect="autoaccel.runtime.knobs.loader:Prefetch",
-        values=lambda place: tuple(sorted({2, 4, 8, _prefetch_default(place)})),
+        values=lambda context: tuple(sorted({2, 4, 8, _prefetch_default(context)})),
         usual=_prefetch_default,
         why_unavailable=why_no_loader,
-        limits=lambda place: (1, 64),
+        limits=lambda context: (1, 64),
         needs=(_WORKERS,),
     ),
     Knob(

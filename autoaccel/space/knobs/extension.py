@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from autoaccel.space.knobs.knob import ON, Clash, Knob, Place, always, choices, equals
+from autoaccel.space.knobs.knob import ON, Clash, Knob, KnobContext, always, choices, equals
 
 IPEX = "intel-extension-for-pytorch"
 
 
-def _why_no_ipex(place: Place) -> str:
+def _why_no_ipex(context: KnobContext) -> str:
     """Decided from the versions: under another torch than its own, importing it ends the process."""
-    if place.device != "cpu":
+    if context.device != "cpu":
         return "the training does not run on a CPU"
-    version = place.machine.packages.get(IPEX)
+    version = context.machine.packages.get(IPEX)
     if version is None:
         return f"{IPEX} is not installed: pip install 'autoaccel[ipex]' (its last release needs torch 2.8)"
-    torch = place.machine.torch.version if place.machine.torch else "unknown"
+    torch = context.machine.torch.version if context.machine.torch else "unknown"
     if torch.split(".")[:2] != version.split(".")[:2]:
         return f"{IPEX} {version} needs torch {'.'.join(version.split('.')[:2])}, but this is {torch}"
     return ""

@@ -1,4 +1,4 @@
-"""Knob: one thing that may be changed, as data and small functions of the place; Place: where it is asked about."""
+"""Knob: one thing that may be changed, as data and small functions of a KnobContext: the machine and the training."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NO_EFFECT_OF_ITS_OWN = "autoaccel.runtime.knobs.effect:Effect"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a knob is asked about: a machine, the training on it once that is known, what it needs once measured."""
+class KnobContext:
+    """What the answers of a knob depend on: the machine, the training once it is known, its demand once measured."""
 
     machine: Machine
     training: TrainingFacts | None = None
@@ -66,14 +66,15 @@ class Clash:
     knob: str
     theirs: Test
     reason: str
-    where: Callable[[Place, Value, Value], bool] = lambda place, mine, theirs: True  # asked of such a pair of values
+    # Asked of such a pair of values.
+    where: Callable[[KnobContext, Value, Value], bool] = lambda context, mine, theirs: True
 
 
-def _available(place: Place) -> str:
+def _available(context: KnobContext) -> str:
     return ""
 
 
-def _nothing(value: Value, place: Place) -> Mapping[str, str]:
+def _nothing(value: Value, context: KnobContext) -> Mapping[str, str]:
     return {}
 
 
@@ -89,18 +90,18 @@ class Knob:
         help: What it does, in one sentence.
         helps_when: The condition under which it is known to help.
         effect: `module:Class` of what it does, in the runtime.
-        values: Every value worth trying at a place, the default included.
-        usual: What happens at a place if nobody changes anything; `default` is what holds for the user's training.
+        values: Every value worth trying in a context, the default included.
+        usual: What happens in a context if nobody changes anything; `default` is what holds for the user's training.
         off: The value at which it does nothing, so that there is nothing to show; None if it does something at every
             value. Ask `is_off`.
-        why_unavailable: Why no other value than the default works at a place, and what would change that; empty if
+        why_unavailable: Why no other value than the default works in a context, and what would change that; empty if
             one does.
-        why_untried: Why none of the other values that work at a place is worth a trial; empty if one is.
+        why_untried: Why none of the other values that work in a context is worth a trial; empty if one is.
         environment: Variables that carry a value into a process; not asked of the value at which it is off. Of a knob
             of the stages "launch" and "environment" they must be there when it starts; of others its libraries can
             still be told.
         modules: What torch imports on the first use of any value at which it is not off.
-        limits: For numbers: the smallest and largest that may be asked for at a place, both included. A person may
+        limits: For numbers: the smallest and largest that may be asked for in a context, both included. A person may
             set any between them, not only those worth trying.
         why_wrong: For texts: why a value besides those worth trying is not one; empty if it is. None: no other is.
         needs: Knobs that it does nothing without.
@@ -123,15 +124,15 @@ class Knob:
     help: str
     helps_when: str
     effect: str
-    values: Callable[[Place], tuple[Value, ...]]
-    usual: Callable[[Place], Value]
+    values: Callable[[KnobContext], tuple[Value, ...]]
+    usual: Callable[[KnobContext], Value]
     off: Value | None = None
-    why_unavailable: Callable[[Place], str] = _available
-    why_untried: Callable[[Place], str] = _available
-    environment: Callable[[Value, Place], Mapping[str, str]] = _nothing
+    why_unavailable: Callable[[KnobContext], str] = _available
+    why_untried: Callable[[KnobContext], str] = _available
+    environment: Callable[[Value, KnobContext], Mapping[str, str]] = _nothing
     modules: tuple[str, ...] = ()
-    limits: Callable[[Place], tuple[float, float]] | None = None
-    why_wrong: Callable[[Value, Place], str] | None = None
+    limits: Callable[[KnobContext], tuple[float, float]] | None = None
+    why_wrong: Callable[[Value, KnobContext], str] | None = None
     needs: tuple[Need, ...] = ()
     clashes: tuple[Clash, ...] = ()
     start_seconds: float | None = None
@@ -139,9 +140,9 @@ class Knob:
     divides_batches: bool = False
     usual_effect: float = 0.1
 
-    def default(self, place: Place) -> Value:
+    def default(self, context: KnobContext) -> Value:
         """Return the user's own value: what their code has set, or what happens if nobody changes anything."""
-        return place.found.get(self.name, self.usual(place))
+        return context.found.get(self.name, self.usual(context))
 
     def is_off(self, value: Value) -> bool:
         """Whether the knob does nothing at this value."""
@@ -151,32 +152,32 @@ class Knob:
         """Whether a value of this knob passes the test of a `Need` or a `Clash`."""
         return not self.is_off(value) if test is None else test(value)
 
-    def why_inexact(self, place: Place) -> str:
-        """Return why it changes the numbers of the training at a place, though it is exact elsewhere; or nothing."""
-        if self.risk != "exact" or not self.decides_on_loading or place.training is None:
+    def why_inexact(self, context: KnobContext) -> str:
+        """Return why it changes the numbers of the training in a context, though it is exact elsewhere; or nothing."""
+        if self.risk != "exact" or not self.decides_on_loading or context.training is None:
             return ""
-        return place.training.loading_matters
+        return context.training.loading_matters
 
-    def risk_at(self, place: Place) -> Risk:
-        """Return what it may do to the numbers of the training at a place."""
-        if self.divides_batches and place.training is not None:
-            return "changes_training" if place.training.has_batch_statistics else "rounding"
-        return "changes_training" if self.why_inexact(place) else self.risk
+    def risk_at(self, context: KnobContext) -> Risk:
+        """Return what it may do to the numbers of the training in a context."""
+        if self.divides_batches and context.training is not None:
+            return "changes_training" if context.training.has_batch_statistics else "rounding"
+        return "changes_training" if self.why_inexact(context) else self.risk
 
 
-def switch(place: Place) -> tuple[Value, ...]:
+def switch(context: KnobContext) -> tuple[Value, ...]:
     """Return the values of what is off unless somebody switches it on."""
     return (False, True)
 
 
-def always(value: Value) -> Callable[[Place], Value]:
+def always(value: Value) -> Callable[[KnobContext], Value]:
     """Return a default that is the same everywhere."""
-    return lambda place: value
+    return lambda context: value
 
 
-def choices(*values: Value) -> Callable[[Place], tuple[Value, ...]]:
+def choices(*values: Value) -> Callable[[KnobContext], tuple[Value, ...]]:
     """Return values that are the same everywhere."""
-    return lambda place: values
+    return lambda context: values
 
 
 def equals(*wanted: Value) -> Callable[[Value], bool]:
@@ -184,27 +185,27 @@ def equals(*wanted: Value) -> Callable[[Value], bool]:
     return lambda value: value in wanted
 
 
-def why_no_gpu(place: Place) -> str:
+def why_no_gpu(context: KnobContext) -> str:
     """Return why something that only CUDA has is unavailable; empty if the training runs on a GPU."""
-    return "" if place.device == "cuda" else "the training does not run on a CUDA GPU"
+    return "" if context.device == "cuda" else "the training does not run on a CUDA GPU"
 
 
-def gpus_of(place: Place) -> int:
+def gpus_of(context: KnobContext) -> int:
     """Return how many GPUs this process may use; 0 where the training does not run on one."""
-    if place.device != "cuda":
+    if context.device != "cuda":
         return 0
-    shown = place.machine.torch.gpus if place.machine.torch else ()
-    return len(shown or place.machine.gpus)
+    shown = context.machine.torch.gpus if context.machine.torch else ()
+    return len(shown or context.machine.gpus)
 
 
-def usual_threads(place: Place) -> int:
+def usual_threads(context: KnobContext) -> int:
     """Return how many threads torch takes for an operator if nobody says."""
-    return place.machine.torch.intra_op_threads if place.machine.torch else place.machine.usable_cores
+    return context.machine.torch.intra_op_threads if context.machine.torch else context.machine.usable_cores
 
 
-def own_threads(place: Place) -> int:
+def own_threads(context: KnobContext) -> int:
     """Return how many the user's code leaves, whatever a Training declares beside it."""
-    return int(place.found.get("threads.intra_op", usual_threads(place)))
+    return int(context.found.get("threads.intra_op", usual_threads(context)))
 
 
 def powers_of_two(most: int) -> set[int]:

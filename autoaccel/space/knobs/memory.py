@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoaccel.records.settings import Value
-from autoaccel.space.knobs.knob import Knob, Place, always, choices, switch, why_no_gpu
+from autoaccel.space.knobs.knob import Knob, KnobContext, always, choices, switch, why_no_gpu
 
 _JEMALLOC = "oversize_threshold:1,background_thread:true,metadata_thp:auto,dirty_decay_ms:9000000000,muzzy_decay_ms:-1"
 """What PyTorch's own launcher for Xeon processors sets (torch/backends/xeon/run_cpu.py): freed pages are kept."""
@@ -13,38 +13,38 @@ _JEMALLOC = "oversize_threshold:1,background_thread:true,metadata_thp:auto,dirty
 _HOW_TO_GET = "apt install libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
 
 
-def _allocators(place: Place) -> tuple[Value, ...]:
-    return ("system", *(library.name for library in place.machine.allocators))
+def _allocators(context: KnobContext) -> tuple[Value, ...]:
+    return ("system", *(library.name for library in context.machine.allocators))
 
 
-def _why_one_allocator(place: Place) -> str:
-    if place.machine.system != "Linux":
-        return f"no allocator can be preloaded on {place.machine.system}"
-    return "" if len(_allocators(place)) > 1 else f"this machine has no other allocator: {_HOW_TO_GET}"
+def _why_one_allocator(context: KnobContext) -> str:
+    if context.machine.system != "Linux":
+        return f"no allocator can be preloaded on {context.machine.system}"
+    return "" if len(_allocators(context)) > 1 else f"this machine has no other allocator: {_HOW_TO_GET}"
 
 
-def _allocator_environment(value: Value, place: Place) -> Mapping[str, str]:
-    paths = {library.name: library.path for library in place.machine.allocators}
+def _allocator_environment(value: Value, context: KnobContext) -> Mapping[str, str]:
+    paths = {library.name: library.path for library in context.machine.allocators}
     if value not in paths:
         return {}
     return {"LD_PRELOAD": paths[str(value)], **({"MALLOC_CONF": _JEMALLOC} if value == "jemalloc" else {})}
 
 
-def _why_no_huge_pages(place: Place) -> str:
-    mode = place.machine.huge_pages
+def _why_no_huge_pages(context: KnobContext) -> str:
+    mode = context.machine.huge_pages
     if mode is None:
-        return f"{place.machine.system} has no transparent huge pages, or does not report them"
+        return f"{context.machine.system} has no transparent huge pages, or does not report them"
     if mode == "always":
         return "the system already gives huge pages to every process"
     return "" if mode == "madvise" else "the system's transparent huge pages are off"
 
 
-def _why_no_checkpoints(place: Place) -> str:
-    if place.training is None:
+def _why_no_checkpoints(context: KnobContext) -> str:
+    if context.training is None:
         return ""
-    if place.training.repeated_blocks < 2:
+    if context.training.repeated_blocks < 2:
         return "the model has no repeated blocks"
-    if place.training.blocks_normalise_batches:
+    if context.training.blocks_normalise_batches:
         return "its blocks normalise over the batch, and computing them twice would count each batch twice"
     return ""
 
@@ -77,7 +77,7 @@ KNOBS = (
         usual=always(False),
         off=False,
         why_unavailable=_why_no_huge_pages,
-        environment=lambda value, place: {"THP_MEM_ALLOC_ENABLE": "1"},
+        environment=lambda value, context: {"THP_MEM_ALLOC_ENABLE": "1"},
     ),
     Knob(
         name="memory.expandable_segments",
@@ -91,7 +91,7 @@ KNOBS = (
         usual=always(False),
         off=False,
         why_unavailable=why_no_gpu,
-        environment=lambda value, place: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+        environment=lambda value, context: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
     ),
     Knob(
         name="memory.keep_gradients",

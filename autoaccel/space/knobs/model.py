@@ -8,8 +8,8 @@ from autoaccel.space.knobs.knob import (
     ON,
     Clash,
     Knob,
+    KnobContext,
     Need,
-    Place,
     always,
     choices,
     equals,
@@ -24,77 +24,77 @@ PRUNING_LIBRARIES = {"torch-pruning": "pruning", "nni": "nni"}
 _PRUNES = Need("model.sparsity", ON, "above 0")
 
 
-def _why_no_images(place: Place) -> str:
-    if place.training is not None and not place.training.has_image_convolutions:
+def _why_no_images(context: KnobContext) -> str:
+    if context.training is not None and not context.training.has_image_convolutions:
         return "the model has no convolution over images"
     return ""
 
 
-def _why_no_norm_biases(place: Place) -> str:
-    if place.training is not None and not place.training.biases_before_norm:
+def _why_no_norm_biases(context: KnobContext) -> str:
+    if context.training is not None and not context.training.biases_before_norm:
         return "no bias is followed by batch normalisation"
     return ""
 
 
-def _why_no_biases(place: Place) -> str:
-    if place.training is not None and not place.training.biases:
+def _why_no_biases(context: KnobContext) -> str:
+    if context.training is not None and not context.training.biases:
         return "no convolution or linear layer has a bias"
     return ""
 
 
-def _kernels(place: Place) -> tuple[str, ...]:
+def _kernels(context: KnobContext) -> tuple[str, ...]:
     """Return the kernels of attention that may be asked for: on an accelerator those that trained in some dtype."""
-    if place.device == "cpu":
+    if context.device == "cpu":
         return ("flash", "math")
-    return tuple(place.machine.torch.attention) if place.machine.torch else ()
+    return tuple(context.machine.torch.attention) if context.machine.torch else ()
 
 
-def _attention_kernels(place: Place) -> tuple[Value, ...]:
+def _attention_kernels(context: KnobContext) -> tuple[Value, ...]:
     """PyTorch's own choice, and on an accelerator each kernel; math, which writes all scores to memory, is its last."""
-    kernels = () if place.device == "cpu" else _kernels(place)
+    kernels = () if context.device == "cpu" else _kernels(context)
     return ("auto", *(name for name in kernels if name != "math"))
 
 
-def _why_one_attention_kernel(place: Place) -> str:
-    return "" if _kernels(place) else f"no kernel can be chosen on this {place.device}"
+def _why_one_attention_kernel(context: KnobContext) -> str:
+    return "" if _kernels(context) else f"no kernel can be chosen on this {context.device}"
 
 
-def _why_auto_attention(place: Place) -> str:
-    if place.device == "cpu":
+def _why_auto_attention(context: KnobContext) -> str:
+    if context.device == "cpu":
         return "PyTorch uses the flash kernel wherever a CPU can use it"
-    return "" if len(_attention_kernels(place)) > 1 else "only separate operators (the math kernel) can train here"
+    return "" if len(_attention_kernels(context)) > 1 else "only separate operators (the math kernel) can train here"
 
 
-def _why_wrong_kernel(value: Value, place: Place) -> str:
-    others = [name for name in _kernels(place) if name not in _attention_kernels(place)]
+def _why_wrong_kernel(value: Value, context: KnobContext) -> str:
+    others = [name for name in _kernels(context) if name not in _attention_kernels(context)]
     return "" if value in others else " or ".join(others) or "another that trains here"
 
 
-def _lacks_its_dtype(place: Place, kernel: Value, autocast: Value) -> bool:
+def _lacks_its_dtype(context: KnobContext, kernel: Value, autocast: Value) -> bool:
     """Whether the kernel does not train in what autocast leaves: on a GPU flash and cuDNN's take only 16 bits."""
-    if place.device == "cpu" or place.machine.torch is None:
+    if context.device == "cpu" or context.machine.torch is None:
         return False
-    own = (place.training.own_autocast or place.training.dtype) if place.training is not None else "float32"
-    return (own if AUTOCAST.is_off(autocast) else autocast) not in place.machine.torch.attention.get(str(kernel), ())
+    own = (context.training.own_autocast or context.training.dtype) if context.training is not None else "float32"
+    return (own if AUTOCAST.is_off(autocast) else autocast) not in context.machine.torch.attention.get(str(kernel), ())
 
 
-def _pruners(place: Place) -> tuple[Value, ...]:
+def _pruners(context: KnobContext) -> tuple[Value, ...]:
     """The first is there even if it is not installed: a knob has a default everywhere."""
-    return tuple(name for name in PRUNING_LIBRARIES if name in place.machine.packages) or ("torch-pruning",)
+    return tuple(name for name in PRUNING_LIBRARIES if name in context.machine.packages) or ("torch-pruning",)
 
 
-def _why_no_pruning(place: Place) -> str:
-    if not set(PRUNING_LIBRARIES) & place.machine.packages.keys():
+def _why_no_pruning(context: KnobContext) -> str:
+    if not set(PRUNING_LIBRARIES) & context.machine.packages.keys():
         return "no pruning library is installed: pip install 'autoaccel[pruning]'"
-    if place.training is not None and place.training.prunable_layers < 2:
+    if context.training is not None and context.training.prunable_layers < 2:
         return "the model has no pair of layers of which one could be made smaller"
     return ""
 
 
-def _why_one_pruner(place: Place) -> str:
-    if reason := _why_no_pruning(place):
+def _why_one_pruner(context: KnobContext) -> str:
+    if reason := _why_no_pruning(context):
         return reason
-    missing = [extra for name, extra in PRUNING_LIBRARIES.items() if name not in place.machine.packages]
+    missing = [extra for name, extra in PRUNING_LIBRARIES.items() if name not in context.machine.packages]
     return f"only one pruning library is installed: pip install 'autoaccel[{missing[0]}]'" if missing else ""
 
 
@@ -163,7 +163,7 @@ KNOBS = (
         usual=always(0.0),
         off=0.0,
         why_unavailable=_why_no_pruning,
-        limits=lambda place: (0.0, 0.95),
+        limits=lambda context: (0.0, 0.95),
         start_seconds=0.0,  # that of its warm-up and its search for channels depends on the training
     ),
     Knob(
@@ -188,7 +188,7 @@ KNOBS = (
         helps_when="one of them may handle a model that the other cannot",
         effect=NO_EFFECT_OF_ITS_OWN,
         values=_pruners,
-        usual=lambda place: _pruners(place)[0],
+        usual=lambda context: _pruners(context)[0],
         why_unavailable=_why_one_pruner,
         needs=(_PRUNES,),
         clashes=(
@@ -224,7 +224,7 @@ KNOBS = (
         values=choices(1, 0, 2),
         usual=always(1),
         why_unavailable=_why_no_pruning,
-        limits=lambda place: (0, 1000),
+        limits=lambda context: (0, 1000),
         needs=(_PRUNES,),
     ),
     Knob(

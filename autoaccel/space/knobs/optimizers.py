@@ -7,42 +7,42 @@ from autoaccel.space.knobs.knob import (
     ON,
     Clash,
     Knob,
+    KnobContext,
     Need,
-    Place,
     always,
     choices,
     switch,
 )
 
 
-def _why_no_fused(place: Place) -> str:
-    if place.machine.torch is not None and not place.machine.torch.fused_optimizer:
-        return f"torch {place.machine.torch.version} has no fused optimizers on this {place.device}"
-    if place.training is not None and not place.training.optimizer_has_fused:
-        return f"{place.training.optimizer} has no fused form"
+def _why_no_fused(context: KnobContext) -> str:
+    if context.machine.torch is not None and not context.machine.torch.fused_optimizer:
+        return f"torch {context.machine.torch.version} has no fused optimizers on this {context.device}"
+    if context.training is not None and not context.training.optimizer_has_fused:
+        return f"{context.training.optimizer} has no fused form"
     return ""
 
 
-def _why_no_foreach(place: Place) -> str:
-    if place.training is not None and not place.training.optimizer_has_foreach:
-        return f"{place.training.optimizer} has no such forms"
+def _why_no_foreach(context: KnobContext) -> str:
+    if context.training is not None and not context.training.optimizer_has_foreach:
+        return f"{context.training.optimizer} has no such forms"
     return ""
 
 
-def _why_no_batch(place: Place) -> str:
-    if place.training is not None and not place.training.batch_adjustable:
+def _why_no_batch(context: KnobContext) -> str:
+    if context.training is not None and not context.training.batch_adjustable:
         return "the batches are the user's own: train_data must be a dataset"
     return ""
 
 
-def _batch_factors(place: Place) -> tuple[Value, ...]:
+def _batch_factors(context: KnobContext) -> tuple[Value, ...]:
     """Those that give a whole number of samples."""
-    own = (place.training and place.training.batch_size) or 2
+    own = (context.training and context.training.batch_size) or 2
     return tuple(factor for factor in (1.0, 2.0, 4.0, 0.5) if (own * factor).is_integer())
 
 
-def _why_no_parts(place: Place) -> str:
-    if place.training is not None and not place.training.batches_divisible:
+def _why_no_parts(context: KnobContext) -> str:
+    if context.training is not None and not context.training.batches_divisible:
         return "batches cannot be divided: train_data must be a dataset, or loaders with batches of its samples"
     return ""
 
@@ -61,7 +61,7 @@ KNOBS = (
         usual=always(1.0),
         off=1.0,
         why_unavailable=_why_no_batch,
-        limits=lambda place: (0.0625, 64.0),
+        limits=lambda context: (0.0625, 64.0),
     ),
     Knob(
         name="optimizer.lr_rule",
@@ -91,7 +91,7 @@ KNOBS = (
         usual=always(1),
         off=1,
         why_unavailable=_why_no_parts,
-        limits=lambda place: (1, 256),
+        limits=lambda context: (1, 256),
     ),
     Knob(
         name="optimizer.fused",

@@ -11,8 +11,8 @@ from autoaccel.space.knobs.knob import (
     ON,
     Clash,
     Knob,
+    KnobContext,
     Need,
-    Place,
     always,
     choices,
     equals,
@@ -42,37 +42,37 @@ _MANY_RANKS = 8
 those of memory nodes agree on gradients over one memory, and each holds the whole model."""
 
 
-def _max_ranks(place: Place) -> int:
-    if place.device == "cpu":
-        return place.machine.usable_cores
-    return gpus_of(place)  # 0 on other accelerators: of these nobody has tried several
+def _max_ranks(context: KnobContext) -> int:
+    if context.device == "cpu":
+        return context.machine.usable_cores
+    return gpus_of(context)  # 0 on other accelerators: of these nobody has tried several
 
 
-def _world_sizes(place: Place) -> tuple[Value, ...]:
+def _world_sizes(context: KnobContext) -> tuple[Value, ...]:
     """One; on GPUs powers of two, and all; on CPUs two, one for each memory node and each socket, and several.
 
     Several are as many as share the cores equally, for the slowest is waited for.
     """
-    if place.device == "cpu":
-        machine = place.machine
+    if context.device == "cpu":
+        machine = context.machine
         cores = machine.usable_physical_cores
         several = max(count for count in range(1, _MANY_RANKS + 1) if cores % count == 0)
         counts = {2, len(nodes_of(machine)), len(sockets_of(machine)), several}
         counts = {count for count in counts if count <= cores}
     else:
-        counts = {*powers_of_two(_max_ranks(place)), _max_ranks(place)}
-    return tuple(sorted({1, *(count for count in counts if count > 1 and not _why_too_many(place, count))}))
+        counts = {*powers_of_two(_max_ranks(context)), _max_ranks(context)}
+    return tuple(sorted({1, *(count for count in counts if count > 1 and not _why_too_many(context, count))}))
 
 
-def _why_too_many(place: Place, ranks: int) -> str:
+def _why_too_many(context: KnobContext, ranks: int) -> str:
     """Return why so many ranks are not worth a trial; empty if they are."""
-    batch = place.training.batch_size if place.training is not None else None
+    batch = context.training.batch_size if context.training is not None else None
     if batch is not None and batch < MIN_SAMPLES * ranks:
         return f"a batch of {batch} samples leaves each of {ranks} ranks fewer than {MIN_SAMPLES}"
-    if place.device != "cpu" or place.demand is None:
+    if context.device != "cpu" or context.demand is None:
         return ""
     # The user's own training stays alive beside those of a trial.
-    needed, there = (ranks + 1) * place.demand.peak_bytes, place.machine.usable_memory_bytes
+    needed, there = (ranks + 1) * context.demand.peak_bytes, context.machine.usable_memory_bytes
     if needed > there:
         return f"{ranks} ranks beside your own training take up to {_gib(needed)}, but there are only {_gib(there)}"
     return ""
@@ -82,54 +82,56 @@ def _gib(count: int) -> str:
     return f"{count / 2**30:.3g} GiB"
 
 
-def _why_no_more_ranks(place: Place) -> str:
-    return "" if len(_world_sizes(place)) > 1 else _why_too_many(place, 2) or "ranks would share one core"
+def _why_no_more_ranks(context: KnobContext) -> str:
+    return "" if len(_world_sizes(context)) > 1 else _why_too_many(context, 2) or "ranks would share one core"
 
 
-def _have_no_thread(place: Place, ranks: Value, threads: Value) -> bool:
+def _have_no_thread(context: KnobContext, ranks: Value, threads: Value) -> bool:
     """Whether there are fewer threads than ranks: each has one all the same, so that it is another count's double."""
-    declared = place.training.settings if place.training is not None else {}
-    own = declared.get("threads.intra_op", own_threads(place))
-    return place.device == "cpu" and threads != own and int(threads) < int(ranks)
+    declared = context.training.settings if context.training is not None else {}
+    own = declared.get("threads.intra_op", own_threads(context))
+    return context.device == "cpu" and threads != own and int(threads) < int(ranks)
 
 
-def _why_one_rank(place: Place) -> str:
-    if place.machine.system not in ("Linux", "Darwin"):
-        return f"autoaccel does not start ranks on {place.machine.system}"
-    if place.training is not None and not place.training.batches_divisible:
+def _why_one_rank(context: KnobContext) -> str:
+    if context.machine.system not in ("Linux", "Darwin"):
+        return f"autoaccel does not start ranks on {context.machine.system}"
+    if context.training is not None and not context.training.batches_divisible:
         rule = "train_data must be a dataset, or loaders with batches of its samples"
-        return place.training.loader_fixed or f"ranks cannot divide the batches: {rule}"
-    if _max_ranks(place) < 2:
-        return "this process may use only one core" if place.device == "cpu" else "there is only one GPU"
+        return context.training.loader_fixed or f"ranks cannot divide the batches: {rule}"
+    if _max_ranks(context) < 2:
+        return "this process may use only one core" if context.device == "cpu" else "there is only one GPU"
     return ""
 
 
-def _why_no_keep(place: Place) -> str:
-    if reason := _why_one_rank(place):
+def _why_no_keep(context: KnobContext) -> str:
+    if reason := _why_one_rank(context):
         return reason
-    if place.training is not None and not place.training.batch_adjustable:
+    if context.training is not None and not context.training.batch_adjustable:
         return "the batches are the user's own: train_data must be a dataset"
     return ""
 
 
-def _backends(place: Place) -> tuple[Value, ...]:
-    if place.device == "cuda":
+def _backends(context: KnobContext) -> tuple[Value, ...]:
+    if context.device == "cuda":
         return ("nccl", "gloo")
-    return ("gloo", "ccl") if "oneccl-bindings-for-pytorch" in place.machine.packages else ("gloo",)
+    return ("gloo", "ccl") if "oneccl-bindings-for-pytorch" in context.machine.packages else ("gloo",)
 
 
-def _default_backend(place: Place) -> Value:
-    return _backends(place)[0]
+def _default_backend(context: KnobContext) -> Value:
+    return _backends(context)[0]
 
 
-def _why_one_backend(place: Place) -> str:
-    if reason := _why_one_rank(place):
+def _why_one_backend(context: KnobContext) -> str:
+    if reason := _why_one_rank(context):
         return reason
-    return "" if len(_backends(place)) > 1 else "oneccl_bindings_for_pytorch, the only other backend, is not installed"
+    return (
+        "" if len(_backends(context)) > 1 else "oneccl_bindings_for_pytorch, the only other backend, is not installed"
+    )
 
 
-def _why_no_nccl(place: Place) -> str:
-    return why_no_gpu(place) or _why_one_rank(place)
+def _why_no_nccl(context: KnobContext) -> str:
+    return why_no_gpu(context) or _why_one_rank(context)
 
 
 def _nccl(name: str, values: tuple[Value, ...], help: str, helps_when: str) -> Knob:
@@ -146,7 +148,7 @@ def _nccl(name: str, values: tuple[Value, ...], help: str, helps_when: str) -> K
         usual=always("auto"),
         off="auto",
         why_unavailable=_why_no_nccl,
-        environment=lambda value, place: {NCCL_VARIABLES[name]: str(value)},
+        environment=lambda value, context: {NCCL_VARIABLES[name]: str(value)},
         needs=(_RANKS, Need("parallel.backend", equals("nccl"), "nccl")),
     )
 
@@ -176,7 +178,7 @@ KNOBS = (
         off=1,
         why_unavailable=_why_one_rank,
         why_untried=_why_no_more_ranks,
-        limits=lambda place: (1, max(1, _max_ranks(place))),
+        limits=lambda context: (1, max(1, _max_ranks(context))),
         clashes=(
             Clash(ON, "threads.affinity", equals("node", "socket"), _BOUND),
             Clash(
@@ -250,7 +252,7 @@ KNOBS = (
         values=choices(25, 1, 5, 100),
         usual=always(25),
         why_unavailable=_why_one_rank,
-        limits=lambda place: (1, 4096),
+        limits=lambda context: (1, 4096),
         needs=(_RANKS,),
     ),
     Knob(

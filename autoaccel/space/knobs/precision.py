@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.settings import Value
-from autoaccel.space.knobs.knob import Knob, Place, always, choices, switch, why_no_gpu
+from autoaccel.space.knobs.knob import Knob, KnobContext, always, choices, switch, why_no_gpu
 
 _FLOAT16_UNITS = {"amx_fp16", "neon"}
 """CPU features with which float16 may be more than a way to store numbers; of ARM it is not known."""
@@ -17,47 +17,47 @@ _BFLOAT16_UNITS = {"amx_bf16", "bf16"}
 did not (torch 2.13 on Zen 5)."""
 
 
-def _autocast_values(place: Place) -> tuple[Value, ...]:
+def _autocast_values(context: KnobContext) -> tuple[Value, ...]:
     """The types that train here; on a CPU float16 only where it computes in it: emulated, it is slower tenfold."""
-    found = place.machine.torch.autocast if place.machine.torch else ()
-    no_convolutions = place.training is not None and not place.training.has_convolutions
+    found = context.machine.torch.autocast if context.machine.torch else ()
+    no_convolutions = context.training is not None and not context.training.has_convolutions
     units = _FLOAT16_UNITS | _FLOAT16_MATMUL_UNITS if no_convolutions else _FLOAT16_UNITS
-    emulated = place.device == "cpu" and not units & set(place.machine.cpu.features)
+    emulated = context.device == "cpu" and not units & set(context.machine.cpu.features)
     return ("off", *(name for name in found if not (name == "float16" and emulated)))
 
 
-def _why_no_autocast(place: Place) -> str:
-    if place.training is not None and (own := place.training.own_autocast):
+def _why_no_autocast(context: KnobContext) -> str:
+    if context.training is not None and (own := context.training.own_autocast):
         return f"the training's own code uses autocast to {own}; without that, it could be tuned"
-    return "" if len(_autocast_values(place)) > 1 else f"no dtype trained under autocast on this {place.device}"
+    return "" if len(_autocast_values(context)) > 1 else f"no dtype trained under autocast on this {context.device}"
 
 
-def _matmul_values(place: Place) -> tuple[Value, ...]:
+def _matmul_values(context: KnobContext) -> tuple[Value, ...]:
     """The user's own, and on GPUs TF32, which medium is there as well; on CPUs autocast does more than medium."""
-    known = ("highest", "high") if place.device == "cuda" else ("highest",)
-    return tuple(dict.fromkeys([*known, place.found.get("precision.float32_matmul", "highest")]))
+    known = ("highest", "high") if context.device == "cuda" else ("highest",)
+    return tuple(dict.fromkeys([*known, context.found.get("precision.float32_matmul", "highest")]))
 
 
-def _why_wrong_matmul(value: Value, place: Place) -> str:
+def _why_wrong_matmul(value: Value, context: KnobContext) -> str:
     return "" if value == "medium" else "medium"
 
 
-def _why_highest(place: Place) -> str:
-    return "" if len(_matmul_values(place)) > 1 else "autocast already computes in bfloat16 whatever benefits from it"
+def _why_highest(context: KnobContext) -> str:
+    return "" if len(_matmul_values(context)) > 1 else "autocast already computes in bfloat16 whatever benefits from it"
 
 
-def _why_no_short_matmul(place: Place) -> str:
-    if place.device not in ("cpu", "cuda"):
-        return f"{place.device} multiplies float32 in only one way"
-    if place.device == "cpu" and not _BFLOAT16_UNITS & set(place.machine.cpu.features):
+def _why_no_short_matmul(context: KnobContext) -> str:
+    if context.device not in ("cpu", "cuda"):
+        return f"{context.device} multiplies float32 in only one way"
+    if context.device == "cpu" and not _BFLOAT16_UNITS & set(context.machine.cpu.features):
         return "this processor does not multiply in bfloat16"
     return ""
 
 
-def _why_no_algorithms(place: Place) -> str:
-    if reason := why_no_gpu(place):
+def _why_no_algorithms(context: KnobContext) -> str:
+    if reason := why_no_gpu(context):
         return reason
-    without = place.training is not None and not place.training.has_convolutions
+    without = context.training is not None and not context.training.has_convolutions
     return "the model has no convolution" if without else ""
 
 
@@ -144,7 +144,7 @@ KNOBS = (
         values=switch,
         usual=always(False),
         off=False,
-        why_unavailable=lambda place: "" if place.device == "cpu" else "GPUs compute denormals at full speed",
+        why_unavailable=lambda context: "" if context.device == "cpu" else "GPUs compute denormals at full speed",
     ),
 )
 """Those of number formats."""

@@ -11,7 +11,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.knob import Stage
 from autoaccel.records.settings import Value, format_value
 from autoaccel.space.knobs import compiling, data, extension, memory, model, optimizers, parallel, precision, threads
-from autoaccel.space.knobs.knob import Clash, Knob, Place
+from autoaccel.space.knobs.knob import Clash, Knob, KnobContext
 
 ENTRY_POINTS = "autoaccel.knobs"
 """Group of the entry points by which other packages bring knobs: each names a `Knob`."""
@@ -73,19 +73,19 @@ def in_order(names: Collection[str]) -> list[Knob]:
     return sorted((knob for name, knob in KNOBS.items() if name in names), key=lambda knob: _STAGES.index(knob.stage))
 
 
-def clash_holds(clash: Clash, knob: Knob, pair: Mapping[str, Value], place: Place) -> bool:
-    """Whether two values cannot be had together at a place.
+def clash_holds(clash: Clash, knob: Knob, pair: Mapping[str, Value], context: KnobContext) -> bool:
+    """Whether two values cannot be had together in a context.
 
     Args:
         clash: What rules them out.
         knob: Whose clash it is.
         pair: The values of both knobs, by name.
-        place: Where that is asked.
+        context: Where that is asked.
     """
     mine, theirs = pair[knob.name], pair[clash.knob]
     if not (knob.passes(clash.mine, mine) and KNOBS[clash.knob].passes(clash.theirs, theirs)):
         return False
-    return clash.where(place, mine, theirs)
+    return clash.where(context, mine, theirs)
 
 
 def find_knob(name: str, where: str) -> Knob:
@@ -101,40 +101,40 @@ def find_knob(name: str, where: str) -> Knob:
     raise BadRequestError(f"{where}: there is no knob {name!r}. {hint}")
 
 
-def check_value(knob: Knob, value: object, place: Place, where: str) -> Value:
-    """Return the value, if the knob can have it at this place.
+def check_value(knob: Knob, value: object, context: KnobContext, where: str) -> Value:
+    """Return the value, if the knob can have it in this context.
 
     Raises:
         BadRequestError: Saying which values it can have, or why it is unavailable.
     """
-    default = knob.default(place)
+    default = knob.default(context)
     if type(value) is type(default) and value == default:
         return default
-    if reason := knob.why_unavailable(place):
+    if reason := knob.why_unavailable(context):
         raise BadRequestError(f"{where}: {knob.name} cannot be {_shown(value)} here: {reason}.")
-    for possible in knob.values(place):
+    for possible in knob.values(context):
         if type(possible) is type(value) and possible == value:
             return possible
     if knob.why_wrong is not None and isinstance(value, str):
-        if rule := knob.why_wrong(value, place):
-            raise BadRequestError(f"{where}: {knob.name} must be {_offered(knob, place)}, or {rule}, got {value}.")
+        if rule := knob.why_wrong(value, context):
+            raise BadRequestError(f"{where}: {knob.name} must be {_offered(knob, context)}, or {rule}, got {value}.")
         return value
     if knob.limits is None:
-        raise BadRequestError(f"{where}: {knob.name} must be one of {_offered(knob, place)}, got {_shown(value)}.")
-    low, high = knob.limits(place)
+        raise BadRequestError(f"{where}: {knob.name} must be one of {_offered(knob, context)}, got {_shown(value)}.")
+    low, high = knob.limits(context)
     kind = "whole number" if type(default) is int else "number"
     if isinstance(value, (int, float)) and type(value) is type(default) and low <= value <= high:
         return value
     raise BadRequestError(f"{where}: {knob.name} must be a {kind} from {low:g} to {high:g}, got {_shown(value)}.")
 
 
-def parse_value(knob: Knob, text: str, place: Place, where: str) -> Value:
+def parse_value(knob: Knob, text: str, context: KnobContext, where: str) -> Value:
     """Return the value that a person typed: `on`, `off`, a number or a word.
 
     Raises:
-        BadRequestError: If the knob cannot have it at this place.
+        BadRequestError: If the knob cannot have it in this context.
     """
-    default = knob.default(place)
+    default = knob.default(context)
     value: Value = text
     if isinstance(default, bool):
         value = {"on": True, "true": True, "off": False, "false": False}.get(text.lower(), text)
@@ -142,11 +142,11 @@ def parse_value(knob: Knob, text: str, place: Place, where: str) -> Value:
         value = int(text) if text.isdecimal() else text
     elif isinstance(default, float):
         value = float(text) if text.replace(".", "", 1).isdecimal() else text
-    return check_value(knob, value, place, where)
+    return check_value(knob, value, context, where)
 
 
-def _offered(knob: Knob, place: Place) -> str:
-    return ", ".join(format_value(possible) for possible in knob.values(place))
+def _offered(knob: Knob, context: KnobContext) -> str:
+    return ", ".join(format_value(possible) for possible in knob.values(context))
 
 
 def _shown(value: object) -> str:

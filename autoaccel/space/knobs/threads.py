@@ -19,8 +19,8 @@ from autoaccel.space.knobs.knob import (
     ON,
     Clash,
     Knob,
+    KnobContext,
     Need,
-    Place,
     always,
     choices,
     equals,
@@ -52,7 +52,7 @@ _GNU = Need("threads.openmp", equals("gnu"), "gnu")
 _FEW = 4  # threads: where fewer are best on a machine of many cores, one is nearly as good
 
 
-def _thread_values(place: Place) -> tuple[Value, ...]:
+def _thread_values(context: KnobContext) -> tuple[Value, ...]:
     """The user's own count and those that the computer's parts suggest, most first.
 
     These are its cores (of a container no more than its quota), those of one memory node, of one socket and of the
@@ -60,8 +60,8 @@ def _thread_values(place: Place) -> tuple[Value, ...]:
     down to four, and one. Threads that share a core do not compute more, and are not worth a trial. Where an
     accelerator computes, one.
     """
-    machine, own = place.machine, own_threads(place)
-    if place.device != "cpu":
+    machine, own = context.machine, own_threads(context)
+    if context.device != "cpu":
         return tuple(sorted({own, 1}, reverse=True))
     cores = machine.usable_physical_cores
     parts = [max(count_cores(machine, cpus) for cpus in group) for group in (nodes_of(machine), sockets_of(machine))]
@@ -70,103 +70,105 @@ def _thread_values(place: Place) -> tuple[Value, ...]:
     while fewer >= _FEW:
         counts.add(fewer)
         fewer //= 4
-    if computing := threads_beside_loading(place):
+    if computing := threads_beside_loading(context):
         counts.add(computing)
     return tuple(sorted({own, *(count for count in counts if 1 <= count <= cores)}, reverse=True))
 
 
-def _why_one_core(place: Place) -> str:
-    return "" if max(place.machine.usable_cores, own_threads(place)) > 1 else "this process may use only one core"
+def _why_one_core(context: KnobContext) -> str:
+    return "" if max(context.machine.usable_cores, own_threads(context)) > 1 else "this process may use only one core"
 
 
-def _why_one_thread(place: Place) -> str:
-    return "" if len(_thread_values(place)) > 1 else "several threads on one core compute no more than one does"
+def _why_one_thread(context: KnobContext) -> str:
+    return "" if len(_thread_values(context)) > 1 else "several threads on one core compute no more than one does"
 
 
-def _usual_inter_op(place: Place) -> int:
-    return place.machine.torch.inter_op_threads if place.machine.torch else place.machine.usable_cores
+def _usual_inter_op(context: KnobContext) -> int:
+    return context.machine.torch.inter_op_threads if context.machine.torch else context.machine.usable_cores
 
 
-def _own_inter_op(place: Place) -> int:
-    return int(place.found.get("threads.inter_op", _usual_inter_op(place)))
+def _own_inter_op(context: KnobContext) -> int:
+    return int(context.found.get("threads.inter_op", _usual_inter_op(context)))
 
 
-def _why_no_affinity(place: Place) -> str:
-    return "" if place.machine.system == "Linux" else f"{place.machine.system} cannot bind processes to cores"
+def _why_no_affinity(context: KnobContext) -> str:
+    return "" if context.machine.system == "Linux" else f"{context.machine.system} cannot bind processes to cores"
 
 
-def _why_any_core(place: Place) -> str:
-    if len(_affinity_values(place)) > 1:
+def _why_any_core(context: KnobContext) -> str:
+    if len(_affinity_values(context)) > 1:
         return ""
-    if place.device != "cpu":
+    if context.device != "cpu":
         return "the accelerator computes, and there is one memory node"
     return "all cores that this process may use are of one kind, on one memory node, without hyper-threads"
 
 
-def _affinity_values(place: Place) -> tuple[Value, ...]:
+def _affinity_values(context: KnobContext) -> tuple[Value, ...]:
     """None, and each of the others that keeps to fewer CPUs than all, no two the same."""
-    found = {place.machine.limits.affinity: "none"}
-    for name in ("cores", "fast", "node", "socket") if place.device == "cpu" else ("node",):
-        found.setdefault(cpus_of(name, place.machine, _gpu_of(place)), name)
+    found = {context.machine.limits.affinity: "none"}
+    for name in ("cores", "fast", "node", "socket") if context.device == "cpu" else ("node",):
+        found.setdefault(cpus_of(name, context.machine, _gpu_of(context)), name)
     return tuple(found.values())
 
 
-def _gpu_of(place: Place) -> str:
+def _gpu_of(context: KnobContext) -> str:
     """Return the UUID of the GPU that a training in one process uses; empty if that is none, or not told."""
-    if place.device != "cuda" or place.machine.torch is None:
+    if context.device != "cuda" or context.machine.torch is None:
         return ""
-    number, shown = place.torch_device.partition(":")[2], place.machine.torch.gpus
+    number, shown = context.torch_device.partition(":")[2], context.machine.torch.gpus
     index = int(number) if number.isdecimal() else 0
     return shown[index] if index < len(shown) else ""
 
 
-def _are_more_than_cores(place: Place, threads: Value, affinity: Value) -> bool:
-    cpus = cpus_of(str(affinity), place.machine, _gpu_of(place))
-    return place.device == "cpu" and int(threads) > count_cores(place.machine, cpus)
+def _are_more_than_cores(context: KnobContext, threads: Value, affinity: Value) -> bool:
+    cpus = cpus_of(str(affinity), context.machine, _gpu_of(context))
+    return context.device == "cpu" and int(threads) > count_cores(context.machine, cpus)
 
 
-def _affinity_environment(value: Value, place: Place) -> Mapping[str, str]:
-    cpus = cpus_of(str(value), place.machine, _gpu_of(place))
+def _affinity_environment(value: Value, context: KnobContext) -> Mapping[str, str]:
+    cpus = cpus_of(str(value), context.machine, _gpu_of(context))
     return {CPUS_VARIABLE: format_cpus(cpus)}
 
 
-def _why_wrong_cpus(value: Value, place: Place) -> str:
-    cpus = cpus_of(str(value), place.machine)  # also of a word that is not worth a trial here
-    allowed = place.machine.limits.affinity
+def _why_wrong_cpus(value: Value, context: KnobContext) -> str:
+    cpus = cpus_of(str(value), context.machine)  # also of a word that is not worth a trial here
+    allowed = context.machine.limits.affinity
     return "" if cpus and set(cpus) <= set(allowed) else f"a list of CPUs among {format_cpus(allowed)}, such as 0-1"
 
 
-def _openmp_values(place: Place) -> tuple[Value, ...]:
-    found = {library.name for library in place.machine.openmp}
+def _openmp_values(context: KnobContext) -> tuple[Value, ...]:
+    found = {library.name for library in context.machine.openmp}
     return ("gnu", "intel") if "libiomp5" in found else ("gnu",)
 
 
-def _why_one_openmp(place: Place) -> str:
-    if place.machine.system != "Linux":
-        return f"no runtime can be preloaded on {place.machine.system}"
-    return "" if len(_openmp_values(place)) > 1 else "Intel's runtime is not installed: pip install 'autoaccel[intel]'"
+def _why_one_openmp(context: KnobContext) -> str:
+    if context.machine.system != "Linux":
+        return f"no runtime can be preloaded on {context.machine.system}"
+    return (
+        "" if len(_openmp_values(context)) > 1 else "Intel's runtime is not installed: pip install 'autoaccel[intel]'"
+    )
 
 
-def _openmp_environment(value: Value, place: Place) -> Mapping[str, str]:
-    paths = {library.name: library.path for library in place.machine.openmp}
+def _openmp_environment(value: Value, context: KnobContext) -> Mapping[str, str]:
+    paths = {library.name: library.path for library in context.machine.openmp}
     return {"LD_PRELOAD": paths["libiomp5"]} if value == "intel" and "libiomp5" in paths else {}
 
 
-def _loader_cores_values(place: Place) -> tuple[Value, ...]:
-    cores = len(cores_of(place.machine))
+def _loader_cores_values(context: KnobContext) -> tuple[Value, ...]:
+    cores = len(cores_of(context.machine))
     return (0, *(count for count in (1, 2, 4) if count < cores))
 
 
-def _why_no_loader_cores(place: Place) -> str:
-    if place.machine.system != "Linux":
-        return f"{place.machine.system} cannot bind processes to cores"
-    if reason := why_no_loader(place):
+def _why_no_loader_cores(context: KnobContext) -> str:
+    if context.machine.system != "Linux":
+        return f"{context.machine.system} cannot bind processes to cores"
+    if reason := why_no_loader(context):
         return reason
-    return "" if len(_loader_cores_values(place)) > 1 else "this process may use only one core"
+    return "" if len(_loader_cores_values(context)) > 1 else "this process may use only one core"
 
 
-def _loader_cores_environment(value: Value, place: Place) -> Mapping[str, str]:
-    cores = cores_of(place.machine)
+def _loader_cores_environment(value: Value, context: KnobContext) -> Mapping[str, str]:
+    cores = cores_of(context.machine)
     kept = sorted(cpu for core in cores[len(cores) - int(value) :] for cpu in core)
     return {LOADER_CPUS_VARIABLE: format_cpus(tuple(kept))} if kept else {}
 
@@ -181,17 +183,17 @@ def _variable(name: str, values: tuple[Value, ...], help: str, helps_when: str, 
         help=help,
         helps_when=helps_when,
         effect="autoaccel.runtime.knobs.threads:OpenMpVariable",
-        values=lambda place: values,
+        values=lambda context: values,
         usual=always("unset"),
         off="unset",
         why_unavailable=_why_one_openmp if need is _INTEL else _why_one_core,
-        environment=lambda value, place: {VARIABLES[name]: str(value)},
+        environment=lambda value, context: {VARIABLES[name]: str(value)},
         needs=(need,) if need else (),
     )
 
 
-def _all_cpus(value: Value, place: Place) -> Mapping[str, str]:
-    return {"GOMP_CPU_AFFINITY": format_cpus(place.machine.limits.affinity)}
+def _all_cpus(value: Value, context: KnobContext) -> Mapping[str, str]:
+    return {"GOMP_CPU_AFFINITY": format_cpus(context.machine.limits.affinity)}
 
 
 _BOUND = "threads can be bound in only one way"
@@ -209,8 +211,8 @@ KNOBS = (
         usual=usual_threads,
         why_unavailable=_why_one_core,
         why_untried=_why_one_thread,
-        environment=lambda value, place: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
-        limits=lambda place: (1, max(place.machine.usable_cores, own_threads(place))),
+        environment=lambda value, context: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
+        limits=lambda context: (1, max(context.machine.usable_cores, own_threads(context))),
         clashes=(
             Clash(
                 lambda threads: True,
@@ -232,10 +234,10 @@ KNOBS = (
         help="number of threads for operators that run in parallel",
         helps_when="the model forks work itself (torch.jit.fork, several backward streams); otherwise no effect",
         effect="autoaccel.runtime.knobs.threads:InterOpThreads",
-        values=lambda place: tuple(sorted({_own_inter_op(place), 1}, reverse=True)),
+        values=lambda context: tuple(sorted({_own_inter_op(context), 1}, reverse=True)),
         usual=_usual_inter_op,
-        why_unavailable=lambda place: "" if _own_inter_op(place) > 1 else "there is one already",
-        limits=lambda place: (1, max(place.machine.usable_cores, _own_inter_op(place))),
+        why_unavailable=lambda context: "" if _own_inter_op(context) > 1 else "there is one already",
+        limits=lambda context: (1, max(context.machine.usable_cores, _own_inter_op(context))),
     ),
     Knob(
         name="threads.affinity",

@@ -41,7 +41,7 @@ from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Search
 from autoaccel.search.task import SearchTask, expect
 from autoaccel.search.trial_source import Instruments, Reading
-from autoaccel.space.knobs import Place, baseline_settings, compiled_part
+from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part
 from autoaccel.space.knobs.parallel import MIN_SAMPLES
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import load_space
@@ -144,7 +144,7 @@ class ModelSource:
 class Case:
     """A training on a machine, as a search finds it after its profile."""
 
-    place: Place
+    context: KnobContext
     model: Model
     own: Settings
     findings: tuple[Finding, ...]
@@ -167,18 +167,18 @@ def make_case(machine: Machine, seed: int, work: Work | None = None) -> Case:
     facts = msgspec.structs.replace(FACTS, device=machine.torch.device)
     work = work or draw_work(machine, facts, seed)
     model = Model(machine, work)
-    own = baseline_settings(Place(machine, work.facts))
+    own = baseline_settings(KnobContext(machine, work.facts))
     demand = Demand(
         step_seconds=sum(seconds for part, seconds in model.parts(own).items() if part != "wait"),
         peak_bytes=_PEAK_BYTES,
         loading_seconds=work.loading_seconds,
         busy_seconds=work.loading_seconds * (1 - work.asleep),
     )
-    place = Place(machine, work.facts, demand)
+    context = KnobContext(machine, work.facts, demand)
     findings = tuple(advise(profile_of(model, own), machine, circumstances_of(work), training=work.facts))
-    space = load_space("default", place, own)
+    space = load_space("default", context, own)
     space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    return Case(place, model, own, findings, space, max(100, round(RUN_SECONDS / model.step_seconds(own))))
+    return Case(context, model, own, findings, space, max(100, round(RUN_SECONDS / model.step_seconds(own))))
 
 
 def profile_of(model: Model, own: Settings) -> Profile:
@@ -246,7 +246,7 @@ def search(case: Case, seed: int, trials: int = TRIALS) -> Search:
         compile_seconds=0.0,
         trial_seconds=model.start_seconds(own) + 16 * _TURN_SECONDS,
     )
-    prior = expect(case.space, case.place, own, case.findings)
+    prior = expect(case.space, case.context, own, case.findings)
     task = SearchTask(case.space, own, economy, prior, seed, trials)
     clock = SimulatedClock()
     source = ModelSource(model, own, clock, seed)
@@ -272,10 +272,10 @@ def _every(space: SearchSpace) -> Iterator[Settings]:
 
 def _other_counts(case: Case, settings: Settings) -> Iterator[Settings]:
     """Yield the settings with every other count of threads and ranks and every place for them, or of workers."""
-    machine, open_knobs = case.place.machine, case.space.open
+    machine, open_knobs = case.context.machine, case.space.open
     cores = machine.usable_physical_cores
-    most = min(cores, (case.place.training.batch_size or 0) // MIN_SAMPLES) if case.place.training else 1
-    on_gpu = case.place.device == "cuda"
+    most = min(cores, (case.context.training.batch_size or 0) // MIN_SAMPLES) if case.context.training else 1
+    on_gpu = case.context.device == "cuda"
     ranks = range(1, most + 1) if "parallel.world_size" in open_knobs and not on_gpu else ()
     affinities = ("none", "cores", "fast", "node", "socket") if "threads.affinity" in open_knobs else ("none",)
     for threads, count, affinity in itertools.product(range(1, cores + 1), ranks, affinities):
@@ -309,18 +309,18 @@ def simulate(machine: Machine, seed: int, trials: int = TRIALS) -> Outcome:
     return Outcome(best / case.run_seconds(chosen), best / tried, own / best, len(found.trials))
 
 
-def unprofiled(machine: Machine) -> tuple[Place, Settings, SearchSpace]:
-    """Return the place, own settings and space of convolutions on batches of 64, before their profile."""
+def unprofiled(machine: Machine) -> tuple[KnobContext, Settings, SearchSpace]:
+    """Return the context, own settings and space of convolutions on batches of 64, before their profile."""
     assert machine.torch is not None
-    place = Place(machine, msgspec.structs.replace(FACTS, device=machine.torch.device))
-    own = baseline_settings(place)
-    return place, own, load_space("default", place, own)
+    context = KnobContext(machine, msgspec.structs.replace(FACTS, device=machine.torch.device))
+    own = baseline_settings(context)
+    return context, own, load_space("default", context, own)
 
 
 def first_guesses(machine: Machine, count: int = 3) -> list[str]:
     """Return what would be tried first there."""
-    place, own, space = unprofiled(machine)
-    return [describe_change(candidate, own) for candidate in first_candidates(space, place, own, ())[:count]]
+    context, own, space = unprofiled(machine)
+    return [describe_change(candidate, own) for candidate in first_candidates(space, context, own, ())[:count]]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, TakeProfile, Turn
 from autoaccel.session.turns import TurnFailed, take_turns
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings, compiled_part, is_on
+from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part, is_on
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.steps import settled_step_seconds, step_seconds_of_turns
 from autoaccel.statistics.turn_plan import plan_turns
@@ -98,10 +98,10 @@ def make_head(runner: Runner, name: str) -> TableHead:
     machine = probe_machine(runner)
     facts = describe_workload(runner, runner.workload, TIMEOUT_SECONDS)
     prepare_seconds = time.perf_counter() - start
-    place = Place(machine, facts)
-    runner = runner.at(place)
-    own = baseline_settings(place)
-    space = load_space(str(ROOT / "benchmarks" / "spaces" / WORKLOADS[name][1]), place, own)
+    context = KnobContext(machine, facts)
+    runner = runner.at(context)
+    own = baseline_settings(context)
+    space = load_space(str(ROOT / "benchmarks" / "spaces" / WORKLOADS[name][1]), context, own)
     baseline = start_baseline(runner, own, 0)
     order = plan_turns(baseline.warm_step_seconds).order
     for _ in range(TURNS):
@@ -203,7 +203,7 @@ def measure(name: str, rounds: int, more: int, closest: int) -> None:
     path = runs / f"{name}.jsonl"
     with Runner(folder, find_workload(str(ROOT / WORKLOADS[name][0]))) as runner:
         fresh_head = make_head(runner, name)  # also after an interruption: it warms the runner up
-        runner = runner.at(Place(fresh_head.machine, fresh_head.facts))
+        runner = runner.at(KnobContext(fresh_head.machine, fresh_head.facts))
         if not path.exists():
             path.write_bytes(encode(fresh_head) + b"\n")
         table = read_table(path)

@@ -122,7 +122,7 @@ def search_space(
         compile_seconds=baseline.compile_seconds,
         trial_seconds=facts.trial_seconds,
     )
-    prior = expect(space, facts.place, head.own, findings)
+    prior = expect(space, facts.context, head.own, findings)
     task = SearchTask(space, head.own, economy, prior, seed, sampler=sampler)
 
     def keep(trial: Trial) -> None:

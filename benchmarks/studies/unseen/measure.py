@@ -33,7 +33,7 @@ import optuna
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import Place, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.runner import Runner
@@ -80,17 +80,17 @@ def measure(
         return tune(path, folder / "autoaccel", seconds)
     workload = find_workload(str(path))
     with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch), workload) as runner:
-        place = Place(*probe_and_describe(runner, workload, START_SECONDS))
-        assert place.training is not None  # it was described
-        own = baseline_settings(place)
+        context = KnobContext(*probe_and_describe(runner, workload, START_SECONDS))
+        assert context.training is not None  # it was described
+        own = baseline_settings(context)
         case = Case(
-            path.stem, path, own, load_space(str(SPACE), place, own), place.training.planned_steps, folder, seconds
+            path.stem, path, own, load_space(str(SPACE), context, own), context.training.planned_steps, folder, seconds
         )
         if piece == "side_by_side":
-            runner = runner.at(place)
+            runner = runner.at(context)
             by_hand = rows[row_name(path.stem, "grid")].found
             choices = choices_in(rows, path.stem)
-            return side_by_side(runner, case, choices, by_hand, place.training.steps_per_epoch, rounds)
+            return side_by_side(runner, case, choices, by_hand, context.training.steps_per_epoch, rounds)
     if piece == "run_cpu":
         return launch_by_run_cpu(case)
     grid = Grid(case)
