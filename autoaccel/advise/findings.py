@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from autoaccel.advise.evidence import Evidence
+from autoaccel.advise.observations import Observations
 from autoaccel.advise.rules import RULES
 from autoaccel.advise.rules.evaluation import RULES as EVALUATION
 from autoaccel.advise.rules.machine import RULES as MACHINE
@@ -38,12 +38,12 @@ def advise(
     training: TrainingFacts | None = None,
     surroundings: Surroundings | None = None,
 ) -> list[Finding]:
-    """Return what the rules find, what remedies usually win most from first; rules without evidence say nothing.
+    """Return what the rules find, what remedies usually win most from first; rules that observed nothing say nothing.
 
     No bound is above the roofline of the step, but for remedies that change the work or what the machine can do.
     """
-    evidence = Evidence(profile, machine, circumstances, rates, training, surroundings)
-    found = [_within(finding, evidence.max_speedup) for rule in RULES.values() if (finding := rule(evidence))]
+    observed = Observations(profile, machine, circumstances, rates, training, surroundings)
+    found = [_within(finding, observed.max_speedup) for rule in RULES.values() if (finding := rule(observed))]
     return sorted(found, key=lambda finding: (-finding.expected_speedup, -finding.bound_speedup))
 
 

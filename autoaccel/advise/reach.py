@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.evidence import DENSE, Evidence
+from autoaccel.advise.observations import DENSE, Observations
 
 MARGIN = 1.25
 """By how much operators may get quicker than rates and bytes say: a kernel may be nearer to its peak in one type or
@@ -37,48 +37,48 @@ _OF_COMPUTE = (
 )  # fmt: skip
 
 
-def compute_groups(evidence: Evidence) -> dict[str, float]:
+def compute_groups(observed: Observations) -> dict[str, float]:
     """Return the share of the step that each group of operators takes in forward, loss and backward.
 
     Together they are these phases: what lies between operators counts as that of the operators that are not dense.
     """
-    dense = {name: share for name in DENSE if (share := evidence.dense_share(name))}
-    others = {name: evidence.profile.groups.get(name, 0.0) for name in _OF_COMPUTE if name not in DENSE}
-    rest = max(0.0, evidence.compute - sum(dense.values()))
+    dense = {name: share for name in DENSE if (share := observed.dense_share(name))}
+    others = {name: observed.profile.groups.get(name, 0.0) for name in _OF_COMPUTE if name not in DENSE}
+    rest = max(0.0, observed.compute - sum(dense.values()))
     whole = sum(others.values())
     spread = {name: rest * share / whole for name, share in others.items() if share} if whole else {"other": rest}
     return {**dense, **spread}
 
 
-def bound_of_groups(evidence: Evidence, most: Mapping[str, float], otherwise: float = 1.0) -> float:
+def bound_of_groups(observed: Observations, most: Mapping[str, float], otherwise: float = 1.0) -> float:
     """Return the speed-up of the step if each group of operators became as much quicker as it could.
 
     Args:
-        evidence: Of the step.
+        observed: Of the step.
         most: Group -> by how much it can become quicker at most, 1 for not at all, infinite for its vanishing.
         otherwise: That of all other groups of forward, loss and backward.
     """
-    saved = sum(share * (1 - 1 / most.get(name, otherwise)) for name, share in compute_groups(evidence).items())
+    saved = sum(share * (1 - 1 / most.get(name, otherwise)) for name, share in compute_groups(observed).items())
     return bound_of_share(saved)
 
 
-def rate_ratio(evidence: Evidence, kind: str, slow: str, *fast: str) -> float | None:
+def rate_ratio(observed: Observations, kind: str, slow: str, *fast: str) -> float | None:
     """Return how many times as fast the fastest of some dtypes is as another in "matmul" or "convolution".
 
     None where that was not measured.
     """
-    rates = evidence.rates
+    rates = observed.rates
     measured: Mapping[str, float] = {} if rates is None else rates.matmul if kind == "matmul" else rates.convolution
     return max((measured[dtype] / measured[slow] for dtype in fast if dtype in measured and slow in measured),
                default=None)  # fmt: skip
 
 
-def sixteen_bits(evidence: Evidence) -> dict[str, float]:
+def sixteen_bits(observed: Observations) -> dict[str, float]:
     """Return how many times as fast dense operators are here in 16 bits as in 32, by group; at least 1."""
-    products = rate_ratio(evidence, "matmul", "float32", "bfloat16", "float16")
-    convolutions = rate_ratio(evidence, "convolution", "float32", "bfloat16", "float16")
-    has_amx = "amx_bf16" in evidence.machine.cpu.features and not evidence.on_gpu
-    unit = "cuda" if evidence.on_gpu else "amx_bf16" if has_amx else ""
+    products = rate_ratio(observed, "matmul", "float32", "bfloat16", "float16")
+    convolutions = rate_ratio(observed, "convolution", "float32", "bfloat16", "float16")
+    has_amx = "amx_bf16" in observed.machine.cpu.features and not observed.on_gpu
+    unit = "cuda" if observed.on_gpu else "amx_bf16" if has_amx else ""
     unmeasured, most = _UNMEASURED.get(unit, 2.0), _UNMEASURED.get(unit, _MAX_UNITS)
     # What no hardware has is a rate in float32 that others disturbed.
     matmul = min(most, max(1.0, products or unmeasured))
@@ -86,60 +86,60 @@ def sixteen_bits(evidence: Evidence) -> dict[str, float]:
     return {"matmul": matmul, "attention": matmul, "convolution": min(most, max(matmul, convolutions or unmeasured))}
 
 
-def bound_of_sixteen_bits(evidence: Evidence) -> float:
+def bound_of_sixteen_bits(observed: Observations) -> float:
     """Return what a 16-bit type could win at most: dense operators by their rates, all others by half the bytes.
 
     The update stays as it is: parameters stay float32.
     """
-    if evidence.circumstances is not None and evidence.circumstances.autocast:
-        return bound_of_groups(evidence, {}, MARGIN)  # it is that already
-    dense = {name: MARGIN * ratio for name, ratio in sixteen_bits(evidence).items()}
-    return bound_of_groups(evidence, dense, MARGIN * _HALF_THE_BYTES)
+    if observed.circumstances is not None and observed.circumstances.autocast:
+        return bound_of_groups(observed, {}, MARGIN)  # it is that already
+    dense = {name: MARGIN * ratio for name, ratio in sixteen_bits(observed).items()}
+    return bound_of_groups(observed, dense, MARGIN * _HALF_THE_BYTES)
 
 
-def bound_of_layout(evidence: Evidence) -> float:
+def bound_of_layout(observed: Observations) -> float:
     """Return what channels last could win at most."""
-    layout = MARGIN * ratio if (ratio := _layout_ratio(evidence)) else _LAYOUT
-    return bound_of_groups(evidence, {"convolution": layout, "normalisation": _STRIDED, "pooling": _STRIDED,
+    layout = MARGIN * ratio if (ratio := _layout_ratio(observed)) else _LAYOUT
+    return bound_of_groups(observed, {"convolution": layout, "normalisation": _STRIDED, "pooling": _STRIDED,
                                       "memory": _STRIDED})  # fmt: skip
 
 
-def bound_of_compiling(evidence: Evidence) -> float:
+def bound_of_compiling(observed: Observations) -> float:
     """Return what a compiler could win at most: what is not dense vanishes, dense kernels change their layout.
 
     Products in batches may be attention that somebody has written out, which it replaces by one kernel: these are
     limited by the scores that they write to memory, and vanish as well.
     """
-    layout = MARGIN * (_layout_ratio(evidence) or 1.0)
-    written_out = any(name.endswith(("::bmm", "::baddbmm")) for name in evidence.profile.operator_names)
+    layout = MARGIN * (_layout_ratio(observed) or 1.0)
+    written_out = any(name.endswith(("::bmm", "::baddbmm")) for name in observed.profile.operator_names)
     dense = {"matmul": math.inf if written_out else MARGIN, "attention": MARGIN, "convolution": layout}
-    return bound_of_groups(evidence, dense, math.inf)
+    return bound_of_groups(observed, dense, math.inf)
 
 
-def bound_of_update(evidence: Evidence) -> float:
+def bound_of_update(observed: Observations) -> float:
     """Return what another form of the update could win at most: it passes over its numbers once, from memory.
 
     Half of it always: memory that was measured beside others may be faster.
     """
-    min_share = _min_update_seconds(evidence) / evidence.mean_step_seconds
-    return bound_of_share(max(evidence.update / 2, evidence.update - min_share))
+    min_share = _min_update_seconds(observed) / observed.mean_step_seconds
+    return bound_of_share(max(observed.update / 2, observed.update - min_share))
 
 
-def _layout_ratio(evidence: Evidence) -> float | None:
+def _layout_ratio(observed: Observations) -> float | None:
     """Return how many times as fast a convolution in float32 is here channels last; None where nobody measured."""
-    if evidence.rates is None or evidence.rates.channels_first is None:
+    if observed.rates is None or observed.rates.channels_first is None:
         return None
-    last = evidence.rates.convolution.get("float32")
-    return min(_STRIDED, max(1.0, last / evidence.rates.channels_first)) if last else None
+    last = observed.rates.convolution.get("float32")
+    return min(_STRIDED, max(1.0, last / observed.rates.channels_first)) if last else None
 
 
-def _min_update_seconds(evidence: Evidence) -> float:
+def _min_update_seconds(observed: Observations) -> float:
     """Return the least time in which memory delivers what an update reads and writes; 0 where that is not known.
 
     Parameters, gradients and the optimizer's state are read, parameters and state are written; what the caches hold
     comes from there.
     """
-    profile, rates, circumstances = evidence.profile, evidence.rates, evidence.circumstances
+    profile, rates, circumstances = observed.profile, observed.rates, observed.circumstances
     if rates is None or circumstances is None or profile.min_bytes is None:
         return 0.0
     sizes = {"float64": 8, "bfloat16": 2, "float16": 2}
@@ -148,6 +148,6 @@ def _min_update_seconds(evidence: Evidence) -> float:
     twice_state = profile.min_bytes - 6 * weights - circumstances.batch_bytes
     if twice_state < 0:
         return 0.0  # some parameters are not trained
-    caches = 0 if evidence.on_gpu else evidence.machine.cpu.cache_bytes
+    caches = 0 if observed.on_gpu else observed.machine.cpu.cache_bytes
     moved = max(0.0, 3 * weights + twice_state - caches)
     return moved / (_READS_OVER_COPIES * rates.memory_bytes_per_second)

@@ -114,7 +114,7 @@ class Finding(Record, frozen=True):
     bound_speedup: float  # if that share vanished; more where it was measured that what is left runs faster then
     knobs: tuple[str, ...] = ()
     advice: str = ""
-    evidence: dict[str, float] = {}  # the numbers it rests on
+    numbers: dict[str, float] = msgspec.field(default_factory=dict, name="evidence")  # that it rests on
     expected_speedup: float = 1.0  # what its remedies usually win; findings come in this order
     claims_half: bool = False  # that removing the cause wins at least half of what the bound says
 

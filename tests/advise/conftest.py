@@ -1,4 +1,4 @@
-"""Evidence without a problem, to plant one in."""
+"""Observations without a problem, to plant one in."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from autoaccel.advise.evidence import Evidence
+from autoaccel.advise.observations import Observations
 from autoaccel.records.machine import Machine
 from autoaccel.records.workload import TrainingFacts
 
 from .samples import CIRCUMSTANCES, RATES, SURROUNDINGS, changed, profile
 
-MakeEvidence = Callable[..., Evidence]
+MakeObserved = Callable[..., Observations]
 
 
 @pytest.fixture
-def make_evidence(machine: Machine, facts: TrainingFacts) -> MakeEvidence:
-    """Return evidence without a problem, with changes: records by name, or changes of a record's fields as a dict."""
+def make_observed(machine: Machine, facts: TrainingFacts) -> MakeObserved:
+    """Return observations without a problem, changed: records by name, or changes of a record's fields as a dict."""
 
-    def make(**changes: Any) -> Evidence:
+    def make(**changes: Any) -> Observations:
         plain: dict[str, Any] = {
             "profile": profile(),
             "machine": machine,
@@ -31,6 +31,6 @@ def make_evidence(machine: Machine, facts: TrainingFacts) -> MakeEvidence:
         }
         for name, change in changes.items():
             plain[name] = changed(plain[name], change)
-        return Evidence(**plain)
+        return Observations(**plain)
 
     return make

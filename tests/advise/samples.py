@@ -1,4 +1,4 @@
-"""Evidence of a training that has no problem, to plant one in."""
+"""Observations of a training that has no problem, to plant one in."""
 
 from __future__ import annotations
 

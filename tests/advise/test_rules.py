@@ -1,4 +1,4 @@
-"""Each rule names its problem, says nothing without it, and claims no more than its evidence holds."""
+"""Each rule names its problem, says nothing without it, and claims no more than its observations hold."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.evidence import Evidence
 from autoaccel.advise.findings import advise
+from autoaccel.advise.observations import Observations
 from autoaccel.advise.rules import RULES
 from autoaccel.records.circumstances import Alone, Evaluation, Part, Scaling, Switched
 from autoaccel.records.machine import Gpu
 from autoaccel.records.profile import OperatorShare, Profile, PythonFunction
 from autoaccel.space.knobs import KNOBS
 
-from .conftest import MakeEvidence
+from .conftest import MakeObserved
 from .samples import QUIET_GPU, profile
 
 WAITS: dict[str, Any] = {"profile": profile({"data wait": 0.5})}
@@ -113,7 +113,7 @@ TRIPPING: dict[str, dict[str, Any]] = {
     "idle-gpu": {"profile": gpu(busy_share=0.4, median_kernel_seconds=4e-6)},
     "throttled-gpu": {"circumstances": ON_GPU, "surroundings": {"gpu_throttling": ("GPU 0 is slowed down",)}},
 }
-"""Rule -> what of the evidence is not as it should be."""
+"""Rule -> what of the observations is not as it should be."""
 
 QUIET: dict[str, dict[str, Any]] = {
     # Beside the problem's own number, what makes it none.
@@ -164,34 +164,34 @@ QUIET: dict[str, dict[str, Any]] = {
     "idle-gpu": {"profile": gpu(blocking_copy_share=0.1)},
     "throttled-gpu": {"circumstances": ON_GPU},
 }
-"""Rule -> evidence that looks like its problem and is none; for the others, evidence without any problem will do."""
+"""Rule -> observations that look like its problem and are none; for the others, those without any problem will do."""
 
 ALWAYS = ("data-wait", "dense-compute", "wide-layers", "forward-backward", "optimizer", "attention", "memory")
 """Rules that always say how much there is to win, so that knobs which can win nothing are closed."""
 
 
-def test_each_rule_has_evidence_that_trips_it_and_there_are_enough_of_them() -> None:
+def test_each_rule_has_observations_that_trip_it_and_there_are_enough_of_them() -> None:
     assert TRIPPING.keys() == RULES.keys()
     assert QUIET.keys() <= RULES.keys()
     assert len(RULES) >= 30
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_a_rule_names_its_problem(code: str, make_evidence: MakeEvidence) -> None:
-    found = RULES[code](make_evidence(**TRIPPING[code]))
+def test_a_rule_names_its_problem(code: str, make_observed: MakeObserved) -> None:
+    found = RULES[code](make_observed(**TRIPPING[code]))
     assert found is not None
     assert found.code == code
     assert 0 < found.share <= 1
     assert found.bound_speedup > 1.01
     assert 1 <= found.expected_speedup <= found.bound_speedup * (1 + 1e-9)
     assert found.title and found.advice
-    assert all(type(number) is float for number in found.evidence.values())
+    assert all(type(number) is float for number in found.numbers.values())
     assert set(found.knobs) <= set(KNOBS)
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_a_bound_is_that_of_the_share_unless_it_was_measured(code: str, make_evidence: MakeEvidence) -> None:
-    found = RULES[code](make_evidence(**TRIPPING[code]))
+def test_a_bound_is_that_of_the_share_unless_it_was_measured(code: str, make_observed: MakeObserved) -> None:
+    found = RULES[code](make_observed(**TRIPPING[code]))
     assert found is not None
     of_share = bound_of_share(found.share)
     measured = {"switched", "alone"} & TRIPPING[code].get("circumstances", {}).keys()
@@ -202,8 +202,8 @@ def test_a_bound_is_that_of_the_share_unless_it_was_measured(code: str, make_evi
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_a_rule_says_nothing_where_its_problem_is_not(code: str, make_evidence: MakeEvidence) -> None:
-    found = RULES[code](make_evidence(**QUIET.get(code, {})))
+def test_a_rule_says_nothing_where_its_problem_is_not(code: str, make_observed: MakeObserved) -> None:
+    found = RULES[code](make_observed(**QUIET.get(code, {})))
     if code in ALWAYS:
         assert found is not None
         assert found.bound_speedup < 1.01
@@ -211,29 +211,29 @@ def test_a_rule_says_nothing_where_its_problem_is_not(code: str, make_evidence: 
         assert found is None
 
 
-def test_gpus_that_the_user_has_hidden_are_no_finding(make_evidence: MakeEvidence) -> None:
+def test_gpus_that_the_user_has_hidden_are_no_finding(make_observed: MakeObserved) -> None:
     """Whoever sets CUDA_VISIBLE_DEVICES to nothing was told to install another build of torch."""
-    assert RULES["unused-gpu"](make_evidence(machine={**A_GPU, "shown_gpus": 0})) is None
-    assert RULES["unused-gpu"](make_evidence(machine={**A_GPU, "shown_gpus": 1})) is not None
+    assert RULES["unused-gpu"](make_observed(machine={**A_GPU, "shown_gpus": 0})) is None
+    assert RULES["unused-gpu"](make_observed(machine={**A_GPU, "shown_gpus": 1})) is not None
 
 
-def test_without_circumstances_only_what_a_profile_shows_is_said(make_evidence: MakeEvidence) -> None:
+def test_without_circumstances_only_what_a_profile_shows_is_said(make_observed: MakeObserved) -> None:
     nothing = dict.fromkeys(("circumstances", "rates", "training", "surroundings"))
     for code, changes in TRIPPING.items():
-        evidence = make_evidence(**{**changes, **nothing})
-        assert {found.code for found in advise(evidence.profile, evidence.machine)} <= RULES.keys(), code
-    plain = make_evidence(profile=profile(operator_calls_per_step=None, minor_faults_per_step=None), **nothing)
+        observed = make_observed(**{**changes, **nothing})
+        assert {found.code for found in advise(observed.profile, observed.machine)} <= RULES.keys(), code
+    plain = make_observed(profile=profile(operator_calls_per_step=None, minor_faults_per_step=None), **nothing)
     assert {found.code for found in advise(plain.profile, plain.machine)} == set(ALWAYS)
 
 
-def advised(evidence: Evidence) -> list[str]:
+def advised(observed: Observations) -> list[str]:
     found = advise(
-        evidence.profile,
-        evidence.machine,
-        evidence.circumstances,
-        evidence.rates,
-        evidence.training,
-        evidence.surroundings,
+        observed.profile,
+        observed.machine,
+        observed.circumstances,
+        observed.rates,
+        observed.training,
+        observed.surroundings,
     )
     return [finding.code for finding in found]
 
@@ -243,21 +243,21 @@ def advised(evidence: Evidence) -> list[str]:
     ["waiting-sample", "slow-sample", "many-workers", "tiny-batch", "float64-model", "anomaly-mode", "deterministic",
      "profiler-on", "synchronising", "gradient-loop", "small-operators"],
 )  # fmt: skip
-def test_a_problem_comes_before_what_could_be_said_of_any_training(code: str, make_evidence: MakeEvidence) -> None:
-    assert code in advised(make_evidence(**TRIPPING[code]))[:2]
+def test_a_problem_comes_before_what_could_be_said_of_any_training(code: str, make_observed: MakeObserved) -> None:
+    assert code in advised(make_observed(**TRIPPING[code]))[:2]
 
 
-def test_a_cause_that_one_rule_names_is_not_counted_as_another(make_evidence: MakeEvidence) -> None:
+def test_a_cause_that_one_rule_names_is_not_counted_as_another(make_observed: MakeObserved) -> None:
     calls = {"operator_calls_per_step": 4000, "operator_seconds": 2e-6, "large_operator_seconds": 0.01}
     clip = function(0.6, "clip", Tensor__norm=80, Tensor__item=80)
-    found = advised(make_evidence(profile=profile(python=(clip,), **calls)))
+    found = advised(make_observed(profile=profile(python=(clip,), **calls)))
     assert "gradient-loop" in found
     assert "synchronising" not in found
     assert "small-operators" not in found
 
 
-def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_evidence: MakeEvidence) -> None:
-    found = RULES["anomaly-mode"](make_evidence(**TRIPPING["anomaly-mode"]))
+def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_observed: MakeObserved) -> None:
+    found = RULES["anomaly-mode"](make_observed(**TRIPPING["anomaly-mode"]))
     assert found is not None
     assert found.share == pytest.approx(0.5)
     assert found.bound_speedup == pytest.approx(0.1 / 0.048)
@@ -266,72 +266,72 @@ def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_evidence:
         msgspec.structs.replace(SLOW, min_without_seconds=0.02),  # the bound is 5, and 2 is the rule
         msgspec.structs.replace(SLOW, min_step_seconds=0.06),  # 1.2 where the steps as they are are quick ones
     ):
-        found = RULES["anomaly-mode"](make_evidence(circumstances={"switched": {"anomaly": unsteady}}))
+        found = RULES["anomaly-mode"](make_observed(circumstances={"switched": {"anomaly": unsteady}}))
         assert found is not None
         assert not found.claims_half
 
 
-def test_more_threads_are_not_advised_where_they_were_slower(make_evidence: MakeEvidence) -> None:
+def test_more_threads_are_not_advised_where_they_were_slower(make_observed: MakeObserved) -> None:
     few = {"threads": 1, "loader": {"workers": 0}}
     slower = Switched(0.1, min_step_seconds=0.1, without_seconds=0.2, min_without_seconds=0.2)
-    assert RULES["few-threads"](make_evidence(circumstances={**few, "switched": {"threads": slower}})) is None
-    found = RULES["few-threads"](make_evidence(circumstances={**few, "switched": {"threads": SLOW}}))
+    assert RULES["few-threads"](make_observed(circumstances={**few, "switched": {"threads": slower}})) is None
+    found = RULES["few-threads"](make_observed(circumstances={**few, "switched": {"threads": SLOW}}))
     assert found is not None
     assert found.bound_speedup == pytest.approx(4.0)
     assert found.expected_speedup == pytest.approx(2.0)
 
 
-def test_a_tiny_batch_can_win_no_more_than_what_each_sample_costs_anyway(make_evidence: MakeEvidence) -> None:
+def test_a_tiny_batch_can_win_no_more_than_what_each_sample_costs_anyway(make_observed: MakeObserved) -> None:
     # 98 ms for one sample, 200 ms for 64: 1.62 ms for each further one, and 1 ms to load it, of a step of 100 ms.
-    found = RULES["tiny-batch"](make_evidence(**TRIPPING["tiny-batch"]))
+    found = RULES["tiny-batch"](make_observed(**TRIPPING["tiny-batch"]))
     assert found is not None
     assert found.bound_speedup == pytest.approx(100 / (1.619 + 1), rel=0.01)
 
 
 @pytest.mark.parametrize("code", ["data-wait", "waiting-sample", "slow-sample", "uncached"])
-def test_who_has_waited_computes_more_slowly_too(code: str, make_evidence: MakeEvidence) -> None:
+def test_who_has_waited_computes_more_slowly_too(code: str, make_observed: MakeObserved) -> None:
     """A sleep of three quarters of a step that was taken out won 4.6x: what is left ran faster without."""
     warm = {"alone": Alone(step_seconds=0.012, min_seconds=0.01)}
     tripping = TRIPPING[code]
     changes = {**tripping, "circumstances": {**tripping.get("circumstances", {}), **warm}, "profile": WAITS["profile"]}
-    found = RULES[code](make_evidence(**changes))
+    found = RULES[code](make_observed(**changes))
     assert found is not None
     assert found.bound_speedup == pytest.approx(10.0)
 
 
-def test_a_batch_at_hand_says_nothing_where_nothing_waits(make_evidence: MakeEvidence) -> None:
-    found = RULES["data-wait"](make_evidence(circumstances={"alone": Alone(step_seconds=0.09, min_seconds=0.08)}))
+def test_a_batch_at_hand_says_nothing_where_nothing_waits(make_observed: MakeObserved) -> None:
+    found = RULES["data-wait"](make_observed(circumstances={"alone": Alone(step_seconds=0.09, min_seconds=0.08)}))
     assert found is not None
     assert found.bound_speedup < 1.01
 
 
-def test_what_sleeps_is_found_although_neighbours_keep_the_cores_busy(make_evidence: MakeEvidence) -> None:
+def test_what_sleeps_is_found_although_neighbours_keep_the_cores_busy(make_observed: MakeObserved) -> None:
     sleeping = {"parts": (Part("time.sleep in Photos.__getitem__ (model.py)", 0.9),)}
-    found = RULES["waiting-sample"](make_evidence(**WAITS, circumstances={"samples": sleeping}))
+    found = RULES["waiting-sample"](make_observed(**WAITS, circumstances={"samples": sleeping}))
     assert found is not None
     assert "time.sleep" in found.title
-    assert RULES["slow-sample"](make_evidence(**WAITS, circumstances={"samples": sleeping})) is None
+    assert RULES["slow-sample"](make_observed(**WAITS, circumstances={"samples": sleeping})) is None
 
 
-def test_lines_that_empty_the_caches_cost_more_than_their_own_time(make_evidence: MakeEvidence) -> None:
+def test_lines_that_empty_the_caches_cost_more_than_their_own_time(make_observed: MakeObserved) -> None:
     """1,024 reads, 59 % of a step of 2.89 ms, that were taken out left 0.95 ms instead of 1.18: 3.0x, not 2.4x."""
     reads = profile(python=(function(0.59, Tensor__item=1024),), reads_per_step=1024)
-    found = RULES["synchronising"](make_evidence(profile=reads))
+    found = RULES["synchronising"](make_observed(profile=reads))
     assert found is not None
     assert 3.0 <= found.bound_speedup <= 4.0
-    assert found.evidence["line_share"] == pytest.approx(0.59)
+    assert found.numbers["line_share"] == pytest.approx(0.59)
 
 
 @pytest.mark.parametrize(("own", "share"), [(0.1, 0.2), (0.4, 0.5), (0.7, 0.7)])
-def test_fresh_memory_costs_other_operators_too(own: float, share: float, make_evidence: MakeEvidence) -> None:
-    found = RULES["memory"](make_evidence(profile=profile(groups={"memory": own})))
+def test_fresh_memory_costs_other_operators_too(own: float, share: float, make_observed: MakeObserved) -> None:
+    found = RULES["memory"](make_observed(profile=profile(groups={"memory": own})))
     assert found is not None
     assert found.share == pytest.approx(share)
 
 
-def test_reading_a_number_makes_a_gpu_idle(make_evidence: MakeEvidence) -> None:
+def test_reading_a_number_makes_a_gpu_idle(make_observed: MakeObserved) -> None:
     reading = msgspec.structs.replace(gpu(busy_share=0.5), python=(function(0.01, Tensor__item=1),))
-    found = RULES["synchronising"](make_evidence(profile=reading, circumstances=ON_GPU))
+    found = RULES["synchronising"](make_observed(profile=reading, circumstances=ON_GPU))
     assert found is not None
     assert found.share == pytest.approx(0.5)
 
@@ -346,11 +346,11 @@ def test_each_rule_is_documented() -> None:
     [(None, 1e-6), (0.0, 1e-6), (0.02, 2e-6), (0.5, 4e-6)],  # of a fault; the system has other work, too
 )
 def test_page_faults_cost_what_the_system_was_seen_to_spend(
-    system_seconds: float | None, cost: float, make_evidence: MakeEvidence
+    system_seconds: float | None, cost: float, make_observed: MakeObserved
 ) -> None:
     """Two to four times as much in a virtual machine: an allocator won 1.32x where a microsecond each bounded 1.14x."""
-    evidence = make_evidence(profile=profile(minor_faults_per_step=10_000.0, system_seconds=system_seconds))
-    finding = RULES["page-faults"](evidence)
+    observed = make_observed(profile=profile(minor_faults_per_step=10_000.0, system_seconds=system_seconds))
+    finding = RULES["page-faults"](observed)
     assert finding is not None
-    share = 10_000 * cost / evidence.mean_step_seconds
+    share = 10_000 * cost / observed.mean_step_seconds
     assert finding.bound_speedup == pytest.approx(1 / (1 - share))

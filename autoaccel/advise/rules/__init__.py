@@ -1,8 +1,8 @@
-"""Rules that read causes off evidence, by theme. Each threshold stands beside its source."""
+"""Rules that read causes off observations, by theme. Each threshold stands beside its source."""
 
 from __future__ import annotations
 
-from autoaccel.advise.evidence import Rule
+from autoaccel.advise.observations import Rule
 from autoaccel.advise.rules import compute, data, evaluation, gpu, machine, memory, precision, python
 
 RULES: dict[str, Rule] = {

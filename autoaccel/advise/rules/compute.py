@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.advise.reach import bound_of_compiling, bound_of_layout, bound_of_sixteen_bits, bound_of_update
 from autoaccel.advise.rules.precision import reduced_precision
 from autoaccel.advise.rules.python import gradient_functions, line_share, reading_functions
@@ -24,24 +24,24 @@ _ODD = 0.2  # of the parameters
 _PADDED = 8  # multiples of 8 in 16-bit types: NVIDIA's guide to matrix multiplication; AMX tiles: pairs of 16 columns
 
 
-def dense_compute(evidence: Evidence) -> Finding | None:
+def dense_compute(observed: Observations) -> Finding | None:
     """Convolutions, matrix products and attention take the time."""
     # A shorter type changes every operator around them too (less memory to move).
     return make_finding(
         "dense-compute",
-        f"convolutions, matrix products and attention take {evidence.dense:.1%} of the step; a shorter type affects "
-        f"all of forward and backward ({evidence.compute:.1%})",
-        evidence.compute,
+        f"convolutions, matrix products and attention take {observed.dense:.1%} of the step; a shorter type affects "
+        f"all of forward and backward ({observed.compute:.1%})",
+        observed.compute,
         "A shorter floating-point type speeds these up, and halves the data that the operators between them move.",
         knobs=("precision.autocast", "precision.float32_matmul"),
-        removable=_SAID if reduced_precision(evidence) else 0.3,
-        bound_speedup=bound_of_sixteen_bits(evidence),
+        removable=_SAID if reduced_precision(observed) else 0.3,
+        bound_speedup=bound_of_sixteen_bits(observed),
     )
 
 
-def wide_layers(evidence: Evidence) -> Finding | None:
+def wide_layers(observed: Observations) -> Finding | None:
     """What smaller layers would leave."""
-    share = evidence.compute + evidence.update
+    share = observed.compute + observed.update
     kept = (1 - max(SPARSITIES)) ** 2  # of the weights between two layers that keep so many of their channels
     return make_finding(
         "wide-layers",
@@ -54,11 +54,11 @@ def wide_layers(evidence: Evidence) -> Finding | None:
     )
 
 
-def extension(evidence: Evidence) -> Finding | None:
+def extension(observed: Observations) -> Finding | None:
     """What Intel's extension replaces."""
-    if IPEX not in evidence.machine.packages:
+    if IPEX not in observed.machine.packages:
         return None
-    share = evidence.compute + evidence.update
+    share = observed.compute + observed.update
     return make_finding(
         "extension",
         f"{IPEX} can replace the operators and the update, {share:.1%} of the step",
@@ -69,40 +69,40 @@ def extension(evidence: Evidence) -> Finding | None:
     )
 
 
-def forward_backward(evidence: Evidence) -> Finding | None:
+def forward_backward(observed: Observations) -> Finding | None:
     """What a compiler could fuse."""
     return make_finding(
         "forward-backward",
-        f"forward and backward take {evidence.compute:.1%} of the step, {evidence.compute - evidence.dense:.1%} "
+        f"forward and backward take {observed.compute:.1%} of the step, {observed.compute - observed.dense:.1%} "
         "outside of convolutions, matrix products and attention",
-        evidence.compute,
+        observed.compute,
         "torch.compile fuses small operators; the run must be long enough to repay the compilation.",
         knobs=("compile.mode", "compile.backend", "compile.dynamic", "compile.region"),
         removable=0.2,
-        bound_speedup=bound_of_compiling(evidence),
+        bound_speedup=bound_of_compiling(observed),
     )
 
 
-def optimizer(evidence: Evidence) -> Finding | None:
+def optimizer(observed: Observations) -> Finding | None:
     """The optimizer's share, whatever its form."""
-    share = evidence.update
+    share = observed.update
     return make_finding(
         "optimizer",
         f"the optimizer takes {share:.1%} of the step",
         share,
         "A fused optimizer makes a single pass over the parameters.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
-        removable=_SAID if optimizer_loop(evidence) else 0.4,
-        bound_speedup=bound_of_update(evidence),
+        removable=_SAID if optimizer_loop(observed) else 0.4,
+        bound_speedup=bound_of_update(observed),
     )
 
 
-def optimizer_loop(evidence: Evidence) -> Finding | None:
+def optimizer_loop(observed: Observations) -> Finding | None:
     """The optimizer goes over the parameters one by one, with several operators for each."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or circumstances.optimizer.fused or circumstances.optimizer.foreach:
         return None
-    tensors, share = circumstances.model.parameter_tensors, evidence.update
+    tensors, share = circumstances.model.parameter_tensors, observed.update
     if tensors < _MANY_TENSORS or share < _NOTICEABLE:
         return None
     return make_finding(
@@ -111,15 +111,15 @@ def optimizer_loop(evidence: Evidence) -> Finding | None:
         share,
         "Pass fused=True if its class supports it, otherwise foreach=True.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
-        evidence={"parameter_tensors": tensors},
+        numbers={"parameter_tensors": tensors},
         removable=0.6,
-        bound_speedup=bound_of_update(evidence),
+        bound_speedup=bound_of_update(observed),
     )
 
 
-def attention(evidence: Evidence) -> Finding | None:
+def attention(observed: Observations) -> Finding | None:
     """Attention's share."""
-    share = evidence.compute * evidence.groups("attention")
+    share = observed.compute * observed.groups("attention")
     return make_finding(
         "attention",
         f"scaled dot-product attention takes {share:.1%} of the step",
@@ -130,12 +130,12 @@ def attention(evidence: Evidence) -> Finding | None:
     )
 
 
-def attention_math(evidence: Evidence) -> Finding | None:
+def attention_math(observed: Observations) -> Finding | None:
     """Attention is made of single operators instead of one kernel that never writes the scores to memory."""
-    if not any("scaled_dot_product_attention_math" in name for name in evidence.profile.operator_names):
+    if not any("scaled_dot_product_attention_math" in name for name in observed.profile.operator_names):
         return None
     # Its products and its softmax are operators of their own then.
-    share = evidence.compute * evidence.groups("attention", "softmax and loss", "matmul")
+    share = observed.compute * observed.groups("attention", "softmax and loss", "matmul")
     if share < _NOTICEABLE:
         return None
     return make_finding(
@@ -148,9 +148,9 @@ def attention_math(evidence: Evidence) -> Finding | None:
     )
 
 
-def small_operators(evidence: Evidence) -> Finding | None:
+def small_operators(observed: Observations) -> Finding | None:
     """So many small operators that launching them is the work."""
-    profile = evidence.profile
+    profile = observed.profile
     calls, seconds, large = (
         profile.operator_calls_per_step,
         profile.operator_seconds,
@@ -160,8 +160,8 @@ def small_operators(evidence: Evidence) -> Finding | None:
         return None
     step_seconds = min(profile.step_seconds, profile.traced_step_seconds or profile.step_seconds)
     # What is known to be something else's doing is no other cause's as well.
-    others = line_share([*reading_functions(evidence), *gradient_functions(evidence)])
-    share = 1 - evidence.data_wait - evidence.phases("host to device") - large / step_seconds - others
+    others = line_share([*reading_functions(observed), *gradient_functions(observed)])
+    share = 1 - observed.data_wait - observed.phases("host to device") - large / step_seconds - others
     if share < _OVERHEAD:
         return None
     return make_finding(
@@ -171,14 +171,14 @@ def small_operators(evidence: Evidence) -> Finding | None:
         "Do the same work on larger tensors: stack what a loop handles one by one, use larger batches, or "
         "torch.compile.",
         knobs=("compile.mode", "compile.region"),
-        evidence={"operator_calls": calls, "operator_seconds": seconds, "large_operator_seconds": large},
+        numbers={"operator_calls": calls, "operator_seconds": seconds, "large_operator_seconds": large},
         removable=0.7,
     )
 
 
-def tiny_batch(evidence: Evidence) -> Finding | None:
+def tiny_batch(observed: Observations) -> Finding | None:
     """Most of a step does not depend on how many samples it sees."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     scaling = circumstances.scaling if circumstances else None
     if circumstances is None or scaling is None or circumstances.batch_samples > _TINY_BATCH:
         return None
@@ -186,7 +186,7 @@ def tiny_batch(evidence: Evidence) -> Finding | None:
     growing = max(0.0, (scaling.larger_seconds - scaling.step_seconds) / (scaling.factor - 1))
     samples = circumstances.samples
     loading = samples.seconds * circumstances.batch_samples if samples else 0.0
-    share = 1 - (growing + loading) / evidence.mean_step_seconds
+    share = 1 - (growing + loading) / observed.mean_step_seconds
     if share < _PER_STEP:
         return None
     return make_finding(
@@ -195,7 +195,7 @@ def tiny_batch(evidence: Evidence) -> Finding | None:
         share,
         "Use larger batches: samples per second grow, but the learning rate must be adapted.",
         knobs=("optimizer.batch_factor",),
-        evidence={
+        numbers={
             "batch_samples": circumstances.batch_samples,
             "factor": scaling.factor,
             "step_seconds": scaling.step_seconds,
@@ -205,14 +205,14 @@ def tiny_batch(evidence: Evidence) -> Finding | None:
     )
 
 
-def norm_biases(evidence: Evidence) -> Finding | None:
+def norm_biases(observed: Observations) -> Finding | None:
     """Biases that batch normalisation subtracts again."""
-    training = evidence.training
+    training = observed.training
     if training is None or not training.biases_before_norm:
         return None
     # Adding a bias and summing its gradient pass over the activations twice; normalising them, forward and backward,
     # passes over them five times.
-    share = 0.4 * evidence.compute * evidence.groups("normalisation")
+    share = 0.4 * observed.compute * observed.groups("normalisation")
     if share < _NOTICEABLE:
         return None
     return make_finding(
@@ -221,64 +221,64 @@ def norm_biases(evidence: Evidence) -> Finding | None:
         share,
         "Create these layers with bias=False.",
         knobs=("model.norm_biases",),
-        evidence={"biases": training.biases_before_norm},
+        numbers={"biases": training.biases_before_norm},
         removable=0.5,
     )
 
 
-def graph_breaks(evidence: Evidence) -> Finding | None:
+def graph_breaks(observed: Observations) -> Finding | None:
     """A compiled model goes back to Python in between."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or not circumstances.model.graph_breaks:
         return None
     breaks = circumstances.model.graph_breaks
     return make_finding(
         "graph-breaks",
         f"torch.compile broke the model's graph {breaks} times ({circumstances.model.graphs} graphs)",
-        evidence.compute,
+        observed.compute,
         "TORCH_LOGS=graph_breaks shows where: usually at .item(), print and calls into other libraries.",
         knobs=("compile.fullgraph",),
-        evidence={"graph_breaks": breaks, "graphs": circumstances.model.graphs},
+        numbers={"graph_breaks": breaks, "graphs": circumstances.model.graphs},
         removable=0.1,
     )
 
 
-def no_compiler(evidence: Evidence) -> Finding | None:
+def no_compiler(observed: Observations) -> Finding | None:
     """torch.compile cannot work on this CPU."""
-    if evidence.machine.compiler is not None or evidence.on_gpu or evidence.circumstances is None:
+    if observed.machine.compiler is not None or observed.on_gpu or observed.circumstances is None:
         return None
     return make_finding(
         "no-compiler",
         "there is no C++ compiler, which torch.compile needs on a CPU",
-        evidence.compute,
+        observed.compute,
         "apt install g++",
         removable=0.05,
     )
 
 
-def data_parallel(evidence: Evidence) -> Finding | None:
+def data_parallel(observed: Observations) -> Finding | None:
     """DataParallel copies the model to every GPU in each step."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or not circumstances.model.has_data_parallel:
         return None
     return make_finding(
         "data-parallel",
         "torch.nn.DataParallel copies the model and gathers the outputs in each step, in one Python process",
-        evidence.compute,
+        observed.compute,
         "Use DistributedDataParallel with one process per GPU, as PyTorch's documentation recommends; on a CPU, "
         "remove it.",
         removable=0.2,
     )
 
 
-def odd_sizes(evidence: Evidence) -> Finding | None:
+def odd_sizes(observed: Observations) -> Finding | None:
     """Sizes of layers that matrix units have to pad."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or circumstances.model.odd_share < _ODD:
         return None
-    has_units = evidence.on_gpu or "amx_bf16" in evidence.machine.cpu.features
+    has_units = observed.on_gpu or "amx_bf16" in observed.machine.cpu.features
     reduced = circumstances.autocast or not circumstances.model.dtypes.keys() <= {"float32", "float64"}
-    share = 0.5 * evidence.dense * circumstances.model.odd_share  # padded to the next multiple, no size doubles
+    share = 0.5 * observed.dense * circumstances.model.odd_share  # padded to the next multiple, no size doubles
     if not has_units or not reduced or share < _NOTICEABLE:
         return None
     return make_finding(
@@ -287,15 +287,15 @@ def odd_sizes(evidence: Evidence) -> Finding | None:
         f"{_PADDED}",
         share,
         f"Round channels, features and vocabulary up to multiples of {_PADDED}.",
-        evidence={"odd_share": circumstances.model.odd_share},
+        numbers={"odd_share": circumstances.model.odd_share},
         removable=0.3,
     )
 
 
-def channels_first(evidence: Evidence) -> Finding | None:
+def channels_first(observed: Observations) -> Finding | None:
     """Convolutions whose kernels work channels last get channels first."""
-    circumstances, training = evidence.circumstances, evidence.training
-    share = evidence.dense_share("convolution")
+    circumstances, training = observed.circumstances, observed.training
+    share = observed.dense_share("convolution")
     if not share or (training is not None and not training.has_image_convolutions):
         return None
     if circumstances is not None and circumstances.model.channels_last:
@@ -303,13 +303,13 @@ def channels_first(evidence: Evidence) -> Finding | None:
     return make_finding(
         "channels-first",
         f"convolutions take {share:.0%} of the step, and their images are stored channel by channel",
-        evidence.compute,
+        observed.compute,
         "Use model.to(memory_format=torch.channels_last), and convert the images too; it helps most with "
         "bfloat16 or float16.",
         knobs=("layout.channels_last",),
-        evidence={"convolution_share": share},
+        numbers={"convolution_share": share},
         removable=0.2,
-        bound_speedup=bound_of_layout(evidence),
+        bound_speedup=bound_of_layout(observed),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.advise.reach import MARGIN
 from autoaccel.records.circumstances import Samples
 from autoaccel.records.profile import Finding
@@ -18,36 +18,36 @@ _CACHE_SHARE = 0.25  # of the memory that is free; the rest is for the training 
 _WORKER_COSTS = 0.05  # of the step
 
 
-def _bound_of_wait(evidence: Evidence) -> float:
+def _bound_of_wait(observed: Observations) -> float:
     """Return the speed-up if batches were there when the step needs them.
 
     More than the share of the wait says: who has waited finds cold caches, sleeping threads and a slow clock.
     """
-    bound = bound_of_share(evidence.data_wait)
-    alone = evidence.circumstances.alone if evidence.circumstances else None
-    if alone is None or evidence.data_wait < _WAITS:
+    bound = bound_of_share(observed.data_wait)
+    alone = observed.circumstances.alone if observed.circumstances else None
+    if alone is None or observed.data_wait < _WAITS:
         return bound
-    return max(bound, evidence.mean_step_seconds / alone.min_seconds)
+    return max(bound, observed.mean_step_seconds / alone.min_seconds)
 
 
-def _bound_of_workers(evidence: Evidence) -> float:
+def _bound_of_workers(observed: Observations) -> float:
     """Return the speed-up if others prepared the batches: no more than the cores have time for.
 
     Whoever loads a sample, some core is busy with it for as long as it does not sleep, beside at least one core that
     trains.
     """
-    bound, circumstances = _bound_of_wait(evidence), evidence.circumstances
-    if circumstances is None or circumstances.samples is None or evidence.on_gpu:
+    bound, circumstances = _bound_of_wait(observed), observed.circumstances
+    if circumstances is None or circumstances.samples is None or observed.on_gpu:
         return bound
-    loading = circumstances.batch_samples * circumstances.samples.busy_seconds / evidence.mean_step_seconds
+    loading = circumstances.batch_samples * circumstances.samples.busy_seconds / observed.mean_step_seconds
     if circumstances.loader is not None and not circumstances.loader.workers:
-        loading = min(loading, evidence.data_wait)
-    return min(bound, max(1.0, MARGIN * evidence.machine.usable_cores / (loading + 1 / bound)))
+        loading = min(loading, observed.data_wait)
+    return min(bound, max(1.0, MARGIN * observed.machine.usable_cores / (loading + 1 / bound)))
 
 
-def data_wait(evidence: Evidence) -> Finding | None:
+def data_wait(observed: Observations) -> Finding | None:
     """Batches are not ready when the step needs them."""
-    share, training = evidence.data_wait, evidence.training
+    share, training = observed.data_wait, observed.training
     cacheable = training is None or training.dataset_bytes is not None
     return make_finding(
         "data-wait",
@@ -63,7 +63,7 @@ def data_wait(evidence: Evidence) -> Finding | None:
             "threads.loader_cores",
         ),
         removable=0.8,
-        bound_speedup=_bound_of_wait(evidence) if cacheable else _bound_of_workers(evidence),
+        bound_speedup=_bound_of_wait(observed) if cacheable else _bound_of_workers(observed),
     )
 
 
@@ -74,10 +74,10 @@ def _asleep(samples: Samples) -> float:
     return max(1 - samples.busy_seconds / samples.seconds, called)
 
 
-def waiting_sample(evidence: Evidence) -> Finding | None:
+def waiting_sample(observed: Observations) -> Finding | None:
     """Loading a sample sleeps, or waits for a disk or a network."""
-    samples = evidence.circumstances.samples if evidence.circumstances else None
-    if samples is None or samples.seconds < _SHORTEST_SAMPLE or evidence.data_wait < _WAITS:
+    samples = observed.circumstances.samples if observed.circumstances else None
+    if samples is None or samples.seconds < _SHORTEST_SAMPLE or observed.data_wait < _WAITS:
         return None
     asleep = _asleep(samples)
     if asleep < _ASLEEP:
@@ -86,20 +86,20 @@ def waiting_sample(evidence: Evidence) -> Finding | None:
     return make_finding(
         "waiting-sample",
         f"loading a sample sleeps {asleep:.0%} of its {samples.seconds * 1e3:.3g} ms, most of it in {slowest}",
-        evidence.data_wait,
+        observed.data_wait,
         "Remove what sleeps, read from memory or a local disk instead, or let many loader workers wait in parallel.",
         knobs=("loader.workers", "loader.prefetch", "loader.cache"),
-        evidence={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds, "asleep_share": asleep},
+        numbers={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds, "asleep_share": asleep},
         removable=asleep,
-        bound_speedup=_bound_of_wait(evidence),
+        bound_speedup=_bound_of_wait(observed),
         claims_half=asleep >= _ASLEEP_MOSTLY,
     )
 
 
-def slow_sample(evidence: Evidence) -> Finding | None:
+def slow_sample(observed: Observations) -> Finding | None:
     """One part of loading a sample is what the step waits for."""
-    samples = evidence.circumstances.samples if evidence.circumstances else None
-    if samples is None or not samples.parts or evidence.data_wait < _WAITS_MUCH:
+    samples = observed.circumstances.samples if observed.circumstances else None
+    if samples is None or not samples.parts or observed.data_wait < _WAITS_MUCH:
         return None
     slowest = samples.parts[0]
     if samples.seconds < _SHORTEST_SAMPLE or _asleep(samples) >= _ASLEEP:
@@ -109,49 +109,49 @@ def slow_sample(evidence: Evidence) -> Finding | None:
     return make_finding(
         "slow-sample",
         f"{slowest.name} takes {slowest.share:.0%} of the {samples.seconds * 1e3:.3g} ms for a sample",
-        evidence.data_wait,
+        observed.data_wait,
         "Do it once and keep the result, do it on smaller images or on whole batches, or leave it out.",
         knobs=("loader.workers", "loader.cache"),
-        evidence={
+        numbers={
             "sample_seconds": samples.seconds,
             **{f"share of {part.name}": part.share for part in samples.parts},
         },
         removable=slowest.share,
-        bound_speedup=_bound_of_wait(evidence),
+        bound_speedup=_bound_of_wait(observed),
     )
 
 
-def few_workers(evidence: Evidence) -> Finding | None:
+def few_workers(observed: Observations) -> Finding | None:
     """Cores are idle while the step waits for data."""
-    circumstances = evidence.circumstances
-    if circumstances is None or circumstances.loader is None or evidence.data_wait < _WAITS_MUCH:
+    circumstances = observed.circumstances
+    if circumstances is None or circumstances.loader is None or observed.data_wait < _WAITS_MUCH:
         return None
-    workers, cores = circumstances.loader.workers, evidence.machine.usable_cores
+    workers, cores = circumstances.loader.workers, observed.machine.usable_cores
     if workers >= max(1, cores - 1):
         return None
     return make_finding(
         "few-workers",
         f"{workers or 'no'} loader workers prepare batches, although {cores} cores are available",
-        evidence.data_wait,
+        observed.data_wait,
         "Give the loader more workers; with few cores, give the training one thread fewer.",
         knobs=("loader.workers",),
-        evidence={"workers": workers, "cores": cores},
+        numbers={"workers": workers, "cores": cores},
         removable=0.6,
-        bound_speedup=_bound_of_workers(evidence),
+        bound_speedup=_bound_of_workers(observed),
     )
 
 
-def many_workers(evidence: Evidence) -> Finding | None:
+def many_workers(observed: Observations) -> Finding | None:
     """Loader workers take the cores from the training."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or circumstances.loader is None or circumstances.alone is None:
         return None
-    workers, cores = circumstances.loader.workers, evidence.machine.usable_cores
+    workers, cores = circumstances.loader.workers, observed.machine.usable_cores
     # One worker beside as many threads as cores is PyTorch's usual advice; twice the cores busy is no longer that.
     if workers <= 1 or workers + circumstances.threads <= 1.5 * cores:
         return None
     alone_seconds = circumstances.alone.step_seconds
-    share = 1 - alone_seconds / evidence.mean_step_seconds
+    share = 1 - alone_seconds / observed.mean_step_seconds
     if share < _WORKER_COSTS:
         return None
     return make_finding(
@@ -161,27 +161,27 @@ def many_workers(evidence: Evidence) -> Finding | None:
         share,
         "Give the loader fewer workers, or none where samples are cheap.",
         knobs=("loader.workers",),
-        evidence={
+        numbers={
             "workers": workers,
             "threads": circumstances.threads,
             "cores": cores,
             "alone_seconds": alone_seconds,
-            "step_seconds": evidence.mean_step_seconds,
+            "step_seconds": observed.mean_step_seconds,
         },
         removable=0.9,
-        bound_speedup=evidence.mean_step_seconds / circumstances.alone.min_seconds,
+        bound_speedup=observed.mean_step_seconds / circumstances.alone.min_seconds,
     )
 
 
-def large_batches(evidence: Evidence) -> Finding | None:
+def large_batches(observed: Observations) -> Finding | None:
     """Handing batches from workers to the training takes long."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or circumstances.loader is None or circumstances.samples is None:
         return None
     seconds = circumstances.samples.handover_seconds
     if not circumstances.loader.workers or seconds is None:
         return None
-    share = min(evidence.data_wait, seconds / evidence.mean_step_seconds)
+    share = min(observed.data_wait, seconds / observed.mean_step_seconds)
     if share < _WORKER_COSTS:
         return None
     return make_finding(
@@ -191,18 +191,18 @@ def large_batches(evidence: Evidence) -> Finding | None:
         share,
         "Pass smaller types (uint8 images, converted in the step), or one tensor instead of many objects.",
         knobs=("loader.workers",),
-        evidence={"handover_seconds": seconds, "batch_bytes": circumstances.batch_bytes},
+        numbers={"handover_seconds": seconds, "batch_bytes": circumstances.batch_bytes},
         removable=0.5,
     )
 
 
-def slow_collate(evidence: Evidence) -> Finding | None:
+def slow_collate(observed: Observations) -> Finding | None:
     """Making a batch of loaded samples takes long."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     samples = circumstances.samples if circumstances else None
     if circumstances is None or samples is None or samples.collate_seconds is None:
         return None
-    share = min(evidence.data_wait, samples.collate_seconds / evidence.mean_step_seconds)
+    share = min(observed.data_wait, samples.collate_seconds / observed.mean_step_seconds)
     if share < _WAITS:
         return None
     return make_finding(
@@ -211,41 +211,41 @@ def slow_collate(evidence: Evidence) -> Finding | None:
         share,
         "Keep the data as one tensor and index it once per batch (Dataset.__getitems__), or collate in workers.",
         knobs=("loader.workers",),
-        evidence={"collate_seconds": samples.collate_seconds},
+        numbers={"collate_seconds": samples.collate_seconds},
         removable=0.7,
     )
 
 
-def uncached(evidence: Evidence) -> Finding | None:
+def uncached(observed: Observations) -> Finding | None:
     """The same samples are made anew in each epoch, although all of them fit into memory."""
-    training, surroundings = evidence.training, evidence.surroundings
-    samples = evidence.circumstances.samples if evidence.circumstances else None
-    if training is None or training.dataset_bytes is None or samples is None or evidence.data_wait < _WAITS_MUCH:
+    training, surroundings = observed.training, observed.surroundings
+    samples = observed.circumstances.samples if observed.circumstances else None
+    if training is None or training.dataset_bytes is None or samples is None or observed.data_wait < _WAITS_MUCH:
         return None
-    free = surroundings.available_bytes if surroundings else evidence.machine.memory_bytes // 2
+    free = surroundings.available_bytes if surroundings else observed.machine.memory_bytes // 2
     held_bytes = training.dataset_bytes * max(1, training.loader_workers)  # by each worker
     if samples.seconds < _SHORTEST_SAMPLE or held_bytes > _CACHE_SHARE * free or training.epochs == 1:
         return None
     return make_finding(
         "uncached",
         f"all samples are the same in each epoch and would take {held_bytes / 2**20:.3g} MiB of memory",
-        evidence.data_wait,
+        observed.data_wait,
         "Keep them.",
         knobs=("loader.cache",),
-        evidence={"dataset_bytes": held_bytes, "sample_seconds": samples.seconds},
+        numbers={"dataset_bytes": held_bytes, "sample_seconds": samples.seconds},
         removable=0.75,
-        bound_speedup=_bound_of_wait(evidence),
+        bound_speedup=_bound_of_wait(observed),
     )
 
 
-def epoch_start(evidence: Evidence) -> Finding | None:
+def epoch_start(observed: Observations) -> Finding | None:
     """Each epoch begins with a wait for loader workers to start."""
-    extra, training, circumstances = evidence.profile.epoch_start_seconds, evidence.training, evidence.circumstances
+    extra, training, circumstances = observed.profile.epoch_start_seconds, observed.training, observed.circumstances
     if extra is None or training is None or circumstances is None:
         return None
     if circumstances.loader is None or not circumstances.loader.workers or circumstances.loader.persistent:
         return None
-    share = extra / (training.steps_per_epoch * evidence.profile.step_seconds + extra)
+    share = extra / (training.steps_per_epoch * observed.profile.step_seconds + extra)
     if share < _WAITS:
         return None
     return make_finding(
@@ -254,7 +254,7 @@ def epoch_start(evidence: Evidence) -> Finding | None:
         share,
         "Keep loader workers from epoch to epoch (persistent_workers=True).",
         knobs=("loader.persistent",),
-        evidence={"epoch_start_seconds": extra, "steps_per_epoch": training.steps_per_epoch},
+        numbers={"epoch_start_seconds": extra, "steps_per_epoch": training.steps_per_epoch},
         removable=0.8,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.records.circumstances import Evaluation
 from autoaccel.records.profile import Finding
 
@@ -10,21 +10,21 @@ _NOTICEABLE = 0.02
 _LARGE = 0.2  # of an epoch
 
 
-def _share(evidence: Evidence, seconds: float, evaluation: Evaluation) -> float:
+def _share(observed: Observations, seconds: float, evaluation: Evaluation) -> float:
     """Return the share of an epoch that these seconds of its evaluation are."""
-    assert evidence.training is not None
-    return seconds / (evidence.training.steps_per_epoch * evidence.mean_step_seconds + evaluation.seconds)
+    assert observed.training is not None
+    return seconds / (observed.training.steps_per_epoch * observed.mean_step_seconds + evaluation.seconds)
 
 
-def evaluation_gradients(evidence: Evidence) -> Finding | None:
+def evaluation_gradients(observed: Observations) -> Finding | None:
     """Evaluation records a graph that nobody goes back through."""
-    evaluation = evidence.circumstances.evaluation if evidence.circumstances else None
-    if evaluation is None or evidence.training is None or not evaluation.has_gradients:
+    evaluation = observed.circumstances.evaluation if observed.circumstances else None
+    if evaluation is None or observed.training is None or not evaluation.has_gradients:
         return None
     without = evaluation.seconds_without_gradients
     if without is None:
         return None
-    share = _share(evidence, max(0.0, evaluation.seconds - without), evaluation)
+    share = _share(observed, max(0.0, evaluation.seconds - without), evaluation)
     if share < _NOTICEABLE:
         return None
     return make_finding(
@@ -33,17 +33,17 @@ def evaluation_gradients(evidence: Evidence) -> Finding | None:
         f"s, a difference of {share:.0%} of an epoch",
         share,
         "Evaluate under torch.inference_mode() or torch.no_grad().",
-        evidence={"seconds": evaluation.seconds, "seconds_without_gradients": without},
+        numbers={"seconds": evaluation.seconds, "seconds_without_gradients": without},
         claims_half=True,
     )
 
 
-def long_evaluation(evidence: Evidence) -> Finding | None:
+def long_evaluation(observed: Observations) -> Finding | None:
     """Evaluation takes a large part of an epoch."""
-    evaluation = evidence.circumstances.evaluation if evidence.circumstances else None
-    if evaluation is None or evidence.training is None:
+    evaluation = observed.circumstances.evaluation if observed.circumstances else None
+    if evaluation is None or observed.training is None:
         return None
-    share = _share(evidence, evaluation.seconds, evaluation)
+    share = _share(observed, evaluation.seconds, evaluation)
     if share < _LARGE:
         return None
     return make_finding(
@@ -51,7 +51,7 @@ def long_evaluation(evidence: Evidence) -> Finding | None:
         f"an evaluation takes {evaluation.seconds:.3g} s: {share:.0%} of an epoch that ends with one",
         share,
         "Evaluate less often, on fewer samples, or in larger batches.",
-        evidence={"seconds": evaluation.seconds, "batches_measured": evaluation.batches},
+        numbers={"seconds": evaluation.seconds, "batches_measured": evaluation.batches},
         removable=0.1,
     )
 

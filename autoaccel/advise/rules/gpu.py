@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.records.profile import Finding
 
 _IDLE = 0.15  # of the step
@@ -10,11 +10,11 @@ _NOTICEABLE = 0.02
 _SMALL_KERNEL = 10e-6  # seconds; launching one takes about 5 (NVIDIA, "Understanding the overhead of kernel launches")
 
 
-def host_to_device(evidence: Evidence) -> Finding | None:
+def host_to_device(observed: Observations) -> Finding | None:
     """Preparing batches and copying them to the GPU."""
-    if not evidence.machine.gpus:
+    if not observed.machine.gpus:
         return None
-    share = evidence.phases("host to device", "data wait")
+    share = observed.phases("host to device", "data wait")
     return make_finding(
         "host-to-device",
         f"preparing and copying batches takes {share:.1%} of the step",
@@ -25,15 +25,15 @@ def host_to_device(evidence: Evidence) -> Finding | None:
     )
 
 
-def pageable_batches(evidence: Evidence) -> Finding | None:
+def pageable_batches(observed: Observations) -> Finding | None:
     """Batches are copied to the GPU from memory that the system may move."""
-    circumstances = evidence.circumstances
-    if circumstances is None or circumstances.loader is None or not evidence.on_gpu or circumstances.loader.pins_memory:
+    circumstances = observed.circumstances
+    if circumstances is None or circumstances.loader is None or not observed.on_gpu or circumstances.loader.pins_memory:
         return None
-    share = evidence.phases("host to device")
+    share = observed.phases("host to device")
     if share < _NOTICEABLE:
         return None
-    rates = evidence.rates
+    rates = observed.rates
     pageable, pinned = (rates.pageable_bytes_per_second, rates.pinned_bytes_per_second) if rates else (None, None)
     gain = 1 - pageable / pinned if pageable and pinned and pinned > pageable else 0.5
     return make_finding(
@@ -42,14 +42,14 @@ def pageable_batches(evidence: Evidence) -> Finding | None:
         share,
         "DataLoader(pin_memory=True), and tensor.to(device, non_blocking=True).",
         knobs=("loader.pin_memory", "loader.non_blocking"),
-        evidence={"batch_bytes": circumstances.batch_bytes, "removable_share": gain},
+        numbers={"batch_bytes": circumstances.batch_bytes, "removable_share": gain},
         removable=gain,
     )
 
 
-def blocking_copies(evidence: Evidence) -> Finding | None:
+def blocking_copies(observed: Observations) -> Finding | None:
     """The program waits for copies to the GPU."""
-    gpu = evidence.profile.gpu
+    gpu = observed.profile.gpu
     if gpu is None or gpu.blocking_copy_share < _NOTICEABLE:
         return None
     return make_finding(
@@ -58,14 +58,14 @@ def blocking_copies(evidence: Evidence) -> Finding | None:
         gpu.blocking_copy_share,
         "Copy from pinned memory with non_blocking=True, so that the next batch is copied while this one computes.",
         knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
-        evidence={"blocking_copy_share": gpu.blocking_copy_share},
+        numbers={"blocking_copy_share": gpu.blocking_copy_share},
         removable=0.7,
     )
 
 
-def idle_gpu(evidence: Evidence) -> Finding | None:
+def idle_gpu(observed: Observations) -> Finding | None:
     """The GPU waits for the program between kernels."""
-    gpu = evidence.profile.gpu
+    gpu = observed.profile.gpu
     if gpu is None:
         return None
     share = 1 - gpu.busy_share
@@ -81,7 +81,7 @@ def idle_gpu(evidence: Evidence) -> Finding | None:
         if small
         else "Prepare batches earlier, and do not read numbers out of tensors within the step.",
         knobs=("compile.mode",) if small else ("loader.workers", "loader.side_stream"),
-        evidence={
+        numbers={
             "busy_share": gpu.busy_share,
             "kernels_per_step": gpu.kernels_per_step,
             "median_kernel_seconds": gpu.median_kernel_seconds,
@@ -91,15 +91,15 @@ def idle_gpu(evidence: Evidence) -> Finding | None:
     )
 
 
-def throttled_gpu(evidence: Evidence) -> Finding | None:
+def throttled_gpu(observed: Observations) -> Finding | None:
     """A GPU lowers its clocks while the training is profiled."""
-    surroundings = evidence.surroundings
-    if surroundings is None or not surroundings.gpu_throttling or not evidence.on_gpu:
+    surroundings = observed.surroundings
+    if surroundings is None or not surroundings.gpu_throttling or not observed.on_gpu:
         return None
     return make_finding(
         "throttled-gpu",
         surroundings.gpu_throttling[0],
-        0.3 * (1 - evidence.data_wait),  # clocks fall by up to a third before a GPU stops
+        0.3 * (1 - observed.data_wait),  # clocks fall by up to a third before a GPU stops
         "nvidia-smi -q -d PERFORMANCE,CLOCK shows by how much.",
         removable=0.5,
     )

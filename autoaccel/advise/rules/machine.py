@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.records.profile import Finding
 
 _SLOW_CLOCK = 0.85  # of the highest; all cores under load stay a little below what one core may reach
@@ -20,16 +20,16 @@ _RELEASED = {
 }  # fmt: skip
 
 
-def few_threads(evidence: Evidence) -> Finding | None:
+def few_threads(observed: Observations) -> Finding | None:
     """Cores are idle."""
-    circumstances = evidence.circumstances
-    if circumstances is None or evidence.on_gpu:
+    circumstances = observed.circumstances
+    if circumstances is None or observed.on_gpu:
         return None
-    cores = min(evidence.machine.usable_cores, max(1, evidence.machine.limits.physical_cores))
+    cores = min(observed.machine.usable_cores, max(1, observed.machine.limits.physical_cores))
     workers = circumstances.loader.workers if circumstances.loader else 0
     if circumstances.threads >= cores - min(workers, cores - 1):
         return None
-    parallel = evidence.compute + evidence.update
+    parallel = observed.compute + observed.update
     share = parallel * (1 - circumstances.threads / cores)
     finding = make_finding(
         "few-threads",
@@ -37,7 +37,7 @@ def few_threads(evidence: Evidence) -> Finding | None:
         share,
         f"torch.set_num_threads({cores}), or unset OMP_NUM_THREADS: torchrun and cluster scripts set it to 1.",
         knobs=("threads.intra_op",),
-        evidence={"threads": circumstances.threads, "cores": cores},
+        numbers={"threads": circumstances.threads, "cores": cores},
         removable=0.6,
     )
     measured = circumstances.switched.get("threads")
@@ -46,20 +46,20 @@ def few_threads(evidence: Evidence) -> Finding | None:
     if measured.step_seconds < measured.without_seconds:
         return None  # small tensors: more threads only wait for each other
     won = 1 - measured.without_seconds / measured.step_seconds
-    evidence_numbers = {**finding.evidence, "step_seconds": measured.step_seconds,
+    numbers = {**finding.numbers, "step_seconds": measured.step_seconds,
                         "with_all_cores_seconds": measured.without_seconds}  # fmt: skip
     return make_finding(
-        finding.code, finding.title, share, finding.advice, finding.knobs, evidence_numbers,
+        finding.code, finding.title, share, finding.advice, finding.knobs, numbers,
         removable=min(1.0, won / share), claims_half=won >= 0.7 * share,
     )  # fmt: skip
 
 
-def many_threads(evidence: Evidence) -> Finding | None:
+def many_threads(observed: Observations) -> Finding | None:
     """More threads than cores: they wait for each other."""
-    circumstances = evidence.circumstances
-    if circumstances is None or evidence.on_gpu:
+    circumstances = observed.circumstances
+    if circumstances is None or observed.on_gpu:
         return None
-    cores = evidence.machine.usable_cores
+    cores = observed.machine.usable_cores
     measured = circumstances.switched.get("threads")
     if circumstances.threads <= cores or measured is None or measured.step_seconds <= 1.02 * measured.without_seconds:
         return None
@@ -69,7 +69,7 @@ def many_threads(evidence: Evidence) -> Finding | None:
         1 - measured.without_seconds / measured.step_seconds,
         f"torch.set_num_threads({cores}): threads that share a core keep each other waiting.",
         knobs=("threads.intra_op",),
-        evidence={
+        numbers={
             "threads": circumstances.threads,
             "cores": cores,
             "step_seconds": measured.step_seconds,
@@ -79,28 +79,28 @@ def many_threads(evidence: Evidence) -> Finding | None:
     )
 
 
-def cpu_quota(evidence: Evidence) -> Finding | None:
+def cpu_quota(observed: Observations) -> Finding | None:
     """A container may use less time than its cores have, and is stopped in between."""
-    limits = evidence.machine.limits
+    limits = observed.machine.limits
     allowed = len(limits.affinity)
-    if limits.cpu_quota is None or limits.cpu_quota >= allowed or evidence.circumstances is None:
+    if limits.cpu_quota is None or limits.cpu_quota >= allowed or observed.circumstances is None:
         return None
-    throttled = evidence.surroundings.throttled_periods if evidence.surroundings else 0
+    throttled = observed.surroundings.throttled_periods if observed.surroundings else 0
     return make_finding(
         "cpu-quota",
         f"this container sees {allowed} cores but has the time of {limits.cpu_quota:g}, so it is throttled",
-        (1 - evidence.data_wait) * (1 - limits.cpu_quota / allowed),
+        (1 - observed.data_wait) * (1 - limits.cpu_quota / allowed),
         "Raise the quota, or pin the container to that many cores (docker run --cpuset-cpus).",
         knobs=("threads.intra_op",),
-        evidence={"quota": limits.cpu_quota, "cores": allowed, "throttled_periods": throttled},
+        numbers={"quota": limits.cpu_quota, "cores": allowed, "throttled_periods": throttled},
         removable=0.3,
     )
 
 
-def slow_clock(evidence: Evidence) -> Finding | None:
+def slow_clock(observed: Observations) -> Finding | None:
     """The processor runs below its highest clock."""
-    surroundings = evidence.surroundings
-    if surroundings is None or evidence.on_gpu:
+    surroundings = observed.surroundings
+    if surroundings is None or observed.on_gpu:
         return None
     # The governors of these drivers are hints to the processor, which raises its clock under load all the same.
     own_clock = surroundings.clock_driver in ("intel_pstate", "amd-pstate-epp")
@@ -117,14 +117,14 @@ def slow_clock(evidence: Evidence) -> Finding | None:
         "sudo cpupower frequency-set --governor performance"
         if saving
         else "Turn turbo on: /sys/devices/system/cpu/intel_pstate/no_turbo or cpufreq/boost.",
-        evidence={"clock_share": surroundings.clock_share or 0.0},
+        numbers={"clock_share": surroundings.clock_share or 0.0},
         removable=0.7,
     )
 
 
-def neighbours(evidence: Evidence) -> Finding | None:
+def neighbours(observed: Observations) -> Finding | None:
     """Others use the same cores."""
-    surroundings = evidence.surroundings
+    surroundings = observed.surroundings
     if surroundings is None or (surroundings.busy_share < _BUSY and surroundings.stolen_share < _STOLEN):
         return None
     share = min(0.9, surroundings.busy_share + surroundings.stolen_share)
@@ -134,14 +134,14 @@ def neighbours(evidence: Evidence) -> Finding | None:
         f"{surroundings.stolen_share:.0%}",
         share,
         "Stop them, or train on a dedicated machine; these timings are unsteady.",
-        evidence={"busy_share": surroundings.busy_share, "stolen_share": surroundings.stolen_share},
+        numbers={"busy_share": surroundings.busy_share, "stolen_share": surroundings.stolen_share},
         removable=0.03,  # it passes, and says nothing of the training
     )
 
 
-def old_torch(evidence: Evidence) -> Finding | None:
+def old_torch(observed: Observations) -> Finding | None:
     """Kernels get faster from version to version."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     version = re.match(r"(\d+)\.(\d+)", circumstances.torch_version) if circumstances else None
     released = _RELEASED.get((int(version[1]), int(version[2]))) if version else None
     if circumstances is None or released is None:
@@ -154,20 +154,20 @@ def old_torch(evidence: Evidence) -> Finding | None:
     return make_finding(
         "old-torch",
         f"torch {circumstances.torch_version} is {months} months old",
-        evidence.compute + evidence.update,
+        observed.compute + observed.update,
         "pip install --upgrade torch: newer versions have faster kernels.",
-        evidence={"months": months},
+        numbers={"months": months},
         removable=0.05,
     )
 
 
-def unused_gpu(evidence: Evidence) -> Finding | None:
+def unused_gpu(observed: Observations) -> Finding | None:
     """There is a GPU and the training does not use it."""
-    circumstances = evidence.circumstances
-    if circumstances is None or evidence.on_gpu:
+    circumstances = observed.circumstances
+    if circumstances is None or observed.on_gpu:
         return None
-    hidden = evidence.machine.shown_gpus == 0  # by whoever set CUDA_VISIBLE_DEVICES
-    if not circumstances.cuda_available and (hidden or not evidence.machine.gpus):
+    hidden = observed.machine.shown_gpus == 0  # by whoever set CUDA_VISIBLE_DEVICES
+    if not circumstances.cuda_available and (hidden or not observed.machine.gpus):
         return None
     advice = (
         'Remove device="cpu" from Training(...).'
@@ -177,7 +177,7 @@ def unused_gpu(evidence: Evidence) -> Finding | None:
     return make_finding(
         "unused-gpu",
         "the training runs on the CPU although there is a GPU",
-        evidence.compute + evidence.update,
+        observed.compute + observed.update,
         advice,
         removable=0.9,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.records.profile import Finding
 
 _FAULT_SECONDS = 1e-6  # a first touch of a 4 KiB page, zeroing included: 0.5 to 1 microsecond on present x86 servers
@@ -13,9 +13,9 @@ _SWAPPING = 1 << 20  # bytes per second
 _SCARCE = 0.05  # of the memory
 
 
-def memory(evidence: Evidence) -> Finding | None:
+def memory(observed: Observations) -> Finding | None:
     """Copying, filling and handing out memory."""
-    own = evidence.groups("memory") * (1 - evidence.data_wait)
+    own = observed.groups("memory") * (1 - observed.data_wait)
     # Page faults and cache misses of fresh memory are spent inside the operators that write it first.
     share = max(own, min(0.5, 2 * own))
     return make_finding(
@@ -29,12 +29,12 @@ def memory(evidence: Evidence) -> Finding | None:
     )
 
 
-def page_faults(evidence: Evidence) -> Finding | None:
+def page_faults(observed: Observations) -> Finding | None:
     """The system hands out the same memory again and again."""
-    faults = evidence.profile.minor_faults_per_step
+    faults = observed.profile.minor_faults_per_step
     if faults is None:
         return None
-    share = _share_of_faults(evidence, faults)
+    share = _share_of_faults(observed, faults)
     if share < _NOTICEABLE:
         return None
     return make_finding(
@@ -43,17 +43,17 @@ def page_faults(evidence: Evidence) -> Finding | None:
         share,
         "Use an allocator that keeps freed pages (jemalloc, tcmalloc), or keep the gradients.",
         knobs=("memory.allocator", "memory.keep_gradients"),
-        evidence={"faults_per_step": faults},
+        numbers={"faults_per_step": faults},
         removable=0.5,
     )
 
 
-def small_pages(evidence: Evidence) -> Finding | None:
+def small_pages(observed: Observations) -> Finding | None:
     """Page faults where the system would give larger pages if asked."""
-    faults, mode = evidence.profile.minor_faults_per_step, evidence.machine.huge_pages
+    faults, mode = observed.profile.minor_faults_per_step, observed.machine.huge_pages
     if faults is None or mode not in ("madvise", "never"):
         return None
-    share = _share_of_faults(evidence, faults)
+    share = _share_of_faults(observed, faults)
     if share < _NOTICEABLE:
         return None
     how = (
@@ -67,33 +67,33 @@ def small_pages(evidence: Evidence) -> Finding | None:
         share,
         how,
         knobs=("memory.huge_pages",),
-        evidence={"faults_per_step": faults},
+        numbers={"faults_per_step": faults},
         removable=0.5,
     )
 
 
-def _share_of_faults(evidence: Evidence, faults: float) -> float:
+def _share_of_faults(observed: Observations, faults: float) -> float:
     """Return at most what share of the step page faults take: all of the system's time, if they can explain it."""
-    spent = min(evidence.profile.system_seconds or 0.0, faults * _MAX_FAULT_SECONDS)
-    return min(0.9, max(spent, faults * _FAULT_SECONDS) / evidence.mean_step_seconds)
+    spent = min(observed.profile.system_seconds or 0.0, faults * _MAX_FAULT_SECONDS)
+    return min(0.9, max(spent, faults * _FAULT_SECONDS) / observed.mean_step_seconds)
 
 
-def swapping(evidence: Evidence) -> Finding | None:
+def swapping(observed: Observations) -> Finding | None:
     """Memory does not suffice."""
-    surroundings = evidence.surroundings
-    faults = evidence.profile.major_faults_per_step or 0.0
+    surroundings = observed.surroundings
+    faults = observed.profile.major_faults_per_step or 0.0
     swapped = surroundings.swapped_bytes_per_second if surroundings else 0.0
-    scarce = surroundings is not None and surroundings.available_bytes < _SCARCE * evidence.machine.memory_bytes
+    scarce = surroundings is not None and surroundings.available_bytes < _SCARCE * observed.machine.memory_bytes
     if faults < 1 and swapped < _SWAPPING and not scarce:
         return None
-    share = max(0.05, min(0.95, faults * _MAJOR_FAULT_SECONDS / evidence.mean_step_seconds))
+    share = max(0.05, min(0.95, faults * _MAJOR_FAULT_SECONDS / observed.mean_step_seconds))
     return make_finding(
         "swapping",
         f"memory runs short: {faults:.0f} reads from disk a step, {swapped / 2**20:.3g} MiB/s swapped",
         share,
         "Use fewer loader workers, smaller batches or activation checkpointing, or add memory.",
         knobs=("memory.checkpointing",),
-        evidence={"major_faults_per_step": faults, "swapped_bytes_per_second": swapped},
+        numbers={"major_faults_per_step": faults, "swapped_bytes_per_second": swapped},
         removable=0.9,
     )
 

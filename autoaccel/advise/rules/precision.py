@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.advise.reach import bound_of_sixteen_bits, rate_ratio, sixteen_bits
 from autoaccel.records.profile import Finding
 
@@ -12,36 +12,36 @@ _USUAL_RATIO = 2.0  # float32 over float64: a register holds twice as many, and 
 _FEW_DENORMALS = 1e-3  # of the numbers; one such operand costs about 150 cycles (Intel's optimization manual)
 
 
-def float64_model(evidence: Evidence) -> Finding | None:
+def float64_model(observed: Observations) -> Finding | None:
     """The model computes in double precision."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     share64 = circumstances.model.dtypes.get("float64", 0.0) if circumstances else 0.0
     if share64 < _MOST:
         return None
-    measured = [rate_ratio(evidence, kind, "float64", "float32") or 0.0 for kind in ("matmul", "convolution")]
+    measured = [rate_ratio(observed, kind, "float64", "float32") or 0.0 for kind in ("matmul", "convolution")]
     ratio = max(_USUAL_RATIO, *measured)
-    share = (evidence.compute + evidence.update) * (1 - 1 / ratio)
+    share = (observed.compute + observed.update) * (1 - 1 / ratio)
     return make_finding(
         "float64-model",
         f"{share64:.0%} of the parameters are float64, which is up to {ratio:.1f} times as slow here as float32",
         share,
         "Use model.float() and float32 data: training needs no double precision, which numpy arrays have by default.",
-        evidence={"float64_share": share64, "float32_over_float64": ratio},
+        numbers={"float64_share": share64, "float32_over_float64": ratio},
         removable=0.8,
     )
 
 
-def float64_data(evidence: Evidence) -> Finding | None:
+def float64_data(observed: Observations) -> Finding | None:
     """Batches arrive in double precision and are converted in each step."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or "float64" not in circumstances.batch_dtypes:
         return None
     if circumstances.model.dtypes.get("float64", 0.0) >= _MOST:
         return None  # nothing is converted then
     copies = sum(
-        operator.share for operator in evidence.profile.operators if operator.name in ("aten::copy_", "aten::_to_copy")
+        operator.share for operator in observed.profile.operators if operator.name in ("aten::copy_", "aten::_to_copy")
     )
-    share = evidence.compute * copies + evidence.phases("host to device") + 0.5 * evidence.data_wait
+    share = observed.compute * copies + observed.phases("host to device") + 0.5 * observed.data_wait
     if share < _NOTICEABLE:
         return None
     return make_finding(
@@ -49,47 +49,47 @@ def float64_data(evidence: Evidence) -> Finding | None:
         f"batches of {circumstances.batch_bytes / 2**20:.3g} MiB are float64: twice the bytes, converted in each step",
         share,
         "Convert the data once, in the dataset: array.astype(numpy.float32).",
-        evidence={"batch_bytes": circumstances.batch_bytes},
+        numbers={"batch_bytes": circumstances.batch_bytes},
         removable=0.5,
     )
 
 
-def reduced_precision(evidence: Evidence) -> Finding | None:
+def reduced_precision(observed: Observations) -> Finding | None:
     """The hardware has units for 16-bit numbers that the training does not use."""
-    circumstances, torch = evidence.circumstances, evidence.machine.torch
+    circumstances, torch = observed.circumstances, observed.machine.torch
     if circumstances is None or torch is None or circumstances.autocast:
         return None
     if circumstances.model.dtypes.get("float32", 0.0) < _MOST or "bfloat16" not in torch.autocast:
         return None
-    if not evidence.on_gpu and not evidence.machine.cpu.has_bfloat16:
+    if not observed.on_gpu and not observed.machine.cpu.has_bfloat16:
         return None
-    ratio = max((of for name, of in sixteen_bits(evidence).items() if evidence.dense_share(name)), default=1.0)
-    if ratio <= 1.2 or evidence.dense < _NOTICEABLE:
+    ratio = max((of for name, of in sixteen_bits(observed).items() if observed.dense_share(name)), default=1.0)
+    if ratio <= 1.2 or observed.dense < _NOTICEABLE:
         return None
-    won = 0.5 * evidence.dense * (1 - 1 / ratio)  # conversions and everything between take back half of it
-    bound = bound_of_sixteen_bits(evidence)
-    measured = "is" if evidence.rates else "is taken to be"
+    won = 0.5 * observed.dense * (1 - 1 / ratio)  # conversions and everything between take back half of it
+    bound = bound_of_sixteen_bits(observed)
+    measured = "is" if observed.rates else "is taken to be"
     return make_finding(
         "reduced-precision",
         f"bfloat16 {measured} {ratio:.1f} times as fast here as float32 in products and convolutions, "
-        f"{evidence.dense:.0%} of the step, and halves the data that the operators between them move",
-        evidence.compute,
+        f"{observed.dense:.0%} of the step, and halves the data that the operators between them move",
+        observed.compute,
         "Call the model under torch.autocast(device, torch.bfloat16); parameters stay float32.",
         knobs=("precision.autocast",),
-        evidence={"bfloat16_over_float32": ratio, "dense_share": evidence.dense},
+        numbers={"bfloat16_over_float32": ratio, "dense_share": observed.dense},
         removable=min(0.9, won / (1 - 1 / bound)),
         bound_speedup=bound,
     )
 
 
-def full_float32(evidence: Evidence) -> Finding | None:
+def full_float32(observed: Observations) -> Finding | None:
     """Products in full float32 on a GPU whose tensor cores have TF32."""
-    circumstances = evidence.circumstances
+    circumstances = observed.circumstances
     if circumstances is None or circumstances.device != "cuda" or circumstances.autocast:
         return None
     if circumstances.float32_matmul != "highest" or circumstances.model.dtypes.get("float32", 0.0) < _MOST:
         return None
-    share = evidence.compute * evidence.groups("matmul")
+    share = observed.compute * observed.groups("matmul")
     if share < _NOTICEABLE:
         return None
     return make_finding(
@@ -102,10 +102,10 @@ def full_float32(evidence: Evidence) -> Finding | None:
     )
 
 
-def denormals(evidence: Evidence) -> Finding | None:
+def denormals(observed: Observations) -> Finding | None:
     """Numbers too small for the processor's fast path."""
-    circumstances = evidence.circumstances
-    if circumstances is None or evidence.on_gpu or circumstances.flushes_denormals:
+    circumstances = observed.circumstances
+    if circumstances is None or observed.on_gpu or circumstances.flushes_denormals:
         return None
     share = circumstances.model.denormal_share
     if share < _FEW_DENORMALS:
@@ -113,10 +113,10 @@ def denormals(evidence: Evidence) -> Finding | None:
     return make_finding(
         "denormals",
         f"{share:.1%} of parameters and gradients are denormal: so small that the processor computes them slowly",
-        evidence.compute + evidence.update,
+        observed.compute + observed.update,
         "torch.set_flush_denormal(True) treats them as zero.",
         knobs=("precision.flush_denormals",),
-        evidence={"denormal_share": share},
+        numbers={"denormal_share": share},
         removable=min(0.9, 20 * share),
     )
 

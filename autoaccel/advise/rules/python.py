@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.evidence import Evidence, Rule, make_finding
+from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.records.circumstances import Switched
 from autoaccel.records.profile import Finding, PythonFunction
 
@@ -34,24 +34,24 @@ _LOUD = (
 _OFF = ("", "0", "off", "false", "warn", "warning", "error", "fatal", "none")
 
 
-def reading_functions(evidence: Evidence) -> list[PythonFunction]:
+def reading_functions(observed: Observations) -> list[PythonFunction]:
     """Return the user's functions that read numbers out of tensors in each step, not to treat gradients."""
-    loops = gradient_functions(evidence)
-    return [function for function in _calling(evidence, _READS, 1) if function not in loops]
+    loops = gradient_functions(observed)
+    return [function for function in _calling(observed, _READS, 1) if function not in loops]
 
 
-def gradient_functions(evidence: Evidence) -> list[PythonFunction]:
+def gradient_functions(observed: Observations) -> list[PythonFunction]:
     """Return the user's functions that treat many tensors one by one in each step, and are no forward pass."""
     return [
-        function for function in _calling(evidence, _GRADIENTS, _LOOP) if function.name.rsplit(".", 1)[-1] != "forward"
+        function for function in _calling(observed, _GRADIENTS, _LOOP) if function.name.rsplit(".", 1)[-1] != "forward"
     ]
 
 
-def _calling(evidence: Evidence, names: tuple[str, ...], min_calls: float) -> list[PythonFunction]:
+def _calling(observed: Observations, names: tuple[str, ...], min_calls: float) -> list[PythonFunction]:
     """Return the user's functions that call any of these so often per step, the most expensive first."""
     return [
         function
-        for function in evidence.profile.python
+        for function in observed.profile.python
         if sum(function.built_in_calls.get(name, 0.0) for name in names) >= min_calls
     ]
 
@@ -70,16 +70,16 @@ def _share_with_caches(functions: list[PythonFunction]) -> float:
     return (1 + _CACHES) * line_share(functions)
 
 
-def synchronising(evidence: Evidence) -> Finding | None:
+def synchronising(observed: Observations) -> Finding | None:
     """Numbers are read out of tensors in the step, one by one."""
-    functions = reading_functions(evidence)
-    reads = max(_calls(functions, _READS), evidence.profile.reads_per_step or 0.0)
+    functions = reading_functions(observed)
+    reads = max(_calls(functions, _READS), observed.profile.reads_per_step or 0.0)
     if not functions or reads < 1:
         return None
     share = _share_with_caches(functions)
-    if evidence.on_gpu and evidence.profile.gpu is not None:
+    if observed.on_gpu and observed.profile.gpu is not None:
         # Each read waits until the GPU has done everything before it, which then has nothing to do.
-        share = max(share, 1 - evidence.profile.gpu.busy_share)
+        share = max(share, 1 - observed.profile.gpu.busy_share)
     if share < _NOTICEABLE:
         return None
     first = functions[0]
@@ -88,14 +88,14 @@ def synchronising(evidence: Evidence) -> Finding | None:
         f"{first.name} ({first.where}) reads numbers out of tensors {reads:.0f} times a step",
         share,
         "Keep sums in tensors instead of calling .item() or .tolist(), and read them once every many steps.",
-        evidence={"reads_per_step": reads, "line_share": line_share(functions)},
+        numbers={"reads_per_step": reads, "line_share": line_share(functions)},
         removable=0.9,
     )
 
 
-def printing(evidence: Evidence) -> Finding | None:
+def printing(observed: Observations) -> Finding | None:
     """Something is printed or written in each step."""
-    functions = _calling(evidence, _PRINTS, 1)
+    functions = _calling(observed, _PRINTS, 1)
     share = _share_with_caches(functions)
     if not functions or share < _NOTICEABLE:
         return None
@@ -105,14 +105,14 @@ def printing(evidence: Evidence) -> Finding | None:
         f"{first.name} ({first.where}) prints {prints:.0f} times a step",
         share,
         "Print only once every many steps.",
-        evidence={"prints_per_step": prints, "line_share": line_share(functions)},
+        numbers={"prints_per_step": prints, "line_share": line_share(functions)},
         removable=0.8,
     )
 
 
-def step_metrics(evidence: Evidence) -> Finding | None:
+def step_metrics(observed: Observations) -> Finding | None:
     """A metric is computed in each training step."""
-    functions = _calling(evidence, _METRICS, 1)
+    functions = _calling(observed, _METRICS, 1)
     share = _share_with_caches(functions)
     if not functions or share < _NOTICEABLE:
         return None
@@ -122,14 +122,14 @@ def step_metrics(evidence: Evidence) -> Finding | None:
         f"{first.name} ({first.where}) computes a metric in each step",
         share,
         "Compute it during evaluation, or only once every many steps.",
-        evidence={"calls_per_step": _calls(functions, _METRICS), "line_share": line_share(functions)},
+        numbers={"calls_per_step": _calls(functions, _METRICS), "line_share": line_share(functions)},
         removable=0.5,
     )
 
 
-def gradient_loop(evidence: Evidence) -> Finding | None:
+def gradient_loop(observed: Observations) -> Finding | None:
     """Gradients are clipped or scaled one by one, in Python."""
-    functions = gradient_functions(evidence)
+    functions = gradient_functions(observed)
     share = _share_with_caches(functions)
     if not functions or share < _NOTICEABLE:
         return None
@@ -139,14 +139,14 @@ def gradient_loop(evidence: Evidence) -> Finding | None:
         f"{first.name} ({first.where}) handles tensors one by one, with {calls:.0f} operators a step",
         share,
         "torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True) clips all of them at once.",
-        evidence={"calls_per_step": calls, "line_share": line_share(functions)},
+        numbers={"calls_per_step": calls, "line_share": line_share(functions)},
         removable=0.8,
     )
 
 
-def _switched_off(evidence: Evidence, name: str) -> Switched | None:
+def _switched_off(observed: Observations, name: str) -> Switched | None:
     """Return the step times with and without something, if that makes a difference."""
-    switched = evidence.circumstances.switched.get(name) if evidence.circumstances else None
+    switched = observed.circumstances.switched.get(name) if observed.circumstances else None
     if switched is None or switched.step_seconds < _MEASURABLE * switched.without_seconds:
         return None
     return switched
@@ -160,13 +160,13 @@ def _without(code: str, title: str, advice: str, switched: Switched) -> Finding:
     share = 1 - switched.without_seconds / switched.step_seconds
     return make_finding(
         code, f"{title}: {share:.0%} of the step", share, advice,
-        evidence=_cost(switched), bound_speedup=switched.bound_speedup, claims_half=switched.wins_half,
+        numbers=_cost(switched), bound_speedup=switched.bound_speedup, claims_half=switched.wins_half,
     )  # fmt: skip
 
 
-def anomaly_mode(evidence: Evidence) -> Finding | None:
+def anomaly_mode(observed: Observations) -> Finding | None:
     """Autograd checks each gradient and keeps a traceback for each operator."""
-    switched = _switched_off(evidence, "anomaly")
+    switched = _switched_off(observed, "anomaly")
     if switched is None:
         return None
     return _without(
@@ -177,9 +177,9 @@ def anomaly_mode(evidence: Evidence) -> Finding | None:
     )
 
 
-def deterministic(evidence: Evidence) -> Finding | None:
+def deterministic(observed: Observations) -> Finding | None:
     """Algorithms that always give the same bits, and memory that is filled before it is used."""
-    switched = _switched_off(evidence, "deterministic")
+    switched = _switched_off(observed, "deterministic")
     if switched is None:
         return None
     return _without(
@@ -190,46 +190,46 @@ def deterministic(evidence: Evidence) -> Finding | None:
     )
 
 
-def profiler_on(evidence: Evidence) -> Finding | None:
+def profiler_on(observed: Observations) -> Finding | None:
     """Something watches each call."""
-    switched = _switched_off(evidence, "profilers")
-    if switched is None or evidence.circumstances is None:
+    switched = _switched_off(observed, "profilers")
+    if switched is None or observed.circumstances is None:
         return None
     return _without(
         "profiler-on",
-        f"{', '.join(evidence.circumstances.profilers)} is on",
+        f"{', '.join(observed.circumstances.profilers)} is on",
         "Remove the profiler, tracer or coverage from runs that should be fast.",
         switched,
     )
 
 
-def debug_variables(evidence: Evidence) -> Finding | None:
+def debug_variables(observed: Observations) -> Finding | None:
     """Environment variables with which people look for errors."""
-    if evidence.circumstances is None:
+    if observed.circumstances is None:
         return None
     names = [
         name
-        for name, value in evidence.circumstances.environment.items()
+        for name, value in observed.circumstances.environment.items()
         if name in _LOUD and value.lower() not in _OFF and not (name == "PYTHONMALLOC" and "debug" not in value)
     ]
     if not names:
         return None
-    blocks = evidence.on_gpu and "CUDA_LAUNCH_BLOCKING" in names
+    blocks = observed.on_gpu and "CUDA_LAUNCH_BLOCKING" in names
     return make_finding(
         "debug-variables",
         f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} set, which is meant for debugging",
-        1 - evidence.data_wait,
+        1 - observed.data_wait,
         f"unset {' '.join(names)}",
-        evidence={"variables": len(names)},
+        numbers={"variables": len(names)},
         removable=0.4 if blocks else 0.05,
     )
 
 
-def held_back(evidence: Evidence) -> Finding | None:
+def held_back(observed: Observations) -> Finding | None:
     """A variable keeps torch from instructions that the processor has."""
-    if evidence.circumstances is None or evidence.on_gpu:
+    if observed.circumstances is None or observed.on_gpu:
         return None
-    environment = evidence.circumstances.environment
+    environment = observed.circumstances.environment
     names = [name for name in ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA") if name in environment]
     lowered = [name for name in names if environment[name].lower() not in ("default_max", "all", "")]
     if not lowered:
@@ -237,17 +237,17 @@ def held_back(evidence: Evidence) -> Finding | None:
     return make_finding(
         "held-back",
         f"{', '.join(f'{name}={environment[name]}' for name in lowered)} keeps torch from using newer instructions",
-        evidence.compute + evidence.update,
+        observed.compute + observed.update,
         f"unset {' '.join(lowered)}",
-        evidence={"variables": len(lowered)},
+        numbers={"variables": len(lowered)},
         removable=0.3,
     )
 
 
-def between_steps(evidence: Evidence) -> Finding | None:
+def between_steps(observed: Observations) -> Finding | None:
     """Python between the optimizer's step and the next batch."""
-    share = evidence.phases("other")
-    if evidence.on_gpu or share < 0.05:
+    share = observed.phases("other")
+    if observed.on_gpu or share < 0.05:
         return None
     return make_finding(
         "between-steps",

@@ -1,4 +1,4 @@
-"""Evidence: all that rules may look at, and how they say what they find."""
+"""Observations: all that rules may look at, and how they say what they find."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DENSE = ("convolution", "matmul", "attention")
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Observations:
     """What is known of a training and where it runs; None where nobody looked."""
 
     profile: Profile
@@ -93,8 +93,8 @@ class Evidence:
         return self.circumstances is not None and self.circumstances.device != "cpu"
 
 
-Rule = Callable[[Evidence], Finding | None]
-"""A small pure function that returns None where it has no evidence, or nothing worth saying."""
+Rule = Callable[[Observations], Finding | None]
+"""A small pure function that returns None where it has observed nothing, or nothing worth saying."""
 
 
 def make_finding(
@@ -103,7 +103,7 @@ def make_finding(
     share: float,
     advice: str,
     knobs: tuple[str, ...] = (),
-    evidence: dict[str, float] | None = None,
+    numbers: dict[str, float] | None = None,
     removable: float = 1.0,
     bound_speedup: float | None = None,
     claims_half: bool = False,
@@ -116,7 +116,7 @@ def make_finding(
         share: Of the step, or of what the title says, that remedies could touch.
         advice: What to do.
         knobs: That may be a remedy.
-        evidence: The numbers that it rests on, by name with unit.
+        numbers: Those that it rests on, by name with unit.
         removable: Which part of what the bound says remedies usually remove, for the order of findings.
         bound_speedup: If it was measured; else that of the share (Amdahl).
         claims_half: Whether removing the cause wins at least half of what the bound says.
@@ -130,7 +130,7 @@ def make_finding(
         bound_speedup=bound,
         knobs=knobs,
         advice=advice,
-        evidence={name: float(number) for name, number in (evidence or {}).items()},
+        numbers={name: float(number) for name, number in (numbers or {}).items()},
         expected_speedup=bound_of_share(removable * (1 - 1 / bound)),
         claims_half=claims_half,
     )
