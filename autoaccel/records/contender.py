@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 from autoaccel.records.base import Record
+from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings
 
 ProofOutcome = Literal[
     "proven", "not faster", "metric drops", "metric unclear", "more than rounding", "fails", "incomplete"
 ]
 """Where updates alone were compared, `more than rounding` leaves it to runs whether the metric drops."""
+
+
+ProofReason = StopReason | Literal["without what slows it down"]
+"""Why settings are proven now: the search has stopped, or proven ones hold settings that make them slower."""
 
 
 class ContenderResult(Record, frozen=True):

@@ -20,6 +20,7 @@ from autoaccel.records.conclusion import (
     Unprovable,
     part_words,
 )
+from autoaccel.records.contender import ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import StopReason, ValueResult
 from autoaccel.records.rounding import RoundingEvidence
@@ -58,6 +59,13 @@ _LOST: dict[LostBecause, str] = {
 def stop_words(stop: StopReason, trials: int) -> str:
     """Return why a search ended after so many trials."""
     return f"all {trials} requested trials were made" if stop == "trials made" else _STOPPED[stop]
+
+
+def proof_words(why: ProofReason, trials: int) -> str:
+    """Return what is proven, and why now, after so many trials."""
+    if why == "without what slows it down":
+        return "the recipe without the settings that slow it down, against your own settings, in fresh processes"
+    return f"the best against your own settings, in fresh processes ({stop_words(why, trials)})"
 
 
 def value_result(lost: Lost, stop: StopReason, trials: int) -> ValueResult:

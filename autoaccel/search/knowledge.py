@@ -133,6 +133,10 @@ class Knowledge:
             return False
         return self._is_feasible(settings) and self.chance(settings) > 0
 
+    def is_ruled_out(self, settings: Settings) -> bool:
+        """Whether settings failed, or contain what is never to be tried or ranked again."""
+        return settings_key(settings) in self._failed or not self._is_feasible(settings)
+
     def is_given_up(self, settings: Settings) -> bool:
         """Whether settings are not tried because something that is compiled alike took too long."""
         return self._starts.is_given_up(settings)

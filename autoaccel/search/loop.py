@@ -136,6 +136,10 @@ class Search:
         """Take into account what slower first steps cost a process of the proof, which finds all compiled."""
         self._knowledge.learn_warm_start(settings, seconds)
 
+    def is_ruled_out(self, settings: Settings) -> bool:
+        """Whether settings, or a part of them, failed or are known to harm."""
+        return self._knowledge.is_ruled_out(settings)
+
     def contrast(
         self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
     ) -> tuple[float, float]:

@@ -41,18 +41,23 @@ class Ranking:
             also: Settings that were not measured, but may be contenders as well.
         """
         worthwhile = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
-        return [
-            Contender(
-                settings=ranked.settings,
-                log_speedup=ranked.log_speedup,
-                total_seconds=ranked.total_seconds,
-                risk=risk_of(ranked.settings, self._own, self._knowledge.space.risks),
-                changes=len(changed(ranked.settings, self._own)),
-                processes=ranks_of(ranked.settings),
-            )
-            for ranked in self._knowledge.ranked(also)
-            if ranked.total_seconds < worthwhile
-        ]
+        ranked = self._knowledge.ranked(also)
+        return [self._contender(*one) for one in ranked if one.total_seconds < worthwhile]
+
+    def contender(self, settings: Settings, log_speedup: float) -> Contender:
+        """Return settings as a contender whose speed-up was measured otherwise than in a trial."""
+        start = self._knowledge.average_start(settings)
+        return self._contender(settings, log_speedup, float(self._economy.total_seconds(log_speedup, start)))
+
+    def _contender(self, settings: Settings, log_speedup: float, total_seconds: float) -> Contender:
+        return Contender(
+            settings=settings,
+            log_speedup=log_speedup,
+            total_seconds=total_seconds,
+            risk=risk_of(settings, self._own, self._knowledge.space.risks),
+            changes=len(changed(settings, self._own)),
+            processes=ranks_of(settings),
+        )
 
     def first(self, contenders: Sequence[Contender]) -> Contender | None:
         """Return which of some contenders is to be proven first, None of none; see `first_contender`."""

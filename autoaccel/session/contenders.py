@@ -16,13 +16,13 @@ from autoaccel.records.conclusion import (
     Refused,
     TooDisturbed,
 )
-from autoaccel.records.contender import ContenderResult
+from autoaccel.records.contender import ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import Note, StageName, StageStarted
-from autoaccel.records.recipe import OpenProof, StopReason
+from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure, Measurement
-from autoaccel.report.conclusions import elsewhere_words, refused_words, stop_words
+from autoaccel.report.conclusions import elsewhere_words, proof_words, refused_words
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
@@ -61,7 +61,7 @@ def search_and_prove(setup: Setup) -> SearchResult | None:
     won = proving.contest.run(proving)
     if won is None or (won.attempt is None and proving.is_elsewhere(None)):
         return None
-    best = proving.end_with(won.attempt) if won.attempt else proving.keep_own()
+    best = proving.end_with(won.attempt, won.breakdown) if won.attempt else proving.keep_own()
     return SearchResult(tuple(search.trials), best, won.stop)
 
 
@@ -114,15 +114,14 @@ class _Proving:
             return math.inf
         return self._proof_seconds(plan, speedup, confirms=False)
 
-    def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt | None:
+    def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt | None:
         """Return what pairs of processes say of the n-th contender; None if another worker proves it."""
         if self.is_elsewhere(contender.settings):
             return None
         run, settings, search = self._run, contender.settings, self._search
         self._baseline.rest()  # whose memory the proof may need
         metric = self._begin_metric(contender, number)
-        why = stop_words(stop, len(search.trials))
-        run.tell(StageStarted("confirm", f"the best against your own settings, in fresh processes ({why})"))
+        run.tell(StageStarted("confirm", proof_words(why, len(search.trials))))
         began = run.clock.spent
         proof = self._prover.prove(settings, rule_for(number, search.min_speedup(settings)), metric)
         run.folder.add_contender(ContenderResult(settings, number, proof.outcome))
@@ -157,14 +156,26 @@ class _Proving:
         if searches_on:
             run.tell(StageStarted("search", "continuing without it"))
 
-    def end_with(self, attempt: Attempt) -> Best:
+    def break_down(self, attempt: Attempt) -> Breakdown:
+        """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""
+        return _break_down(self._setup, self._search, attempt.contender.settings, attempt.proof)
+
+    def missing(self, contender: Contender) -> Open:
+        """Return what the proof of a contender takes for which there is no time left.
+
+        If the run is resumed, this proof comes first.
+        """
+        settings, number = contender.settings, self.contest.number_of(contender.settings)
+        self._run.folder.add_contender(ContenderResult(settings, number, "incomplete"))
+        return self._not_begun(contender)
+
+    def end_with(self, attempt: Attempt, breakdown: Breakdown) -> Best:
         """Return what was proven."""
         search, settings, proof = self._search, attempt.contender.settings, attempt.proof
         search.judge(settings, proof.accuracy, "holds", proof.comparison)
         self._run.folder.save_trials(search.trials)
         drift = SHARED_DRIFT if self._setup.machine.cpu.is_virtual else 0.0
         best = proven(settings, proof, _slower_starts(self._setup, search, settings), drift)
-        breakdown = _break_down(self._setup, search, settings, proof)
         return replace(
             best,
             contributions=breakdown.contributions,
@@ -222,11 +233,12 @@ class _Proving:
     def _left_over(self) -> list[Open]:
         """Return what is worth a proof for which there was no time, if there is something."""
         contender = self.contest.left_over()
-        if contender is None:
-            return []
+        return [] if contender is None else [self._not_begun(contender)]
+
+    def _not_begun(self, contender: Contender) -> Open:
         speedup = math.exp(contender.log_speedup)
         plan = self._judge.plan(contender.settings, speedup)
-        return [Open(contender, "incomplete", self._rest_seconds(plan, speedup), plan)]
+        return Open(contender, "incomplete", self._rest_seconds(plan, speedup), plan)
 
     def _left_open(self, left: Sequence[Open], total_seconds: float = math.inf) -> LeftOpen | None:
         """Return the best of what is left open, if its run is expected to be shorter than this."""

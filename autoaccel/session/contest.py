@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from autoaccel.records.contender import ProofOutcome
+from autoaccel.records.contender import ProofOutcome, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
@@ -14,9 +14,10 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.search.loop import Judgement, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.trial_source import Clock
+from autoaccel.session.contributions import Breakdown
 from autoaccel.session.proof import Proof
 from autoaccel.session.resuming import OPEN, Earlier
-from autoaccel.space.knobs import RISKS, part_up_to
+from autoaccel.space.knobs import RISKS, part_up_to, without
 from autoaccel.statistics.deciding import MIN_PAIRS
 
 Needed = Callable[[Settings, float | None], float]
@@ -57,6 +58,7 @@ class Won(NamedTuple):
 
     stop: StopReason  # why the search did
     attempt: Attempt | None  # that proved a contender; None if none was proven
+    breakdown: Breakdown = Breakdown()  # of what was proven
 
 
 class Proving(Protocol):
@@ -65,8 +67,14 @@ class Proving(Protocol):
     def reserve(self, settings: Settings, speedup: float | None) -> float:
         """Return the seconds that must be left to prove settings; see `Search.run`."""
 
-    def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt | None:
-        """Return the proof of the n-th contender, now that the search has stopped; None to leave it to others."""
+    def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt | None:
+        """Return the proof of the n-th contender; None to leave it to others."""
+
+    def break_down(self, attempt: Attempt) -> Breakdown:
+        """Return what each setting contributes to settings that were proven, as far as there is time to tell."""
+
+    def missing(self, contender: Contender) -> Open:
+        """Return what the proof of a contender takes for which there is no time left."""
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Hear that a contender was not proven, before the next is looked for."""
@@ -167,9 +175,47 @@ class Contest:
             if attempt is None:
                 return None
             if attempt.proof.outcome == "proven":
-                return Won(stop, attempt)
+                return self._without_harm(attempt, stop, proving)
             searches = self.refuse(attempt)
             proving.refused(attempt, searches)
+
+    def _without_harm(self, attempt: Attempt, stop: StopReason, proving: Proving) -> Won:
+        """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
+
+        What was proven stays if the rest is not, or not clearly as fast. Each round leaves out a setting at least.
+        """
+        breakdown = proving.break_down(attempt)
+        while (rest := self._rest(attempt, breakdown)) is not None:
+            number = self.number_of(rest.settings)
+            if number > MAX_CONTENDERS or not self._fits(rest):
+                self.open.append(proving.missing(rest))
+                break
+            further = proving.prove(rest, number, "without what slows it down")
+            if further is None:
+                break
+            if further.proof.outcome != "proven":
+                self.refuse(further)
+                proving.refused(further, searches_on=False)
+                break
+            self._number = max(self._number, number + 1)
+            if _is_clearly_slower(further.proof, attempt.proof):
+                break
+            attempt, breakdown = further, proving.break_down(further)
+        return Won(stop, attempt, breakdown)
+
+    def _rest(self, attempt: Attempt, breakdown: Breakdown) -> Contender | None:
+        """Return proven settings without those that make them slower; None if there are none, or nothing else is left.
+
+        A setting makes them slower if the whole interval of its measured contribution says so. What a person has asked
+        for stays.
+        """
+        settings, log_speedup = attempt.contender.settings, attempt.contender.log_speedup
+        harmful = [one for one in breakdown.harmful if one.setting in self._space.open]
+        rest = without([one.setting for one in harmful], settings, self._own)
+        if not harmful or rest == self._own or not self._space.allows(rest) or self._search.is_ruled_out(rest):
+            return None
+        gain = sum(math.log(one.speedup) for one in harmful)
+        return self._search.ranking.contender(rest, log_speedup - gain)
 
     def refuse(self, attempt: Attempt) -> bool:
         """Take in that a contender was not proven; return whether to search on before the next is proven.
@@ -204,3 +250,10 @@ class Contest:
             part = part_up_to(most, one.settings, self._own, self._space)
             if part is not None and part not in (*self._parts, self._own):
                 self._parts.append(part)
+
+
+def _is_clearly_slower(proof: Proof, than: Proof) -> bool:
+    """Whether one proven speed lies below all that another leaves possible."""
+    assert proof.comparison is not None  # nothing is proven without
+    assert than.comparison is not None
+    return proof.comparison.speedup < than.comparison.low

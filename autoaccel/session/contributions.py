@@ -34,6 +34,11 @@ class Breakdown(NamedTuple):
     contributions: tuple[Contribution, ...] = ()
     interaction: Interaction | None = None
 
+    @property
+    def harmful(self) -> list[Contribution]:
+        """What was measured to make the recipe slower: the whole interval lies below 1."""
+        return [one for one in self.contributions if one.measured and one.high < 1]
+
 
 class Predictor(Protocol):
     """What predicts the speed of settings that were not measured: the `Search`."""

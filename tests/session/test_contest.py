@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from autoaccel.records.contender import ContenderResult
+from autoaccel.records.contender import ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import ignore
-from autoaccel.records.recipe import Constraint, StopReason
+from autoaccel.records.recipe import Constraint, Contribution
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
@@ -23,7 +23,8 @@ from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.search.trial_source import Instruments, Reading
-from autoaccel.session.contest import Attempt, Contest
+from autoaccel.session.contest import Attempt, Contest, Open
+from autoaccel.session.contributions import Breakdown
 from autoaccel.session.lost_values import lost_values
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
@@ -68,6 +69,11 @@ class Truth:
         """What makes the loss no number, but only after its trial."""
         self.not_faster: tuple[Settings, ...] = ()
         """What was fast in its trials by luck."""
+        self.flattered: dict[str, float] = {}
+        """By `knob=value`: what its trials show beyond its log speed-up, each of them."""
+        self.space = SPACE
+        self.tells_contributions = True
+        """Whether there is time to measure what the settings contribute."""
         self.random = random.Random(0)
         self.budget_seconds = budget_seconds
         self.spent = 0.0
@@ -77,11 +83,13 @@ class Truth:
     def left(self) -> float:
         return self.budget_seconds - self.spent
 
-    def log_of(self, settings: Settings) -> float:
-        return sum(self.logs.get(f"{name}={value}", 0.0) for name, value in changed(settings, OWN).items())
+    def log_of(self, settings: Settings, in_trial: bool = False) -> float:
+        names = [f"{name}={value}" for name, value in changed(settings, OWN).items()]
+        flattery = sum(self.flattered.get(name, 0.0) for name in names) if in_trial else 0.0
+        return sum(self.logs.get(name, 0.0) for name in names) + flattery
 
-    def reading(self, settings: Settings, count: int) -> list[tuple[float, float]]:
-        luck = self.log_of(settings) + self.random.gauss(0, 0.01)
+    def reading(self, settings: Settings, count: int, in_trial: bool = False) -> list[tuple[float, float]]:
+        luck = self.log_of(settings, in_trial) + self.random.gauss(0, 0.01)
         return [(STEP_SECONDS, STEP_SECONDS * math.exp(-luck - self.random.gauss(0, 0.02))) for _ in range(count)]
 
 
@@ -93,7 +101,7 @@ class FakeSource:
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         self.truth.spent += TRIAL_SECONDS
-        pairs = self.truth.reading(settings, 8)
+        pairs = self.truth.reading(settings, 8, in_trial=True)
         turns = tuple(Turn((other,)) for _, other in pairs)
         return Reading(Measurement(3.0, (STEP_SECONDS,), turns), turns, pairs, trusted=True)
 
@@ -134,7 +142,7 @@ class FakeProving:
     def reserve(self, settings: Settings, speedup: float | None) -> float:
         return min(0.6 * self.truth.budget_seconds, self.needed(settings, speedup))
 
-    def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt:
+    def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         truth, settings = self.truth, contender.settings
         plan = MetricPlan("whole", 200, pairs=3, max_pairs=6)
         rounds = truth.updates is not None and not why_not_by_rounding(settings, OWN, SPACE.risks)
@@ -144,6 +152,19 @@ class FakeProving:
         metric = None if exact else MetricProof(self.facts, Constraint(0.01, False), plan, error, updates)
         rule = rule_for(number, self.search.min_speedup(settings))
         return Attempt(contender, self.prover.prove(settings, rule, metric), PAIR_SECONDS)
+
+    def break_down(self, attempt: Attempt) -> Breakdown:
+        settings, truth = attempt.contender.settings, self.truth
+
+        def contribution(name: str) -> Contribution:
+            log = truth.log_of(settings) - truth.log_of({**settings, name: OWN[name]})
+            low, high = math.exp(log - 0.1), math.exp(log + 0.1)
+            return Contribution(name, settings[name], math.exp(log), low, high, truth.tells_contributions)
+
+        return Breakdown(tuple(contribution(name) for name in changed(settings, OWN)))
+
+    def missing(self, contender: Contender) -> Open:
+        return Open(contender, "incomplete", 30.0)
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         self.truth.proven_in_vain.append(changed(attempt.contender.settings, OWN))
@@ -159,11 +180,11 @@ def play(facts: TrainingFacts) -> Play:
     def played(truth: Truth) -> tuple[Settings | None, Search, Contest]:
         economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, TRIAL_SECONDS)
         candidates = [{**OWN, **CAST, **WORKERS, **RANKS}, {**OWN, **CAST, **WORKERS}, {**OWN, **CAST}]
-        task = SearchTask(SPACE, OWN, economy, Prior(candidates, dict.fromkeys(SPACE.open, 0.3)))
+        task = SearchTask(truth.space, OWN, economy, Prior(candidates, dict.fromkeys(SPACE.open, 0.3)))
         search = Search(task, Instruments(FakeSource(truth), truth, ignore, ignore))
 
         proving = FakeProving(truth, facts, search)
-        contest = Contest(search, SPACE, OWN, proving.needed, truth)
+        contest = Contest(search, truth.space, OWN, proving.needed, truth)
         won = contest.run(proving)
         assert won is not None
         return changed(won.attempt.contender.settings, OWN) if won.attempt else None, search, contest
@@ -176,6 +197,51 @@ def test_the_fastest_is_proven_where_nothing_speaks_against_it(play: Play) -> No
     found, _, contest = play(truth)
     assert found == {**CAST, **WORKERS, **RANKS}
     assert contest.number_of({}) == 1 and truth.proven_in_vain == []
+
+
+SLOWED: dict[str, float] = {"precision.autocast=bfloat16": 0.5, "parallel.world_size=2": -0.25}
+"""With ranks that all trials flatter: they look 1.5x as fast, and are 0.78x."""
+
+
+def slowed() -> Truth:
+    truth = Truth(SLOWED)
+    truth.flattered = {"parallel.world_size=2": 0.65}
+    return truth
+
+
+def test_a_proven_recipe_without_a_setting_that_slows_it_down_is_proven_and_takes_its_place(play: Play) -> None:
+    found, _, contest = play(slowed())
+    assert found == CAST
+    assert not contest.open
+
+
+def test_a_setting_that_slows_the_recipe_down_stays_where_what_is_left_is_not_proven(play: Play) -> None:
+    truth = slowed()
+    truth.not_faster = (CAST,)
+    found, _, _ = play(truth)
+    assert found == {**CAST, **RANKS}
+    assert truth.proven_in_vain == [CAST]
+
+
+def test_without_time_to_prove_it_the_recipe_without_what_slows_it_down_is_left_open(play: Play) -> None:
+    truth = slowed()
+    truth.budget_seconds = 160.0
+    found, _, contest = play(truth)
+    assert found == {**CAST, **RANKS}
+    assert [changed(one.contender.settings, OWN) for one in contest.open] == [CAST]
+
+
+def test_a_contribution_that_is_only_estimated_leaves_nothing_out(play: Play) -> None:
+    truth = slowed()
+    truth.tells_contributions = False
+    assert play(truth)[0] == {**CAST, **RANKS}
+
+
+def test_what_a_person_has_asked_for_stays_though_it_slows_the_recipe_down(play: Play) -> None:
+    truth = slowed()
+    casts = {"precision.autocast": SPACE.open["precision.autocast"]}
+    truth.space = SearchSpace(name="test", open=casts, fixed=RANKS, closed={})
+    assert play(truth)[0] == {**CAST, **RANKS}
 
 
 def test_settings_that_add_nothing_are_left_out(play: Play) -> None:
