@@ -37,8 +37,8 @@ class Ranked(NamedTuple):
     total_seconds: float
 
 
-class Evidence(NamedTuple):
-    """What some settings measured beside the trials: the mean and the standard deviation of their log speed-up."""
+class PairedReading(NamedTuple):
+    """What pairs of processes showed of settings beside the trials: mean and deviation of the log speed-up."""
 
     settings: Settings
     log_speedup: float
@@ -163,17 +163,17 @@ class Knowledge:
         return float(mean[0]), math.hypot(float(deviation[0]), READING_DEVIATION)
 
     def contrast(
-        self, settings: Sequence[Settings], weights: Sequence[float], evidence: Sequence[Evidence] = ()
+        self, settings: Sequence[Settings], weights: Sequence[float], readings: Sequence[PairedReading] = ()
     ) -> tuple[float, float]:
         """Return mean and standard deviation of the weighted sum of the settings' log speed-ups.
 
         Args:
             settings: Whose.
             weights: One for each.
-            evidence: What is known beside the trials.
+            readings: What is known beside the trials.
         """
-        surrogate = copy.deepcopy(self._surrogate) if evidence else self._surrogate
-        for one in evidence:
+        surrogate = copy.deepcopy(self._surrogate) if readings else self._surrogate
+        for one in readings:
             surrogate.learn(*one)
         return surrogate.contrast(settings, weights)
 
