@@ -40,7 +40,7 @@ class Suggestion(NamedTuple):
     cost_seconds: float  # expected to be spent on it
 
 
-class Limits(NamedTuple):
+class SuggestionBounds(NamedTuple):
     """What bounds the choice of the next trial."""
 
     room: Callable[[Settings], float] = lambda _: math.inf  # how many seconds a trial of some settings may cost at most
@@ -72,47 +72,47 @@ class KnowledgeGradient:
         self.latest: Suggestion | None = None
         """What was suggested last."""
 
-    def suggest(self, limits: Limits | None = None) -> Suggestion | NoTrial:
+    def suggest(self, bounds: SuggestionBounds | None = None) -> Suggestion | NoTrial:
         """Return what to measure next, or why nothing for which there is room saves more than it costs.
 
         "out of time" if something would for which there is none.
         """
-        limits = limits or Limits()
-        found = self._orphan(limits) or self._candidate(limits) or self._best(limits)
+        bounds = bounds or SuggestionBounds()
+        found = self._orphan(bounds) or self._candidate(bounds) or self._best(bounds)
         self.latest = found if isinstance(found, Suggestion) else None
         return found
 
-    def why_not(self, settings: Settings, limits: Limits) -> str | None:
+    def why_not(self, settings: Settings, bounds: SuggestionBounds) -> str | None:
         """Return why somebody else's proposal is not measured; None if it may be."""
         if settings == self._own:
             return "it is the baseline"
-        if settings_key(settings) in limits.busy:
+        if settings_key(settings) in bounds.busy:
             return "another worker is measuring it"
         readings = self.knowledge.readings_of(settings)
         if readings >= MAX_READINGS:
             return f"it was measured {readings} times"
         if not readings and not self.knowledge.is_new(settings):
             return "it is forbidden, has failed, or contains what was ruled out"
-        if self.knowledge.cost_seconds(settings) > limits.room(settings):
+        if self.knowledge.cost_seconds(settings) > bounds.room(settings):
             return "there is no time to try and prove it"
         return None
 
-    def _orphan(self, limits: Limits) -> Suggestion | None:
+    def _orphan(self, bounds: SuggestionBounds) -> Suggestion | None:
         """Return what others left behind."""
-        for orphan in limits.orphans:
+        for orphan in bounds.orphans:
             if self.knowledge.is_new(orphan):
                 (weighed,) = self._weigh([orphan])
-                if weighed.cost_seconds <= limits.room(orphan):
+                if weighed.cost_seconds <= bounds.room(orphan):
                     return weighed
         return None
 
-    def _candidate(self, limits: Limits) -> Suggestion | None:
+    def _candidate(self, bounds: SuggestionBounds) -> Suggestion | None:
         """Return the next of the experts' candidates that pays."""
         doubtful: list[Settings] = []
         found = None
         while self._candidates and found is None:
             candidate = self._candidates.pop(0)
-            if not self.knowledge.is_new(candidate) or settings_key(candidate) in limits.busy:
+            if not self.knowledge.is_new(candidate) or settings_key(candidate) in bounds.busy:
                 continue
             if self.knowledge.chance(candidate) < _LIKELY:
                 doubtful.append(candidate)  # until it is known what made others fail
@@ -122,7 +122,7 @@ class KnowledgeGradient:
             # here, and on a busy machine the baseline's start makes it look dear.
             first = not self.knowledge.has_measured and not slow_starters(candidate)
             tried = self._is_forced or first or self._pays(weighed)
-            if tried and weighed.cost_seconds <= limits.room(candidate):
+            if tried and weighed.cost_seconds <= bounds.room(candidate):
                 found = weighed
         self._candidates = [*doubtful, *self._candidates]
         return found
@@ -132,14 +132,14 @@ class KnowledgeGradient:
         """Whether something is tried however little it promises: what a person has set, once."""
         return not self.knowledge.has_tried and bool(changed(self._space.fixed, self._own))
 
-    def _best(self, limits: Limits) -> Suggestion | NoTrial:
+    def _best(self, bounds: SuggestionBounds) -> Suggestion | NoTrial:
         """Return what pays most of all that may be tried, or measured once more."""
         best = [ranked.settings for ranked in self.knowledge.ranked()[:3]]
         again = [settings for settings in best if self.knowledge.readings_of(settings) < MAX_READINGS]
         options = [*self._untried(), *self._candidates, *again]
-        weighed_all = self._weigh([option for option in options if settings_key(option) not in limits.busy])
+        weighed_all = self._weigh([option for option in options if settings_key(option) not in bounds.busy])
         paying = weighed_all if self._is_forced else [weighed for weighed in weighed_all if self._pays(weighed)]
-        affordable = [weighed for weighed in paying if weighed.cost_seconds <= limits.room(weighed.settings)]
+        affordable = [weighed for weighed in paying if weighed.cost_seconds <= bounds.room(weighed.settings)]
         if affordable:
             return max(affordable, key=lambda weighed: weighed.gain_seconds / weighed.cost_seconds)
         if paying:

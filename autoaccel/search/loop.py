@@ -17,7 +17,7 @@ from autoaccel.records.settings import Settings, changed
 from autoaccel.records.study import Look
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.search.failures import Cause, Failed, find_causes
-from autoaccel.search.gradient import KnowledgeGradient, Limits, Suggestion
+from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge, PairedReading
 from autoaccel.search.patience import max_trial_seconds, patience_for
 from autoaccel.search.ranking import Ranking
@@ -245,8 +245,8 @@ class Search:
             if len(self.trials) >= self._max_trials:
                 return "trials made"
             room = self._room(reserve)
-            limits = Limits(room, look.busy, look.orphans)
-            suggestion = self._gradient.suggest(limits)
+            bounds = SuggestionBounds(room, look.busy, look.orphans)
+            suggestion = self._gradient.suggest(bounds)
             if not isinstance(suggestion, Suggestion):
                 if suggestion == "out of time":
                     return suggestion
@@ -256,11 +256,11 @@ class Search:
                     self._study.wait(left)
                     continue
                 return suggestion
-            settings = self._choose(suggestion, limits)
+            settings = self._choose(suggestion, bounds)
             if self._study.claim(settings, self._readings(settings)):
-                self._measure(settings, limits, reserve)
+                self._measure(settings, bounds, reserve)
 
-    def _choose(self, suggestion: Suggestion, limits: Limits) -> Settings:
+    def _choose(self, suggestion: Suggestion, bounds: SuggestionBounds) -> Settings:
         """Return what the sampler proposes; what pays most if it proposes nothing that may be measured.
 
         Whoever samples, the first trial is the experts' first guess.
@@ -271,17 +271,17 @@ class Search:
             settings = self._study.propose()
             if settings == suggestion.settings:
                 return suggestion.settings
-            why = self._gradient.why_not(settings, limits)
+            why = self._gradient.why_not(settings, bounds)
             if why is None:
                 return settings
             self._study.refuse(why)
         return suggestion.settings
 
-    def _measure(self, settings: Settings, limits: Limits, reserve: Reserve) -> None:
+    def _measure(self, settings: Settings, bounds: SuggestionBounds, reserve: Reserve) -> None:
         """Try settings; what is too good to be believed once more."""
         mean, deviation = self._knowledge.expects(settings)
         again = self._knowledge.readings_of(settings) > 0
-        trial = self._try(settings, again, limits.room(settings))
+        trial = self._try(settings, again, bounds.room(settings))
         if trial.comparison is None or again:
             return
         suspicious = math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation

@@ -34,7 +34,7 @@ class KnowledgeGradientSampler(optuna.samplers.BaseSampler):
 
         Args:
             task: What is searched.
-            gradient: Suggests, with the limits of the search.
+            gradient: Suggests, within the bounds of the search.
         """
         self._distributions = distributions_of(task)
         self._gradient = gradient

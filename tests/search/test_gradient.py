@@ -14,7 +14,7 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Failure, FailureKind, Measurement, Trial, Turn
 from autoaccel.search.economy import Economy
-from autoaccel.search.gradient import KnowledgeGradient, Limits, Suggestion
+from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.statistics.runs import WARM_SHARE
@@ -161,15 +161,15 @@ def test_what_worked_on_another_machine_is_not_to_blame_whenever_that_is_heard_o
 def test_what_others_measure_is_not_suggested_and_what_they_left_comes_first() -> None:
     candidates = ({**OWN, "precision.autocast": "bfloat16"}, {**OWN, "layout.channels_last": True})
     busy = {settings_key(candidates[0])}
-    suggestion = gradient(candidates=candidates).suggest(Limits(busy=busy))
+    suggestion = gradient(candidates=candidates).suggest(SuggestionBounds(busy=busy))
     assert isinstance(suggestion, Suggestion) and suggestion.settings == candidates[1]
     fixed = {name: value for name, value in OWN.items() if name != "layout.channels_last"}
     space = SearchSpace(name="test", open={"layout.channels_last": (False, True)}, fixed=fixed, closed={})
-    assert gradient(space=space).suggest(Limits(busy={settings_key(candidates[1])})) == "nothing pays"
+    assert gradient(space=space).suggest(SuggestionBounds(busy={settings_key(candidates[1])})) == "nothing pays"
     left = {**OWN, "threads.intra_op": 1}
-    suggestion = gradient(candidates=candidates).suggest(Limits(orphans=[OWN, left]))
+    suggestion = gradient(candidates=candidates).suggest(SuggestionBounds(orphans=[OWN, left]))
     assert isinstance(suggestion, Suggestion) and suggestion.settings == left
-    suggestion = gradient(candidates=candidates).suggest(Limits(lambda settings: 1.0, orphans=[left]))
+    suggestion = gradient(candidates=candidates).suggest(SuggestionBounds(lambda settings: 1.0, orphans=[left]))
     assert suggestion == "out of time"
 
 
@@ -232,7 +232,7 @@ def test_what_ranks_cost_is_told_by_trials_with_ranks() -> None:
         settings: Settings = {**own, "parallel.world_size": ranks, "loader.workers": number - 1}
         chosen.knowledge.learn(msgspec.structs.replace(finished(number, settings, 0.1), spent_seconds=seconds))
     orphans: list[Settings] = [{**own, "optimizer.fused": True, "parallel.world_size": ranks} for ranks in (1, 2)]
-    found = [chosen.suggest(Limits(orphans=[one])) for one in orphans]
+    found = [chosen.suggest(SuggestionBounds(orphans=[one])) for one in orphans]
     costs = [suggestion.cost_seconds for suggestion in found if isinstance(suggestion, Suggestion)]
     assert costs == [8.0, 30.0]
 
@@ -240,10 +240,10 @@ def test_what_ranks_cost_is_told_by_trials_with_ranks() -> None:
 def test_what_does_not_fit_in_the_time_that_is_left_is_passed_over() -> None:
     compiled: Settings = {**OWN, "compile.mode": "default"}
     chosen = gradient(planned_steps=1_000_000, candidates=(compiled,))
-    suggestion = chosen.suggest(Limits(lambda settings: 10.0))
+    suggestion = chosen.suggest(SuggestionBounds(lambda settings: 10.0))
     assert isinstance(suggestion, Suggestion)
     assert suggestion.settings["compile.mode"] == "off"
-    assert chosen.suggest(Limits(lambda settings: 1.0)) == "out of time"
+    assert chosen.suggest(SuggestionBounds(lambda settings: 1.0)) == "out of time"
 
 
 def test_cheap_starts_come_before_compilations() -> None:
