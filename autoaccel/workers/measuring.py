@@ -9,7 +9,7 @@ from typing import TypeAlias
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finish, Finished, GiveTurn, Measurement, Ready, Turn
-from autoaccel.workers.team import Team
+from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.worker import Worker
 
 SpentOn: TypeAlias = "collections.defaultdict[str, float]"
@@ -21,7 +21,7 @@ class Measuring:
 
     def __init__(
         self,
-        worker: Worker | Team,
+        worker: Worker | WorkerGroup,
         settings: Settings,
         ready: Ready,
         startup_seconds: float,

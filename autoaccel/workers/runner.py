@@ -44,10 +44,10 @@ from autoaccel.space.knobs import (
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
+from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, SpentOn, failure_of
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
-from autoaccel.workers.team import Team
 from autoaccel.workers.worker import Worker
 
 AnswerType = TypeVar("AnswerType", bound=Record)
@@ -123,7 +123,7 @@ class Runner:
         """Whether the workers train on an accelerator, as far as that is known."""
         return self._context is not None and self._context.device != "cpu"
 
-    def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | Team:
+    def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | WorkerGroup:
         """Start a worker in the user's environment, in which exactly the tuned variables are set; or all its ranks.
 
         Args:
@@ -154,7 +154,7 @@ class Runner:
                 ranks=Ranks(rank, ranks, rank, str(meeting)),
             )
             workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
-        return Team(workers, meeting)
+        return WorkerGroup(workers, meeting)
 
     def _start_as_rank(self, task: Task, settings: Mapping[str, Value], rank: Rank, name: str) -> Worker:
         assert self._context is not None
@@ -232,7 +232,7 @@ class Runner:
             worker.close()
         return answer if isinstance(answer, kind) else failure_of(answer)
 
-    def receive_description(self, worker: Worker | Team, timeout_seconds: float) -> Described | Failure:
+    def receive_description(self, worker: Worker | WorkerGroup, timeout_seconds: float) -> Described | Failure:
         """Return the answer of a worker that was to describe; what that imported is imported once for all from then on.
 
         The worker is closed: the step that it made may have started loader workers, which would load on beside what is
@@ -283,7 +283,7 @@ class Runner:
         return msgspec.structs.replace(task, settling_steps=known.settling_steps) if known else task
 
     def _warm_up(
-        self, worker: Worker | Team, settings: Settings, built: float | Failure, deadline: float
+        self, worker: Worker | WorkerGroup, settings: Settings, built: float | Failure, deadline: float
     ) -> Measuring | Failure:
         """Let a worker that has built its training warm up, and pause it."""
         if isinstance(built, Failure):
@@ -338,7 +338,7 @@ def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[
     return {**merged, "LD_PRELOAD": preloaded} if preloaded else merged
 
 
-def _await_built(worker: Worker | Team, deadline: float) -> float | Failure:
+def _await_built(worker: Worker | WorkerGroup, deadline: float) -> float | Failure:
     """Return how long after its start a worker had built its training."""
     answer = worker.receive(deadline - time.perf_counter())
     return time.perf_counter() - worker.started_at if isinstance(answer, Built) else failure_of(answer)

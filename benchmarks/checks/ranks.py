@@ -85,11 +85,11 @@ def leftovers() -> dict[str, Any]:
         for number in range(TRIALS):
             killed = number % 3 == 0
             if killed and chance.random() < 0.5:  # while it starts
-                team = runner.start(Measure(), settings, "trial")
+                group = runner.start(Measure(), settings, "trial")
                 time.sleep(chance.uniform(0.0, 1.0))
                 os.kill(chance.choice(runner._started[-2:])._process.pid, signal.SIGKILL)
-                found: object = team.receive(SECONDS)
-                team.close()
+                found: object = group.receive(SECONDS)
+                group.close()
             else:
                 found = runner.start_measuring(settings, "trial", SECONDS)
                 if isinstance(found, Measuring):

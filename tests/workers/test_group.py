@@ -17,9 +17,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, GiveTurn, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
+from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.runner import Runner
-from autoaccel.workers.team import Team
 
 WriteModel = Callable[..., Path]
 SECONDS = 120.0
@@ -204,14 +204,14 @@ def how_it_sounds():
 @pytest.mark.end_to_end
 def test_a_leader_that_is_killed_ends_all(write_model: WriteModel, runner_for: Callable[..., Runner]) -> None:
     runner = runner_for(write_model())
-    team = runner.start(Measure(), {"parallel.world_size": 2}, "killed")
-    assert isinstance(team, Team)
-    team.receive(SECONDS)
+    group = runner.start(Measure(), {"parallel.world_size": 2}, "killed")
+    assert isinstance(group, WorkerGroup)
+    group.receive(SECONDS)
     processes = [psutil.Process(worker._process.pid) for worker in runner._started]
     os.kill(processes[0].pid, signal.SIGKILL)
-    answer = team.receive(SECONDS)
+    answer = group.receive(SECONDS)
     assert isinstance(answer, Failure) and answer.kind == "memory"
-    team.close()
+    group.close()
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
 
 

@@ -1,4 +1,4 @@
-"""Team: the ranks of one training, seen from the tuner as one worker."""
+"""WorkerGroup: the ranks of one training, seen from the tuner as one worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BY_ANOTHER = re.compile(
 )
 
 
-class Team:
+class WorkerGroup:
     """Workers that train side by side. They are told, paused and closed together; the first speaks for all."""
 
     def __init__(self, workers: Sequence[Worker], meeting: Path) -> None:
