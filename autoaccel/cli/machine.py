@@ -89,7 +89,7 @@ def _probe() -> Machine:
     import tempfile
 
     from autoaccel.workers.describing import probe_machine
-    from autoaccel.workers.runner import Runner
+    from autoaccel.workers.starter import WorkerStarter
 
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder)) as runner:
-        return probe_machine(runner)
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder)) as starter:
+        return probe_machine(starter)

@@ -16,7 +16,7 @@ from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.describing import START_SECONDS, probe_and_describe, workload_error
 from autoaccel.workers.profiling import ask_profile, profile_task
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 _PROFILE_SECONDS = 2.0
 
@@ -34,14 +34,14 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         WorkloadFailedError: If it fails.
     """
     watch = begin_watching(read_load())  # before anything of ours keeps the computer busy
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
-        machine, facts = probe_and_describe(runner, workload, START_SECONDS)
-        runner = runner.at(KnobContext(machine, facts))
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder), workload) as starter:
+        machine, facts = probe_and_describe(starter, workload, START_SECONDS)
+        starter = starter.at(KnobContext(machine, facts))
         # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
         own: Settings = dict(facts.settings)
         task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
         with watch_throttling() as throttling:
-            answer = ask_profile(runner, task, own, START_SECONDS)
+            answer = ask_profile(starter, task, own, START_SECONDS)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
     surroundings = read_surroundings(watch, gpu_throttling=throttling)

@@ -39,7 +39,7 @@ from autoaccel.statistics.accuracy import (
 from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, deviation_of
 from autoaccel.units import format_duration
 from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 _FIRST_SEED = 100  # seeds of tuning runs are below
 _MIN_PAIRS = 3
@@ -81,12 +81,12 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
             f"{format_duration(budget_seconds)}. Allow for several pairs: --budget "
             f"{math.ceil(4 * pair_seconds / 60)}m."
         )
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
-        machine = use.checked(probe_machine(runner))
-        facts = describe_workload(runner, workload, START_SECONDS)
-        runner = runner.at(KnobContext(machine, facts))
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder), workload) as starter:
+        machine = use.checked(probe_machine(starter))
+        facts = describe_workload(starter, workload, START_SECONDS)
+        starter = starter.at(KnobContext(machine, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
-        run = TuningRun(request, RunFolder(Path(folder)), runner, clock, listener)
+        run = TuningRun(request, RunFolder(Path(folder)), starter, clock, listener)
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "pairs of planned runs from new seeds, until it is clear"))
@@ -207,7 +207,7 @@ def train_pair(run: TuningRun, sides: tuple[Settings, Settings], steps: int, see
 
 def _train(run: TuningRun, task: Measure, settings: Settings, name: str) -> Finished | Failure:
     """Train alone to the end, and evaluate."""
-    (measuring,) = run.runner.start_all_measuring(task, [settings], [name], run.clock.left)
+    (measuring,) = run.starter.start_all_measuring(task, [settings], [name], run.clock.left)
     if isinstance(measuring, Failure):
         return measuring
     try:

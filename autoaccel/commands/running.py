@@ -23,8 +23,8 @@ from autoaccel.runtime.worker import die_with_parent
 from autoaccel.space.knobs import compiles, ranks_of
 from autoaccel.workers.compile_cache import CACHE_VARIABLE, open_compile_cache
 from autoaccel.workers.describing import probe_machine, workload_error
-from autoaccel.workers.runner import Runner
 from autoaccel.workers.shares import context_on, cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
+from autoaccel.workers.starter import WorkerStarter
 
 CHECKPOINT_SECONDS = 600.0
 """How often a checkpoint is written: what a killed run loses at most."""
@@ -80,15 +80,15 @@ def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], Non
         context = context_on(present_machine(use, rank is None), recipe.device)
         leads = rank is None or rank.rank == 0
         cache = _compile_cache(recipe, context.machine, Path(folder), say if leads else lambda line: None)
-        with Runner(Path(folder), workload, measures=False, rank=rank, compile_cache=cache) as runner:
-            runner = runner.at(context)
-            answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+        with WorkerStarter(Path(folder), workload, measures=False, rank=rank, compile_cache=cache) as starter:
+            starter = starter.at(context)
+            answer = starter.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.
             for restart in range(1, run.max_restarts + 1 if rank is None else 1):
                 if not (isinstance(answer, Failure) and answer.kind in _PASSING):
                     break
                 say(f"{answer.message}; starting again ({restart} of {run.max_restarts})")
-                answer = runner.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+                answer = starter.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
     return Trained(answer, rank)
@@ -129,8 +129,8 @@ def present_machine(use: RecipeUse, probes: bool) -> Machine:
         BadRequestError: Unless the machine is the same, or another is accepted.
     """
     if probes:
-        with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder)) as runner:
-            machine = probe_machine(runner)
+        with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder)) as starter:
+            machine = probe_machine(starter)
     else:
         torch = use.recipe.machine.torch
         here = torch and msgspec.structs.replace(torch, version=read_torch_version())

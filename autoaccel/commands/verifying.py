@@ -20,7 +20,7 @@ from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.claims import judge_claim
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 
 def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: Listener = ignore) -> Verification:
@@ -37,15 +37,15 @@ def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: 
         WorkloadFailedError: If the training fails.
     """
     recipe, workload = use.recipe, use.workload
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, Runner(Path(folder), workload) as runner:
-        probed = use.checked(probe_machine(runner))
-        facts = describe_workload(runner, workload, START_SECONDS)
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder), workload) as starter:
+        probed = use.checked(probe_machine(starter))
+        facts = describe_workload(starter, workload, START_SECONDS)
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
-        run = TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(budget_seconds), listener)
+        run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(budget_seconds), listener)
         own = recipe.baseline
         run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
-        runner = runner.at(KnobContext(probed, facts))
+        starter = starter.at(KnobContext(probed, facts))
         step_seconds = recipe.baseline.step_seconds
         plan = plan_turns(step_seconds, facts.device)
         reference = Reference(own.settings, facts.steps_per_epoch, plan, step_seconds)

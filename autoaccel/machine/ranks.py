@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.ranks import Rank, Starter
+from autoaccel.records.ranks import Launcher, Rank
 
 RANK_VARIABLES = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
@@ -102,7 +102,7 @@ def _of_mpi(
     local_rank: int,
     local_world_size: int,
     job: str,
-    launcher: Starter,
+    launcher: Launcher,
 ) -> Rank:
     """Return the rank of a launcher that does not say where rank 0 runs."""
     one_machine = world_size == local_world_size

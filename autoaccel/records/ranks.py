@@ -6,7 +6,7 @@ from typing import Literal
 
 from autoaccel.records.base import Record
 
-Starter = Literal["torchrun", "mpirun", "slurm", "pmi"]
+Launcher = Literal["torchrun", "mpirun", "slurm", "pmi"]
 """What started a rank; pmi: another program that speaks the process management interface, such as MPICH's mpiexec."""
 
 
@@ -19,7 +19,7 @@ class Rank(Record, frozen=True):
     local_world_size: int
     main_address: str  # of rank 0's machine
     main_port: int
-    launcher: Starter
+    launcher: Launcher
     nodes: int | None = None  # machines; None where the launcher does not say
     node_rank: int | None = None
 

@@ -167,7 +167,7 @@ class LiveBaseline:
     ) -> Reading | Failure:
         """Measure settings in turns with a baseline that is alive."""
         deadline = time.perf_counter() + timeout_seconds
-        candidate = self._run.runner.start_measuring(settings, name, timeout_seconds)
+        candidate = self._run.starter.start_measuring(settings, name, timeout_seconds)
         if isinstance(candidate, Failure):
             return candidate
         if self._rests:
@@ -197,7 +197,7 @@ class LiveBaseline:
         before = tuple(self._measuring.turns)
         self.rest()
         deadline = time.perf_counter() + timeout_seconds
-        candidate = self._run.runner.start_measuring(settings, name, timeout_seconds)
+        candidate = self._run.starter.start_measuring(settings, name, timeout_seconds)
         if isinstance(candidate, Failure):
             return candidate
         try:
@@ -246,7 +246,7 @@ class LiveBaseline:
 
     def _start(self) -> Measuring:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
-        measuring = self._run.runner.start_measuring(self.settings, "baseline", timeout)
+        measuring = self._run.starter.start_measuring(self.settings, "baseline", timeout)
         if isinstance(measuring, Failure):
             raise workload_error(measuring, self._run.request.workload, "under your own settings")
         return measuring

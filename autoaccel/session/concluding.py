@@ -117,7 +117,7 @@ def break_even_steps(extra_seconds: float, step_seconds: float, own_step: float)
 def _sum_up(setup: Setup, result: SearchResult) -> SearchSummary:
     """Return what the search did."""
     run, trials, best = setup.run, result.trials, result.best
-    spent_on, request = dict(run.runner.spent_on), run.request
+    spent_on, request = dict(run.starter.spent_on), run.request
     lost = lost_values(setup.space, setup.own, best.settings, trials)
     return SearchSummary(
         trials=len(trials),

@@ -83,7 +83,7 @@ class FreshPairs:
         if self._apart:
             return self._measure_apart(settings, task, names)
         reading = self._measure_together(settings, task, names)
-        if isinstance(reading, Failure) and lacks_room(reading) and self._run.runner.on_accelerator:
+        if isinstance(reading, Failure) and lacks_room(reading) and self._run.starter.on_accelerator:
             self._apart = True  # alone each of the two may have room enough
             return self._measure_apart(settings, task, names)
         return reading
@@ -103,8 +103,8 @@ class FreshPairs:
 
     def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
         """Return what two processes show that are alive together, in turns."""
-        runner, clock, steps = self._run.runner, self._run.clock, task.steps
-        measuring = runner.start_all_measuring(task, [self._own, settings], names, clock.left, self._fresh)
+        starter, clock, steps = self._run.starter, self._run.clock, task.steps
+        measuring = starter.start_all_measuring(task, [self._own, settings], names, clock.left, self._fresh)
         try:
             own, other = measuring
             if isinstance(own, Failure):
@@ -145,7 +145,9 @@ class FreshPairs:
         ended: dict[int, Finished | Failure] = {}
         most = 0
         for side in (0, 1) if self._started % 2 else (1, 0):
-            started = self._run.runner.start_all_measuring(task, [chosen[side]], [names[side]], clock.left, self._fresh)
+            started = self._run.starter.start_all_measuring(
+                task, [chosen[side]], [names[side]], clock.left, self._fresh
+            )
             measuring = started[0]
             if isinstance(measuring, Failure):
                 return measuring

@@ -70,7 +70,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
     machine, facts = _look_around(run, earlier, load)
     context = KnobContext(machine, facts)
-    run = replace(run, runner=run.runner.at(context))
+    run = replace(run, starter=run.starter.at(context))
     space = _load(run.request, context)
     basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
     study = _join(run, stack, address, basis)
@@ -103,7 +103,7 @@ def _look_around(run: TuningRun, earlier: RunRecord | None, load: Load) -> tuple
         BadRequestError: If the run began with another training or on another machine.
     """
     timeout_seconds = run.clock.timeout("the training was built", share=0.25)
-    machine, facts = probe_and_describe(run.runner, run.request.workload, timeout_seconds)
+    machine, facts = probe_and_describe(run.starter, run.request.workload, timeout_seconds)
     _check_resumable(earlier, run.request, machine)
     for hint in quiet_hints(machine, load):
         run.tell(Note(hint))
@@ -188,7 +188,7 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), thorough=True, max_seconds=seconds)
     timeout_seconds = run.clock.timeout("the profile was taken", share=2 * PROFILE_SHARE)
     with watch_throttling() as throttling:
-        answer = ask_profile(run.runner, task, setup.own, timeout_seconds)
+        answer = ask_profile(run.starter, task, setup.own, timeout_seconds)
     if isinstance(answer, Failure):
         run.tell(Note(f"no profile could be taken, so it is unknown where a step's time goes: {answer.message}"))
         return None

@@ -90,7 +90,7 @@ def judge_rounding(
         is_own_failure = isinstance(compared, Failure) and compared.kind != "hung"
         return compared if is_own_failure else first
     finally:
-        run.runner.spent_on["training for the metric"] += time.perf_counter() - start
+        run.starter.spent_on["training for the metric"] += time.perf_counter() - start
 
 
 def _span(points: Sequence[int]) -> str:
@@ -105,11 +105,11 @@ def _compare(
     if not (folder / "complete").exists():
         folder.mkdir(exist_ok=True, parents=True)
         record = RecordUpdates(str(folder.absolute()), tuple(points), BATCHES)
-        recorded = run.runner.ask(record, own, "rounding-baseline", UpdatesRecorded, run.clock.left)
+        recorded = run.starter.ask(record, own, "rounding-baseline", UpdatesRecorded, run.clock.left)
         if isinstance(recorded, Failure) and recorded.kind != "hung":
             return RoundingEvidence("open", f"under your own settings, {recorded.message}", 0, 0, 0)
         if isinstance(recorded, Failure):
             return recorded
         (folder / "complete").touch()
     compare = CompareUpdates(str(folder.absolute()))
-    return run.runner.ask(compare, settings, "rounding-recipe", UpdatesCompared, run.clock.left)
+    return run.starter.ask(compare, settings, "rounding-recipe", UpdatesCompared, run.clock.left)

@@ -14,7 +14,7 @@ from autoaccel.session.preparing import prepare
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.sharing import StudyAddress
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 
 def tune(request: Request, folder: RunFolder, listener: Listener, address: StudyAddress | None = None) -> Recipe | None:
@@ -29,7 +29,7 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
     """
     clock = BudgetClock(request.budget_seconds, folder.spent_seconds)
-    with Runner(folder.path, request.workload) as runner, ExitStack() as stack:
-        setup = prepare(TuningRun(request, folder, runner, clock, listener), stack, address)
+    with WorkerStarter(folder.path, request.workload) as starter, ExitStack() as stack:
+        setup = prepare(TuningRun(request, folder, starter, clock, listener), stack, address)
         result = search_and_prove(setup)
         return conclude(setup, result) if result else None

@@ -8,7 +8,7 @@ from autoaccel.records.progress import Event, Listener, StageStarted
 from autoaccel.records.request import Request
 from autoaccel.session.clock import BudgetClock, Stages
 from autoaccel.session.run_folder import RunFolder
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class TuningRun:
 
     request: Request
     folder: RunFolder
-    runner: Runner
+    starter: WorkerStarter
     clock: BudgetClock
     listener: Listener
     stages: Stages = field(default_factory=Stages)

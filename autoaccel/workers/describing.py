@@ -12,33 +12,33 @@ from autoaccel.machine.gpus import read_gpu_use
 from autoaccel.records.machine import Machine
 from autoaccel.records.trial import Describe, Described, Failure, Probe, Probed
 from autoaccel.records.workload import TrainingFacts, Workload
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 PROBE_SECONDS = 120.0
 START_SECONDS = 600.0  # for a build() outside any budget
 
 
-def probe_machine(runner: Runner) -> Machine:
+def probe_machine(starter: WorkerStarter) -> Machine:
     """Return this machine, what torch can do here included.
 
     Raises:
         AutoaccelError: If torch cannot be imported.
     """
-    probed = runner.ask(Probe(), {}, "probe", Probed, PROBE_SECONDS)
+    probed = starter.ask(Probe(), {}, "probe", Probed, PROBE_SECONDS)
     if isinstance(probed, Failure):
         detail = probed.log_tail or probed.message
         raise AutoaccelError(f"torch does not work in this environment; `python -c 'import torch'` shows it:\n{detail}")
     return msgspec.structs.replace(detect_machine(), torch=probed.facts)
 
 
-def describe_workload(runner: Runner, workload: Workload, timeout_seconds: float) -> TrainingFacts:
+def describe_workload(starter: WorkerStarter, workload: Workload, timeout_seconds: float) -> TrainingFacts:
     """Return what the user's build() returns, as data.
 
     Raises:
         BadRequestError: If it returns the wrong thing.
         WorkloadFailedError: If it fails, with the user's own traceback.
     """
-    described = runner.receive_description(runner.start(Describe(), {}, "describe"), timeout_seconds)
+    described = starter.receive_description(starter.start(Describe(), {}, "describe"), timeout_seconds)
     return _facts_of(described, workload)
 
 
@@ -51,7 +51,9 @@ def _facts_of(described: Described | Failure, workload: Workload) -> TrainingFac
     raise workload_error(described, workload, when)
 
 
-def probe_and_describe(runner: Runner, workload: Workload, timeout_seconds: float) -> tuple[Machine, TrainingFacts]:
+def probe_and_describe(
+    starter: WorkerStarter, workload: Workload, timeout_seconds: float
+) -> tuple[Machine, TrainingFacts]:
     """Return what `probe_machine` and `describe_workload` do, in the time of the longer.
 
     Raises:
@@ -61,11 +63,11 @@ def probe_and_describe(runner: Runner, workload: Workload, timeout_seconds: floa
     """
     # A step of the training is made: where only one process may use a GPU, not while another asks it what it can do.
     alone = any(gpu.is_exclusive for gpu in read_gpu_use())
-    machine = probe_machine(runner) if alone else None
-    describing = runner.start(Describe(), {}, "describe")
+    machine = probe_machine(starter) if alone else None
+    describing = starter.start(Describe(), {}, "describe")
     try:
-        machine = machine or probe_machine(runner)
-        return machine, _facts_of(runner.receive_description(describing, timeout_seconds), workload)
+        machine = machine or probe_machine(starter)
+        return machine, _facts_of(starter.receive_description(describing, timeout_seconds), workload)
     finally:
         describing.close()
 

@@ -11,7 +11,7 @@ from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import MAX_PROFILE_SECONDS, Failure, Profiled, TakeProfile
 from autoaccel.workers.measuring import failure_of
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 
 def profile_task(
@@ -35,12 +35,12 @@ def profile_task(
 
 
 def ask_profile(
-    runner: Runner, task: TakeProfile, settings: Settings, timeout_seconds: float, name: str = "profile"
+    starter: WorkerStarter, task: TakeProfile, settings: Settings, timeout_seconds: float, name: str = "profile"
 ) -> Profiled | Failure:
     """Return what was found until the worker was done, failed or time was up; the Failure if that is nothing.
 
     Args:
-        runner: Starts the worker.
+        starter: Starts the worker.
         task: What it is to look at.
         settings: Under which.
         timeout_seconds: For all.
@@ -48,7 +48,7 @@ def ask_profile(
     """
     deadline = time.perf_counter() + timeout_seconds
     so_far: Profiled | None = None
-    worker = runner.start(task, settings, name)
+    worker = starter.start(task, settings, name)
     try:
         answer = worker.receive(timeout_seconds)
         while isinstance(answer, Profiled):

@@ -30,7 +30,7 @@ from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.checks.knobs import WORKLOAD, wish
 from benchmarks.harness import rows
 from benchmarks.harness.command_line import make_parser
@@ -94,23 +94,23 @@ def prepare() -> None:
 def contract(until: float) -> dict[str, Any]:
     """Return for each knob what shows that its first other value took effect, or why it was not tried or failed."""
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), find_workload(str(WORKLOAD))) as runner:
-        assert runner.workload is not None
-        context = KnobContext(*probe_and_describe(runner, runner.workload, START_SECONDS))
-        runner = runner.at(context)
+    with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), find_workload(str(WORKLOAD))) as starter:
+        assert starter.workload is not None
+        context = KnobContext(*probe_and_describe(starter, starter.workload, START_SECONDS))
+        starter = starter.at(context)
         # First what the GPU computes with, then what takes long, last what concerns the CPU alone.
         for name in sorted(KNOBS, key=lambda name: (KNOBS[name].group == "threads", KNOBS[name].group == "compile")):
-            found[name] = shown_by(name, context, runner, until)
+            found[name] = shown_by(name, context, starter, until)
     return {"device": context.device, "knobs": found}
 
 
-def shown_by(name: str, context: KnobContext, runner: Runner, until: float) -> dict[str, Any]:
+def shown_by(name: str, context: KnobContext, starter: WorkerStarter, until: float) -> dict[str, Any]:
     """Return what one knob comes to."""
     if (reason := KNOBS[name].why_unavailable(context)) or (settings := wish(KNOBS[name], context)) is None:
         return {"unavailable": reason or "what it needs is not to be had here"}
     if time.monotonic() > until:
         return {"not reached": "time was up"}
-    measuring = runner.start_measuring(default_settings(context) | settings, name, KNOB_SECONDS)
+    measuring = starter.start_measuring(default_settings(context) | settings, name, KNOB_SECONDS)
     if isinstance(measuring, Failure):
         return {"settings": settings, "failure": f"{measuring.kind}: {measuring.message}"}
     try:

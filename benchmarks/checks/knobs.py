@@ -21,7 +21,7 @@ from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, Knob, KnobContext, clash_holds, default_settings
 from autoaccel.space.search_space import load_space
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, to_measure
 
@@ -85,11 +85,11 @@ def _typed(value: object) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def try_together(runner: Runner, settings: Settings, context: KnobContext, name: str) -> dict[str, str]:
+def try_together(starter: WorkerStarter, settings: Settings, context: KnobContext, name: str) -> dict[str, str]:
     """Return what came of a process under these settings."""
     if reason := forbidden_because(settings, context):
         return {"outcome": "forbidden", "reason": reason}
-    measuring = runner.start_measuring(default_settings(context) | settings, name, TIMEOUT_SECONDS)
+    measuring = starter.start_measuring(default_settings(context) | settings, name, TIMEOUT_SECONDS)
     if isinstance(measuring, Failure):
         return {"outcome": measuring.kind, "reason": measuring.message}
     turn = measuring.take_turn(GiveTurn(0.05), TIMEOUT_SECONDS)
@@ -114,9 +114,9 @@ def main() -> None:
 def try_pairs(path: Path, wanted: Callable[[str, str], bool], row: str) -> None:
     """Try the wanted pairs of knobs on a workload; `row` says what can be had here."""
     workload = find_workload(str(path))
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
-        context = KnobContext(*probe_and_describe(runner, workload, TIMEOUT_SECONDS))
-        runner = runner.at(context)
+    with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), workload) as starter:
+        context = KnobContext(*probe_and_describe(starter, workload, TIMEOUT_SECONDS))
+        starter = starter.at(context)
         wishes = {name: found for name, knob in KNOBS.items() if (found := wish(knob, context)) is not None}
         unavailable = {
             name: knob.why_unavailable(context) or knob.why_untried(context) or "what it needs is not to be had here"
@@ -128,7 +128,7 @@ def try_pairs(path: Path, wanted: Callable[[str, str], bool], row: str) -> None:
             tried = [second for second in seconds if wanted(first, second)]
             name = first if row == "knobs" else f"{first}, {row}"
             if tried and to_measure("pairs", [name]):
-                found = {f"{first} + {second}": try_pair(runner, wishes, (first, second), context) for second in tried}
+                found = {f"{first} + {second}": try_pair(starter, wishes, (first, second), context) for second in tried}
                 add_row("pairs", name, {"pairs": found}, code=CODE)
         if to_measure("pairs", [row]):
             values = {name: describe_change(found, {}) for name, found in wishes.items()}
@@ -136,7 +136,7 @@ def try_pairs(path: Path, wanted: Callable[[str, str], bool], row: str) -> None:
 
 
 def try_pair(
-    runner: Runner, wishes: Mapping[str, Settings], pair: tuple[str, str], context: KnobContext
+    starter: WorkerStarter, wishes: Mapping[str, Settings], pair: tuple[str, str], context: KnobContext
 ) -> dict[str, str]:
     """Return what came of two knobs together."""
     one, other = (wishes[name] for name in pair)
@@ -144,7 +144,7 @@ def try_pair(
     if clashing:
         found = {"outcome": "forbidden", "reason": f"they need different values of {clashing[0]}"}
     else:
-        found = try_together(runner, one | other, context, "pair")
+        found = try_together(starter, one | other, context, "pair")
     print(f"{' + '.join(pair):64} {found['outcome']} {found.get('reason', '')}"[:180], flush=True)
     return found
 

@@ -35,7 +35,7 @@ from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.contenders import contest
 from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, runs_folder, to_measure
@@ -78,24 +78,24 @@ def leftovers() -> dict[str, Any]:
     os.environ["TMPDIR"] = str(home)  # whatever a worker puts aside
     before = traces(home)
     folder = tempfile.mkdtemp(prefix="autoaccel-")
-    with Runner(Path(folder), workload) as runner:
-        context = KnobContext(*probe_and_describe(runner, workload, SECONDS))
-        runner = runner.at(context)
+    with WorkerStarter(Path(folder), workload) as starter:
+        context = KnobContext(*probe_and_describe(starter, workload, SECONDS))
+        starter = starter.at(context)
         settings = default_settings(context) | RANKS
         for number in range(TRIALS):
             killed = number % 3 == 0
             if killed and chance.random() < 0.5:  # while it starts
-                group = runner.start(Measure(), settings, "trial")
+                group = starter.start(Measure(), settings, "trial")
                 time.sleep(chance.uniform(0.0, 1.0))
-                os.kill(chance.choice(runner._started[-2:])._process.pid, signal.SIGKILL)
+                os.kill(chance.choice(starter._started[-2:])._process.pid, signal.SIGKILL)
                 found: object = group.receive(SECONDS)
                 group.close()
             else:
-                found = runner.start_measuring(settings, "trial", SECONDS)
+                found = starter.start_measuring(settings, "trial", SECONDS)
                 if isinstance(found, Measuring):
                     measuring = found
                     if killed:
-                        os.kill(chance.choice(runner._started[-2:])._process.pid, signal.SIGKILL)
+                        os.kill(chance.choice(starter._started[-2:])._process.pid, signal.SIGKILL)
                     found = measuring.take_turn(GiveTurn(0.1), SECONDS)
                     measuring.close()
             outcomes[f"{'killed' if killed else 'left alone'}: {_word(found)}"] += 1
@@ -118,10 +118,10 @@ def endings() -> dict[str, Any]:
         machine = detect_machine()
         for entry, name in (("build", "good"), ("build_failing", "bad")):
             workload = find_workload(f"{WORKLOAD}:{entry}")
-            with Runner(Path(folder), workload) as runner:
-                runner = runner.at(KnobContext(machine))
+            with WorkerStarter(Path(folder), workload) as starter:
+                starter = starter.at(KnobContext(machine))
                 for _ in range(ENDINGS // 2):
-                    answer = runner.ask(Train(seeds=(0,)), RANKS, name, TrainResult, SECONDS)
+                    answer = starter.ask(Train(seeds=(0,)), RANKS, name, TrainResult, SECONDS)
                     outcomes[f"{name}: {'result' if isinstance(answer, TrainResult) else 'failure'}"] += 1
     return {"runs": ENDINGS, "outcomes": dict(sorted(outcomes.items()))}
 

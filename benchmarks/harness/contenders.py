@@ -25,7 +25,7 @@ from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 START_SECONDS = 300.0
 
@@ -58,11 +58,11 @@ class Contest:
 def contest(model: str) -> Iterator[Contest]:
     """Yield the contest for a workload's file."""
     workload = find_workload(model)
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
-        context = KnobContext(*probe_and_describe(runner, workload, START_SECONDS))
-        runner = runner.at(context)
+    with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), workload) as starter:
+        context = KnobContext(*probe_and_describe(starter, workload, START_SECONDS))
+        starter = starter.at(context)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.0, True))
-        yield Contest(TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore), context)
+        yield Contest(TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(math.inf), ignore), context)
 
 
 def machine_of(context: KnobContext) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from autoaccel.statistics.comparison import middle
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.student import t_quantile
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 MODES = {"ninstances 1": ["--ninstances", "1"], "latency": ["--latency-mode"], "throughput": ["--throughput-mode"]}
 _DUMP = "import json, os; print('DUMP' + json.dumps([dict(os.environ), sorted(os.sched_getaffinity(0))]))"
@@ -132,7 +132,7 @@ class Taken(NamedTuple):
 
 
 def measure_round(
-    runner: Runner,
+    starter: WorkerStarter,
     picks: Mapping[str, Pick],
     number: int,
     order: GiveTurn,
@@ -145,7 +145,7 @@ def measure_round(
     A pick that fails is left out; all are, if the first of them does, which the others are held against.
 
     Args:
-        runner: That starts them.
+        starter: That starts them.
         picks: Name -> pick, the user's own first. Those that are the same are measured once.
         number: Of the round; it decides on the order.
         order: What each process is told for a turn.
@@ -158,7 +158,7 @@ def measure_round(
     try:
         for name in random.Random(number).sample(sorted(set(first.values())), len(set(first.values()))):
             with launched_like(picks[name]):
-                measuring = runner.start_measuring(picks[name].settings, f"final-{name}", timeout_seconds, fresh=True)
+                measuring = starter.start_measuring(picks[name].settings, f"final-{name}", timeout_seconds, fresh=True)
             if not isinstance(measuring, Failure):
                 alive[name] = measuring
         for turn in range(turns):

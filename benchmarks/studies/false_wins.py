@@ -46,7 +46,7 @@ from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import TURNS, plan_turns
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import MINUTES, at_least, ending_in_time
 from benchmarks.harness.replay import Facts, Side, SimulatedClock
@@ -199,16 +199,16 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
         end: Of the one after the last.
     """
     workload = find_workload(str(ROOT / "examples" / f"{name}.py"))
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
-        machine, facts = probe_and_describe(runner, workload, 120.0)
-        runner = runner.at(KnobContext(machine, facts))
+    with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), workload) as starter:
+        machine, facts = probe_and_describe(starter, workload, 120.0)
+        starter = starter.at(KnobContext(machine, facts))
         own = baseline_settings(KnobContext(machine, facts))
-        first = runner.start_measuring(own, "first", 120.0)
+        first = starter.start_measuring(own, "first", 120.0)
         step_seconds = first.warm_step_seconds  # type: ignore[union-attr]
         first.close()  # type: ignore[union-attr]
         for number in range(start, end):
             request = Request(BuildFunction("", "", ""), math.inf, Constraint(0.0, True))
-            run = TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(3600.0), ignore)
+            run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(3600.0), ignore)
             source = FreshPairs(run, Reference(own, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds))
             prover = Prover(source, facts, run.clock, ignore)
             proof = prover.prove(own, rule_for(1, 1 + NOISE_THRESHOLD, MAX_LIVE_PAIRS), None)

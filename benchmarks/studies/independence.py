@@ -38,7 +38,7 @@ from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import TurnPlan, plan_turns, turns_worth
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import MINUTES, at_least, ending_in_time
 from benchmarks.harness.rows import ROOT, add_row, digest, is_fresh, provenance, runs_folder
@@ -66,7 +66,7 @@ def started(found: Measuring | Failure) -> Measuring:
 
 
 def read_pair(
-    runner: Runner,
+    starter: WorkerStarter,
     kept: Measuring,
     plan: TurnPlan,
     both: Sequence[Settings],
@@ -76,7 +76,7 @@ def read_pair(
     """Return what a fresh pair beside a kept baseline shows."""
     kept.turns.clear()
     start = time.perf_counter()
-    fresh, other = map(started, runner.start_all_measuring(Measure(), both, ["fresh", "other"], TIMEOUT_SECONDS))
+    fresh, other = map(started, starter.start_all_measuring(Measure(), both, ["fresh", "other"], TIMEOUT_SECONDS))
     start_seconds = time.perf_counter() - start
     sides = [kept, fresh, other]
     number = turns_worth(plan, start_seconds, plan.usual_deviation, plan.step_seconds / other.warm_step_seconds)
@@ -169,22 +169,22 @@ def measured(target: str, wish: str, numbers: range, pairs: int) -> Iterator[Blo
         pairs: Of each block.
     """
     workload = find_workload(str(ROOT / target))
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
-        machine, facts = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
+    with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), workload) as starter:
+        machine, facts = probe_and_describe(starter, workload, TIMEOUT_SECONDS)
         context = KnobContext(machine, facts)
-        runner = runner.at(context)
+        starter = starter.at(context)
         own = baseline_settings(context)
         candidate = own | load_space("everything", context, own, fixed=[wish]).fixed
         # How many steps each takes to settle, and what it has to compile, is found out before anything counts.
-        for side in runner.start_all_measuring(Measure(), [own, candidate], ["first", "other"], TIMEOUT_SECONDS):
+        for side in starter.start_all_measuring(Measure(), [own, candidate], ["first", "other"], TIMEOUT_SECONDS):
             started(side).close()
         for number in numbers:
             generator = random.Random(f"{target} {number}")
-            kept = started(runner.start_measuring(own, "kept", TIMEOUT_SECONDS))
+            kept = started(starter.start_measuring(own, "kept", TIMEOUT_SECONDS))
             plan = plan_turns(kept.warm_step_seconds, facts.device)
             readings = []
             for _ in range(pairs):
-                one = read_pair(runner, kept, plan, [own, candidate], facts.steps_per_epoch, generator)
+                one = read_pair(starter, kept, plan, [own, candidate], facts.steps_per_epoch, generator)
                 readings.append(one)
                 print(f"{target} block {number + 1}: {one.fresh:+.3f} fresh, {one.kept:+.3f} kept", flush=True)
             kept.close()

@@ -36,7 +36,7 @@ from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.peers import ProjectedRun, Reading, search_with_optuna
 from benchmarks.harness.replay import RUNS, Facts
@@ -84,10 +84,10 @@ def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, own: Setti
     return Pick(known, search_seconds=recipe["search"]["spent_seconds"])
 
 
-def measure_alone(runner: Runner, pick: Pick, order: GiveTurn) -> tuple[float, float] | None:
+def measure_alone(starter: WorkerStarter, pick: Pick, order: GiveTurn) -> tuple[float, float] | None:
     """Return step seconds and slower first steps of one fresh process, as a plain script measures them."""
     with launched_like(pick):
-        measuring = runner.start_measuring(pick.settings, "alone", TIMEOUT_SECONDS, fresh=True)
+        measuring = starter.start_measuring(pick.settings, "alone", TIMEOUT_SECONDS, fresh=True)
     if isinstance(measuring, Failure):
         return None
     for _ in range(6):
@@ -100,13 +100,13 @@ def measure_alone(runner: Runner, pick: Pick, order: GiveTurn) -> tuple[float, f
     ), found.compile_seconds
 
 
-def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: float, order: GiveTurn) -> Pick:
+def pick_of_optuna(starter: WorkerStarter, facts: Facts, own: Settings, budget_seconds: float, order: GiveTurn) -> Pick:
     """Search with Optuna's default sampler for so long."""
     head = facts.table.head
     start = time.perf_counter()
 
     def read(settings: Settings) -> Reading | None:
-        return measure_alone(runner, Pick(settings), order)
+        return measure_alone(starter, Pick(settings), order)
 
     run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds, RUNS)
     sampler = optuna.samplers.TPESampler(seed=0)
@@ -114,13 +114,15 @@ def pick_of_optuna(runner: Runner, facts: Facts, own: Settings, budget_seconds: 
     return Pick(best, search_seconds=time.perf_counter() - start)
 
 
-def find_picks(runner: Runner, name: str, facts: Facts, own: Settings, seconds: float, folder: Path) -> dict[str, Pick]:
+def find_picks(
+    starter: WorkerStarter, name: str, facts: Facts, own: Settings, seconds: float, folder: Path
+) -> dict[str, Pick]:
     """Return what each contender would train with, autoaccel's search and its peer's for the same budget."""
     order = plan_turns(facts.own_step_seconds).order
     planned = facts.table.head.facts.planned_steps
 
     def read(pick: Pick) -> float | None:
-        reading = measure_alone(runner, pick, order)
+        reading = measure_alone(starter, pick, order)
         return None if reading is None else reading[0]
 
     best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))
@@ -128,17 +130,18 @@ def find_picks(runner: Runner, name: str, facts: Facts, own: Settings, seconds: 
         "defaults": Pick(own),
         "everything on": Pick(everything_on(own, facts.table.head.space.open)),
         "run_cpu": kept(folder / "run_cpu.json", lambda: pick_of_launcher(own, read)),
-        "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(runner, facts, own, seconds, order)),
+        "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(starter, facts, own, seconds, order)),
         "autoaccel": pick_of_autoaccel(name, folder / "autoaccel", seconds, own),
         "table's best": Pick(facts.settings[best]),
     }
 
 
-def compare(runner: Runner, picks: Mapping[str, Pick], facts: Facts, rounds: int) -> dict[str, list[float]]:
+def compare(starter: WorkerStarter, picks: Mapping[str, Pick], facts: Facts, rounds: int) -> dict[str, list[float]]:
     """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes."""
     order, steps_per_epoch = plan_turns(facts.own_step_seconds).order, facts.table.head.facts.steps_per_epoch
     taken = [
-        measure_round(runner, picks, number, order, TURNS, steps_per_epoch, TIMEOUT_SECONDS) for number in range(rounds)
+        measure_round(starter, picks, number, order, TURNS, steps_per_epoch, TIMEOUT_SECONDS)
+        for number in range(rounds)
     ]
     return {name: [found[name].log_speedup for found in taken if name in found] for name in picks}
 
@@ -148,13 +151,13 @@ def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict
     facts = Facts(read_table(TABLES / f"{name}.jsonl.gz"))
     budget_seconds = seconds or SHARE * facts.grid_seconds
     workload = find_workload(str(ROOT / WORKLOADS[name][0]))
-    with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch), workload) as runner:
-        machine, described = probe_and_describe(runner, workload, TIMEOUT_SECONDS)
+    with tempfile.TemporaryDirectory() as scratch, WorkerStarter(Path(scratch), workload) as starter:
+        machine, described = probe_and_describe(starter, workload, TIMEOUT_SECONDS)
         here = baseline_settings(KnobContext(machine, described))
         own = {name: here[name] for name in facts.table.head.own}
-        runner = runner.at(KnobContext(machine, described))
-        picks = find_picks(runner, name, facts, own, budget_seconds, folder)
-        logs = compare(runner, picks, facts, rounds)
+        starter = starter.at(KnobContext(machine, described))
+        picks = find_picks(starter, name, facts, own, budget_seconds, folder)
+        logs = compare(starter, picks, facts, rounds)
     rows = {who: scored(facts, pick, who, own, logs[who]) for who, pick in picks.items()}
     return {
         "planned_steps": facts.table.head.facts.planned_steps,

@@ -66,17 +66,17 @@ def compare(picks: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
     from autoaccel.statistics.turn_plan import plan_turns
     from autoaccel.workers.describing import probe_and_describe
     from autoaccel.workers.measuring import Measuring
-    from autoaccel.workers.runner import Runner
+    from autoaccel.workers.starter import WorkerStarter
 
     first = next(iter(picks))
     logs: dict[str, list[float]] = {name: [] for name in picks}
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), find_workload(str(MODEL))) as runner:
-        machine, facts = probe_and_describe(runner, find_workload(str(MODEL)), 120.0)
-        runner = runner.at(KnobContext(machine, facts))
+    with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), find_workload(str(MODEL))) as starter:
+        machine, facts = probe_and_describe(starter, find_workload(str(MODEL)), 120.0)
+        starter = starter.at(KnobContext(machine, facts))
         for number in range(ROUNDS):
             alive: dict[str, Measuring] = {}
             for name, settings in picks.items():
-                measuring = runner.start_measuring(settings, name, 300.0)
+                measuring = starter.start_measuring(settings, name, 300.0)
                 assert isinstance(measuring, Measuring), measuring
                 alive[name] = measuring
             order = plan_turns(alive[first].warm_step_seconds).order

@@ -39,7 +39,7 @@ from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.sequences import deviation_of
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, to_measure
 
@@ -75,12 +75,12 @@ CASES = {
 def measure(case: Case) -> dict[str, Any]:
     """Return what pairs of trainings came to."""
     workload = find_workload(str(ROOT / case.model))
-    with tempfile.TemporaryDirectory() as folder, Runner(Path(folder), workload) as runner:
-        machine, facts = probe_and_describe(runner, workload, START_SECONDS)
+    with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), workload) as starter:
+        machine, facts = probe_and_describe(starter, workload, START_SECONDS)
         context = KnobContext(machine, facts)
-        runner = runner.at(context)
+        starter = starter.at(context)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.01, True))
-        run = TuningRun(request, RunFolder(Path(folder)), runner, BudgetClock(math.inf), ignore)
+        run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(math.inf), ignore)
         own = baseline_settings(context)
         steps = max(1, round(case.share * facts.planned_steps))
         pairs = []

@@ -57,7 +57,7 @@ def test_what_fails_is_a_row_and_what_follows_is_measured_all_the_same(monkeypat
 
 
 class Bench:
-    """A runner whose processes show what they are asked for; under channels-last they fail."""
+    """A starter whose processes show what they are asked for; under channels-last they fail."""
 
     def start_measuring(self, settings: Any, name: str, timeout_seconds: float) -> Any:
         if settings["layout.channels_last"]:

@@ -24,7 +24,7 @@ from autoaccel.records.workload import BuildFunction, TrainingFacts, Workload
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_machine
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 WriteModel = Callable[..., Path]
 
@@ -113,8 +113,8 @@ def verify(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def this_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    with Runner(tmp_path_factory.mktemp("probe")) as runner:
-        return probe_machine(runner)
+    with WorkerStarter(tmp_path_factory.mktemp("probe")) as starter:
+        return probe_machine(starter)
 
 
 def write_recipe(model: Path, machine: Machine, change: Settings, constraint: Constraint, run_seconds: float) -> Path:

@@ -25,7 +25,7 @@ from autoaccel.records.trial import Comparison
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_machine
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 WriteModel = Callable[..., Path]
 WriteRecipe = Callable[..., Path]
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.end_to_end
 
 @pytest.fixture(scope="session")
 def this_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    with Runner(tmp_path_factory.mktemp("probe")) as runner:
-        return probe_machine(runner)
+    with WorkerStarter(tmp_path_factory.mktemp("probe")) as starter:
+        return probe_machine(starter)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from autoaccel.space.knobs import (
     slow_starters,
 )
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.checks.knobs import BY_HAND
 
 ROOT = Path(__file__).parents[2]
@@ -47,9 +47,9 @@ SECONDS = 240.0
 
 
 class Bench(NamedTuple):
-    """A runner that knows where it is."""
+    """A starter that knows where it is."""
 
-    runner: Runner
+    starter: WorkerStarter
     context: KnobContext
 
 
@@ -60,10 +60,10 @@ def workload() -> Workload:
 
 @contextlib.contextmanager
 def bench_of(workload: Workload, folder: Path) -> Iterator[Bench]:
-    with Runner(folder, workload) as runner:
-        context = KnobContext(*probe_and_describe(runner, workload, SECONDS))
-        runner = runner.at(context)
-        yield Bench(runner, context)
+    with WorkerStarter(folder, workload) as starter:
+        context = KnobContext(*probe_and_describe(starter, workload, SECONDS))
+        starter = starter.at(context)
+        yield Bench(starter, context)
 
 
 @pytest.fixture(scope="session")
@@ -142,7 +142,7 @@ def check_that_it_shows(knob: Knob, bench: Bench) -> None:
     if value is None:
         pytest.skip(knob.why_untried(bench.context))
     settings = default_settings(bench.context) | with_needs(knob, value, bench.context)
-    measuring = bench.runner.start_measuring(settings, f"{knob.name}-{format_value(value)}", SECONDS)
+    measuring = bench.starter.start_measuring(settings, f"{knob.name}-{format_value(value)}", SECONDS)
     assert not isinstance(measuring, Failure), measuring
     try:
         assert not isinstance(measuring.take_turn(GiveTurn(0.05), SECONDS), Failure)
@@ -158,7 +158,7 @@ def check_that_it_shows(knob: Knob, bench: Bench) -> None:
 def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
     cpu = bench.context.machine.limits.affinity[0]
     settings = default_settings(bench.context) | {"threads.affinity": str(cpu)}
-    measuring = bench.runner.start_measuring(settings, "one-cpu", SECONDS)
+    measuring = bench.starter.start_measuring(settings, "one-cpu", SECONDS)
     assert not isinstance(measuring, Failure), measuring
     measuring.take_turn(GiveTurn(0.05), SECONDS)
     assert measuring.measurement.learned["threads.affinity"] == f"keeps to CPUs {cpu}"

@@ -297,7 +297,7 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     """In a real worker: its baseline has them, and is measured."""
     from autoaccel.session.workloads import find_workload
     from autoaccel.workers.describing import probe_and_describe
-    from autoaccel.workers.runner import Runner
+    from autoaccel.workers.starter import WorkerStarter
 
     path = write_model(
         """
@@ -310,15 +310,15 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
         """.replace("build =", "import functools\n        build =")
     )
     workload = find_workload(str(path))
-    with Runner(tmp_path, workload) as runner:
-        at = KnobContext(*probe_and_describe(runner, workload, 60.0))
-        runner = runner.at(at)
+    with WorkerStarter(tmp_path, workload) as starter:
+        at = KnobContext(*probe_and_describe(starter, workload, 60.0))
+        starter = starter.at(at)
         own = baseline_settings(at)
         assert (own["precision.float32_matmul"], own["precision.flush_denormals"]) == ("high", True)
-        measuring = runner.start_measuring(own, "baseline", 60.0)
+        measuring = starter.start_measuring(own, "baseline", 60.0)
         assert not isinstance(measuring, Failure), measuring
         measuring.close()
-        refused = runner.start_measuring({**own, "precision.flush_denormals": False}, "other", 60.0)
+        refused = starter.start_measuring({**own, "precision.flush_denormals": False}, "other", 60.0)
         assert isinstance(refused, Failure) and refused.kind == "ineffective"
         assert "precision.flush_denormals did nothing" in refused.message
 

@@ -1,4 +1,4 @@
-"""A GPU on which two processes of the training do not fit: the runner and NVML are played, all else is real."""
+"""A GPU on which two processes of the training do not fit: the starter and NVML are played, all else is real."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def run_on(computer: Computer) -> Any:
     clock = SimpleNamespace(timeout=lambda what, share: math.inf, left=math.inf)
     kept: list[Any] = []
     folder = SimpleNamespace(add_pair=lambda pair, purpose: kept.append(pair), kept=kept)
-    return SimpleNamespace(runner=computer, clock=clock, folder=folder, request=SimpleNamespace(workload=None))
+    return SimpleNamespace(starter=computer, clock=clock, folder=folder, request=SimpleNamespace(workload=None))
 
 
 def baseline_on(

@@ -33,7 +33,7 @@ from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.statistics.turn_plan import plan_turns
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 HOLDS = RoundingEvidence("holds", "", 64, 3, 8)
 CAST: Settings = {"precision.autocast": "bfloat16"}
@@ -58,7 +58,7 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
     ) -> MetricJudge:
         workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish)
         request = Request(workload, budget, Constraint(0.01, False), options)
-        run = TuningRun(request, RunFolder(tmp_path), cast("Runner", None), BudgetClock(budget, spent), ignore)
+        run = TuningRun(request, RunFolder(tmp_path), cast("WorkerStarter", None), BudgetClock(budget, spent), ignore)
         baseline = SimpleNamespace(
             settings=default_settings(context),
             facts=msgspec.structs.replace(facts, epochs=epochs),

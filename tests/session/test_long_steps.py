@@ -27,7 +27,7 @@ from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.turn_plan import TURNS, plan_turns
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 STEP = 0.4
 
@@ -75,11 +75,11 @@ def counted(write_model: Callable[..., Path], tmp_path: Path) -> Iterator[Counte
     model = write_model(CODE.format(path=str(path), seconds=STEP))
     workload = find_workload(str(model))
     (tmp_path / "run").mkdir()
-    with Runner(tmp_path / "run", workload) as runner:
-        context = KnobContext(*probe_and_describe(runner, workload, 60.0))
-        runner = runner.at(context)
+    with WorkerStarter(tmp_path / "run", workload) as starter:
+        context = KnobContext(*probe_and_describe(starter, workload, 60.0))
+        starter = starter.at(context)
         request = Request(workload, 600.0, Constraint(0.01, False))
-        run = TuningRun(request, RunFolder(tmp_path / "run"), runner, BudgetClock(600.0), ignore)
+        run = TuningRun(request, RunFolder(tmp_path / "run"), starter, BudgetClock(600.0), ignore)
         assert context.training is not None
         path.write_text("")
         yield Counted(run, context.training, baseline_settings(context), path)
@@ -96,7 +96,7 @@ def assert_single(measurement: Measurement) -> None:
 
 @pytest.mark.end_to_end
 def test_a_turn_is_one_step_and_the_warm_up_ends_with_the_first_two_that_agree(counted: Counted) -> None:
-    measuring = counted.run.runner.start_measuring(counted.own, "first", 60.0)
+    measuring = counted.run.starter.start_measuring(counted.own, "first", 60.0)
     assert isinstance(measuring, Measuring), measuring
     for _ in range(2):
         measuring.take_turn(plan_turns(STEP).order, 60.0)
@@ -113,7 +113,7 @@ def test_a_turn_is_one_step_and_the_warm_up_ends_with_the_first_two_that_agree(c
 def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
     ready = []
     for name in ("first", "again"):
-        measuring = counted.run.runner.start_measuring(counted.own, name, 60.0)
+        measuring = counted.run.starter.start_measuring(counted.own, name, 60.0)
         assert isinstance(measuring, Measuring), measuring
         ready.append(measuring._ready)
         measuring.close()

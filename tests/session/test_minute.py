@@ -34,7 +34,7 @@ from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.statistics.comparison import PAIR_SCATTER, PROCESS_DEVIATION
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import plan_turns
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 # As tunes of the digits' example with 60 s have measured them on two cores.
 STEP_SECONDS, START_SECONDS, WARMUP_STEPS, PAIR_SECONDS = 0.033, 0.4, 7, 2.65
@@ -99,7 +99,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
     def proved(seed: int) -> Proof:
         minute = Minute(speedup, slowness, seed)
         request = Request(BuildFunction("/m.py", "build", ""), minute.budget_seconds, Constraint(0.01, True))
-        run = TuningRun(request, RunFolder(tmp_path), cast("Runner", None), cast("BudgetClock", minute), ignore)
+        run = TuningRun(request, RunFolder(tmp_path), cast("WorkerStarter", None), cast("BudgetClock", minute), ignore)
         baseline = SimpleNamespace(
             settings=own,
             facts=digits,

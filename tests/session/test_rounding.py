@@ -38,7 +38,7 @@ from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 WriteModel = Callable[..., Path]
 StartRun = Callable[[Path], TuningRun]
@@ -54,18 +54,18 @@ def never(steps: int) -> bool:
 @pytest.fixture
 def run_for(tmp_path: Path) -> Iterator[StartRun]:
     """Return a function that gives the run of a model file; its workers are killed in the end."""
-    runners = []
+    starters = []
 
     def start(model: Path) -> TuningRun:
-        folder = RunFolder(tmp_path / f"run-{len(runners)}")
+        folder = RunFolder(tmp_path / f"run-{len(starters)}")
         folder.path.mkdir()
         request = Request(find_workload(str(model)), 600.0, Constraint(0.01, True))
-        runners.append(Runner(folder.path, request.workload))
-        return TuningRun(request, folder, runners[-1], BudgetClock(600.0), ignore)
+        starters.append(WorkerStarter(folder.path, request.workload))
+        return TuningRun(request, folder, starters[-1], BudgetClock(600.0), ignore)
 
     yield start
-    for runner in runners:
-        runner.__exit__()
+    for starter in starters:
+        starter.__exit__()
 
 
 @pytest.mark.end_to_end
@@ -73,13 +73,13 @@ def test_two_processes_make_the_same_updates_under_the_same_settings(
     write_model: WriteModel, run_for: StartRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = run_for(write_model())
-    asked, ask = [], run.runner.ask
+    asked, ask = [], run.starter.ask
 
     def counted(task: Any, settings: Settings, name: str, *rest: Any) -> Any:
         asked.append(name)
         return ask(task, settings, name, *rest)
 
-    monkeypatch.setattr(run.runner, "ask", counted)
+    monkeypatch.setattr(run.starter, "ask", counted)
     same = judge_rounding(run, OWN, OWN, never)
     assert isinstance(same, RoundingEvidence)
     assert (same.verdict, same.worst_error_share, same.loss_difference) == ("holds", 0.0, 0.0)
@@ -89,7 +89,7 @@ def test_two_processes_make_the_same_updates_under_the_same_settings(
     assert 0.0 < shorter.error_share < 0.01
     assert "differ from yours by" in rounding_words(shorter)
     assert "the planned run was not trained" in rounding_basis_words(shorter)
-    assert run.runner.spent_on["training for the metric"] > 0
+    assert run.starter.spent_on["training for the metric"] > 0
     # The user's own updates are made once for all that are compared with them.
     assert asked == ["rounding-baseline", "rounding-recipe", "rounding-recipe"]
 
@@ -121,7 +121,7 @@ def test_too_large_an_error_is_asked_again_later(
 
     def judged(has_time: bool = True) -> RoundingEvidence | Failure:
         run = run_for(model)
-        monkeypatch.setattr(run.runner, "ask", ask)
+        monkeypatch.setattr(run.starter, "ask", ask)
         asked.clear()
         return judge_rounding(run, OWN, SHORTER, lambda steps: times.append(steps) or has_time)  # type: ignore[func-returns-value]
 

@@ -23,23 +23,23 @@ def test_a_gpu_for_one_process_is_not_asked_about_while_the_training_makes_a_ste
     """The one found every GPU busy; and loader workers of the step that was made loaded on beside what is measured."""
     happened: list[str] = []
 
-    class Runner:
-        def start(self, *arguments: Any) -> Runner:
+    class WorkerStarter:
+        def start(self, *arguments: Any) -> WorkerStarter:
             happened.append("describe")
             return self
 
-        def receive_description(self, worker: Runner, timeout_seconds: float) -> Described:
+        def receive_description(self, worker: WorkerStarter, timeout_seconds: float) -> Described:
             return Described(facts=facts, modules=())
 
         def close(self) -> None:
             happened.append("ended")
 
-    def probe(runner: Runner) -> Machine:
+    def probe(starter: WorkerStarter) -> Machine:
         happened.append("probe")
         return machine
 
     monkeypatch.setattr(describing, "probe_machine", probe)
     monkeypatch.setattr(describing, "read_gpu_use", lambda: (GpuUse("GPU-0", 0, 1 << 30, is_exclusive),))
     workload = BuildFunction("/model.py", "build", "0" * 64)
-    assert describing.probe_and_describe(Runner(), workload, 1.0) == (machine, facts)  # type: ignore[arg-type]
+    assert describing.probe_and_describe(WorkerStarter(), workload, 1.0) == (machine, facts)  # type: ignore[arg-type]
     assert happened == order

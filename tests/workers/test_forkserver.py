@@ -25,7 +25,7 @@ from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.forking import Forked
 from autoaccel.workers.forkserver import ForkedProcess, ForkFailedError, ForkServer
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from autoaccel.workers.worker import Worker
 
 WriteModel = Callable[..., Path]
@@ -34,32 +34,35 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every
 
 
 @pytest.fixture
-def runner_for(tmp_path: Path) -> Iterator[Callable[[Path], Runner]]:
-    """Return a function that gives the runner for a model file."""
-    runners = []
+def starter_for(tmp_path: Path) -> Iterator[Callable[[Path], WorkerStarter]]:
+    """Return a function that gives the starter for a model file."""
+    starters = []
 
-    def start(model: Path) -> Runner:
+    def start(model: Path) -> WorkerStarter:
         (tmp_path / "run").mkdir()
-        runners.append(Runner(tmp_path / "run", find_workload(str(model))))
-        return runners[-1]
+        starters.append(WorkerStarter(tmp_path / "run", find_workload(str(model))))
+        return starters[-1]
 
     yield start
-    for runner in runners:
-        runner.__exit__()
+    for starter in starters:
+        starter.__exit__()
 
 
 def test_workers_leave_nothing_among_temporary_files(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_model: WriteModel,
+    starter_for: Callable[[Path], WorkerStarter],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not even the empty folder of torch's cache, which some of its modules make when they are imported."""
     home = tmp_path / "temporary"
     home.mkdir()
     monkeypatch.setenv("TMPDIR", str(home))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
-    runner = runner_for(write_model())
-    assert runner.workload is not None
-    probe_and_describe(runner, runner.workload, 60.0)  # by which it learns what the server should import
-    measuring = runner.start_measuring({}, "measured", 60.0)
+    starter = starter_for(write_model())
+    assert starter.workload is not None
+    probe_and_describe(starter, starter.workload, 60.0)  # by which it learns what the server should import
+    measuring = starter.start_measuring({}, "measured", 60.0)
     assert isinstance(measuring, Measuring), measuring
     assert not isinstance(measuring.take_turn(GiveTurn(0.05), 60.0), Failure)
     measuring.close()
@@ -86,33 +89,35 @@ class InterruptedSocket:
 
 
 def test_an_interrupt_amid_a_request_does_not_leave_others_waiting(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+    write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
     """The server waits for the other half by then, so it must not be asked how the first worker ended."""
-    runner = runner_for(write_model())
-    first = runner.start(Describe(), {}, "first")
+    starter = starter_for(write_model())
+    first = starter.start(Describe(), {}, "first")
     assert isinstance(first, Worker)
     assert isinstance(first.receive(60.0), Described)
-    (server,) = runner._servers.values()
+    (server,) = starter._servers.values()
     server._connection = InterruptedSocket(server._connection)  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
-        runner.start(Describe(), {}, "second")
+        starter.start(Describe(), {}, "second")
     closing = threading.Thread(target=first.close, daemon=True)
     closing.start()
     closing.join(30.0)
     assert not closing.is_alive()
 
 
-def describe(runner: Runner, name: str = "describe", fresh: bool = False) -> str:
+def describe(starter: WorkerStarter, name: str = "describe", fresh: bool = False) -> str:
     """Return what a worker that describes the training prints meanwhile."""
-    worker = runner.start(Describe(), {}, name, fresh)
+    worker = starter.start(Describe(), {}, name, fresh)
     answer = worker.receive(60.0)
     worker.close()
     assert isinstance(answer, Described), answer
-    return (runner._logs / f"{name}.log").read_text()
+    return (starter._logs / f"{name}.log").read_text()
 
 
-def test_a_forked_worker_is_like_a_new_program(write_model: WriteModel, runner_for: Callable[[Path], Runner]) -> None:
+def test_a_forked_worker_is_like_a_new_program(
+    write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
+) -> None:
     model = write_model(
         """
         import multiprocessing, os, random, signal, threading
@@ -123,52 +128,55 @@ def test_a_forked_worker_is_like_a_new_program(write_model: WriteModel, runner_f
         print("torch threads", torch.get_num_threads(), torch.initial_seed())
         """
     )
-    runner = runner_for(model)
-    forked, fresh = describe(runner, "forked"), describe(runner, "fresh", fresh=True)
+    starter = starter_for(model)
+    forked, fresh = describe(starter, "forked"), describe(starter, "fresh", fresh=True)
     assert forked == fresh
     assert "group True threads 1" in forked
 
 
 def test_workers_of_one_server_share_no_random_numbers(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+    write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
-    runner = runner_for(write_model("import random, numpy\nprint(random.random(), numpy.random.random())\n"))
-    first, second = describe(runner, "one").split(), describe(runner, "two").split()
+    starter = starter_for(write_model("import random, numpy\nprint(random.random(), numpy.random.random())\n"))
+    first, second = describe(starter, "one").split(), describe(starter, "two").split()
     assert first[0] != second[0]
     assert first[1] != second[1]
 
 
 def test_what_the_users_file_imports_is_imported_once_for_all(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+    write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
-    runner = runner_for(write_model("print('had', 'sklearn.datasets' in sys.modules)\nimport sklearn.datasets\n"))
-    answer = runner.receive_description(runner.start(Describe(), {}, "first"), 60.0)
+    starter = starter_for(write_model("print('had', 'sklearn.datasets' in sys.modules)\nimport sklearn.datasets\n"))
+    answer = starter.receive_description(starter.start(Describe(), {}, "first"), 60.0)
     assert isinstance(answer, Described)
     assert "sklearn.datasets" in answer.modules
-    assert describe(runner, "second") == "had True\n"
-    assert describe(runner, "fresh", fresh=True) == "had False\n"
+    assert describe(starter, "second") == "had True\n"
+    assert describe(starter, "fresh", fresh=True) == "had False\n"
 
 
 def test_a_file_that_sets_variables_first_is_left_to_import_for_itself(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+    write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
-    runner = runner_for(write_model("import os\nos.environ['X_THREADS'] = '3'\nimport sklearn.datasets\n"))
-    answer = runner.ask(Describe(), {}, "describe", Described, 60.0)
+    starter = starter_for(write_model("import os\nos.environ['X_THREADS'] = '3'\nimport sklearn.datasets\n"))
+    answer = starter.ask(Describe(), {}, "describe", Described, 60.0)
     assert isinstance(answer, Described)
     assert answer.modules == ()
 
 
 def test_a_worker_that_imports_left_unfit_begins_anew(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_model: WriteModel,
+    starter_for: Callable[[Path], WorkerStarter],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "threaded_library.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)
-    runner = runner_for(write_model("import threading\nprint(threading.active_count(), 'torch' in sys.modules)\n"))
-    runner._modules.append("threaded_library")
-    assert describe(runner) == "1 True\n"
+    starter = starter_for(write_model("import threading\nprint(threading.active_count(), 'torch' in sys.modules)\n"))
+    starter._modules.append("threaded_library")
+    assert describe(starter) == "1 True\n"
 
 
 def test_exit_codes_and_signals_are_told(tmp_path: Path) -> None:
@@ -203,15 +211,15 @@ def test_a_child_of_some_module_may_end_beside_the_workers(tmp_path: Path, monke
 
 
 def test_a_worker_whose_end_is_never_told_is_not_waited_for_for_ever(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner], monkeypatch: pytest.MonkeyPatch
+    write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed process that a driver keeps from ending held up the tuner without bound; so does a stopped server."""
     monkeypatch.setattr(launch_worker, "_END_SECONDS", 0.2)
-    runner = runner_for(write_model())
-    worker = runner.start(Describe(), {}, "stuck")
+    starter = starter_for(write_model())
+    worker = starter.start(Describe(), {}, "stuck")
     assert isinstance(worker, Worker)
     assert isinstance(worker.receive(60.0), Described)
-    (server,) = runner._servers.values()
+    (server,) = starter._servers.values()
     server._process.send_signal(signal.SIGSTOP)
     closing = threading.Thread(target=worker.close, daemon=True)
     closing.start()
@@ -219,7 +227,7 @@ def test_a_worker_whose_end_is_never_told_is_not_waited_for_for_ever(
     server._process.send_signal(signal.SIGCONT)
     worker._process.wait(30.0)
     assert not closing.is_alive()
-    assert "did not end within 0.2 s of being killed" in (runner._logs / "stuck.log").read_text()
+    assert "did not end within 0.2 s of being killed" in (starter._logs / "stuck.log").read_text()
 
 
 def test_a_status_above_descriptor_1023_is_heard() -> None:
@@ -246,10 +254,10 @@ def test_a_status_above_descriptor_1023_is_heard() -> None:
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_programs_of_the_user_inherit_no_descriptor_of_ours(
-    fresh: bool, write_model: WriteModel, runner_for: Callable[[Path], Runner]
+    fresh: bool, write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
     """One that outlived its worker held the channel open, and the tuner waited for the dead worker's answer."""
-    shown = describe(runner_for(write_model("os.system('ls -l /proc/$$/fd')")), fresh=fresh)
+    shown = describe(starter_for(write_model("os.system('ls -l /proc/$$/fd')")), fresh=fresh)
     assert "/dev/null" in shown
     assert "socket:" not in shown
     assert "pipe:" not in shown
@@ -298,14 +306,14 @@ def test_workers_end_with_their_server(tmp_path: Path) -> None:
             server.fork(os.environ, (), theirs, None)
 
 
-def test_without_its_server_a_runner_starts_programs(
-    write_model: WriteModel, runner_for: Callable[[Path], Runner]
+def test_without_its_server_a_starter_starts_programs(
+    write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
-    runner = runner_for(write_model())
-    describe(runner, "one")
-    for server in runner._servers.values():
+    starter = starter_for(write_model())
+    describe(starter, "one")
+    for server in starter._servers.values():
         server.close()
-    assert not isinstance(runner.ask(Describe(), {}, "two", Described, 60.0), Failure)
+    assert not isinstance(starter.ask(Describe(), {}, "two", Described, 60.0), Failure)
 
 
 def test_a_worker_whose_server_died_before_it_could_be_watched_ends_too() -> None:

@@ -19,7 +19,7 @@ from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 WriteModel = Callable[..., Path]
 SECONDS = 120.0
@@ -33,19 +33,21 @@ def build_sgd():
 
 
 @pytest.fixture
-def runner_for(tmp_path: Path, machine: Machine) -> Iterator[Callable[..., Runner]]:
-    """Return a function that gives the runner for a model file and an entry; all its workers are killed in the end."""
-    runners: list[Runner] = []
+def starter_for(tmp_path: Path, machine: Machine) -> Iterator[Callable[..., WorkerStarter]]:
+    """Return a function that gives the starter for a model file and an entry; all its workers are killed in the end."""
+    starters: list[WorkerStarter] = []
 
-    def start(model: Path, entry: str = "build") -> Runner:
+    def start(model: Path, entry: str = "build") -> WorkerStarter:
         folder = tmp_path / "a run"  # with a space
         folder.mkdir(exist_ok=True)
-        runners.append(Runner(folder, find_workload(f"{model}:{entry}")).at(KnobContext(_on_this_computer(machine))))
-        return runners[-1]
+        starters.append(
+            WorkerStarter(folder, find_workload(f"{model}:{entry}")).at(KnobContext(_on_this_computer(machine)))
+        )
+        return starters[-1]
 
     yield start
-    for runner in runners:
-        runner.__exit__()
+    for starter in starters:
+        starter.__exit__()
 
 
 def _on_this_computer(machine: Machine) -> Machine:
@@ -56,9 +58,9 @@ def _on_this_computer(machine: Machine) -> Machine:
     return msgspec.structs.replace(detect_machine(), torch=machine.torch)
 
 
-def trained(runner: Runner, settings: Settings, save_path: Path) -> tuple[TrainResult, dict[str, torch.Tensor]]:
+def trained(starter: WorkerStarter, settings: Settings, save_path: Path) -> tuple[TrainResult, dict[str, torch.Tensor]]:
     task = Train(seeds=(0,), save_path=str(save_path))
-    answer = runner.ask(task, settings, "train", TrainResult, SECONDS)
+    answer = starter.ask(task, settings, "train", TrainResult, SECONDS)
     assert isinstance(answer, TrainResult), answer
     return answer, torch.load(save_path)
 
@@ -66,11 +68,11 @@ def trained(runner: Runner, settings: Settings, save_path: Path) -> tuple[TrainR
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_that_split_the_batch_train_as_one_process_does(
-    ranks: int, write_model: WriteModel, runner_for: Callable[..., Runner], tmp_path: Path
+    ranks: int, write_model: WriteModel, starter_for: Callable[..., WorkerStarter], tmp_path: Path
 ) -> None:
-    runner = runner_for(write_model(SGD), "build_sgd")
-    alone, weights = trained(runner, {}, tmp_path / "alone.pt")
-    together, same = trained(runner, {"parallel.world_size": ranks}, tmp_path / "together.pt")
+    starter = starter_for(write_model(SGD), "build_sgd")
+    alone, weights = trained(starter, {}, tmp_path / "alone.pt")
+    together, same = trained(starter, {"parallel.world_size": ranks}, tmp_path / "together.pt")
     assert (together.steps, together.samples) == (alone.steps, alone.samples)
     for name, tensor in weights.items():
         torch.testing.assert_close(same[name], tensor, rtol=1e-4, atol=1e-6)
@@ -80,13 +82,13 @@ def test_ranks_that_split_the_batch_train_as_one_process_does(
 
 @pytest.mark.end_to_end
 def test_ranks_that_keep_the_batch_make_fewer_steps(
-    write_model: WriteModel, runner_for: Callable[..., Runner], tmp_path: Path
+    write_model: WriteModel, starter_for: Callable[..., WorkerStarter], tmp_path: Path
 ) -> None:
-    runner = runner_for(write_model())
+    starter = starter_for(write_model())
     settings: Settings = {"parallel.world_size": 2, "parallel.batch": "keep", "parallel.lr_rule": "linear"}
-    answer, _ = trained(runner, settings, tmp_path / "kept.pt")
+    answer, _ = trained(starter, settings, tmp_path / "kept.pt")
     assert (answer.steps, answer.samples) == (3 * 3, 3 * 72)  # batches of 32 of 72 samples
-    measuring = runner.start_measuring(settings, "keep", SECONDS)
+    measuring = starter.start_measuring(settings, "keep", SECONDS)
     assert isinstance(measuring, Measuring), measuring
     measuring.take_turn(GiveTurn(0.05), SECONDS)
     assert measuring.batch_factor == 2
@@ -104,16 +106,16 @@ def stops(process: psutil.Process) -> bool:
 
 @pytest.mark.end_to_end
 def test_ranks_take_turns_and_stand_still_between_them(
-    write_model: WriteModel, runner_for: Callable[..., Runner]
+    write_model: WriteModel, starter_for: Callable[..., WorkerStarter]
 ) -> None:
-    runner = runner_for(write_model())
+    starter = starter_for(write_model())
     settings: Settings = {
         "parallel.world_size": 2, "threads.intra_op": 2, "optimizer.accumulation": 2, "parallel.sync": "last",
         "parallel.compression": "bfloat16", "parallel.backend": "gloo", "threads.affinity": "none",
     }  # fmt: skip
-    measuring = runner.start_measuring(settings, "turns", SECONDS)
+    measuring = starter.start_measuring(settings, "turns", SECONDS)
     assert isinstance(measuring, Measuring), measuring
-    processes = [psutil.Process(worker._process.pid) for worker in runner._started]
+    processes = [psutil.Process(worker._process.pid) for worker in starter._started]
     assert all(stops(process) for process in processes)
     for _ in range(3):
         turn = measuring.take_turn(GiveTurn(0.05), SECONDS)
@@ -129,7 +131,7 @@ def test_ranks_take_turns_and_stand_still_between_them(
         assert not set(first) & set(second)
     measuring.close()
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
-    assert not list((runner._logs).glob("meeting-*"))
+    assert not list((starter._logs).glob("meeting-*"))
 
 
 BROKEN = """
@@ -167,10 +169,10 @@ def exiting():
     ],
 )
 def test_the_rank_that_is_to_blame_is_named(
-    entry: str, kind: str, said: str, write_model: WriteModel, runner_for: Callable[..., Runner]
+    entry: str, kind: str, said: str, write_model: WriteModel, starter_for: Callable[..., WorkerStarter]
 ) -> None:
-    runner = runner_for(write_model(BROKEN), entry)
-    answer = runner.ask(Train(seeds=(0,)), {"parallel.world_size": 2}, "train", TrainResult, SECONDS)
+    starter = starter_for(write_model(BROKEN), entry)
+    answer = starter.ask(Train(seeds=(0,)), {"parallel.world_size": 2}, "train", TrainResult, SECONDS)
     assert isinstance(answer, Failure)
     assert answer.kind == kind
     assert answer.message.startswith("rank 1: ") and said in answer.message
@@ -180,7 +182,7 @@ def test_the_rank_that_is_to_blame_is_named(
 
 @pytest.mark.end_to_end
 def test_what_all_ranks_say_is_the_reason_even_if_it_sounds_like_anothers_fault(
-    write_model: WriteModel, runner_for: Callable[..., Runner]
+    write_model: WriteModel, starter_for: Callable[..., WorkerStarter]
 ) -> None:
     """An error of torch's own often names a file of c10d; that its ranks end after it is no reason."""
     code = (
@@ -193,8 +195,8 @@ def how_it_sounds():
     raise RuntimeError("expected hooks at torch/csrc/distributed/c10d/reducer.cpp")
 """
     )
-    runner = runner_for(write_model(code), "sounding")
-    answer = runner.ask(Train(seeds=(0,)), {"parallel.world_size": 2}, "train", TrainResult, SECONDS)
+    starter = starter_for(write_model(code), "sounding")
+    answer = starter.ask(Train(seeds=(0,)), {"parallel.world_size": 2}, "train", TrainResult, SECONDS)
     assert isinstance(answer, Failure)
     assert answer.kind == "raised"
     assert "expected hooks" in answer.message
@@ -202,12 +204,12 @@ def how_it_sounds():
 
 
 @pytest.mark.end_to_end
-def test_a_leader_that_is_killed_ends_all(write_model: WriteModel, runner_for: Callable[..., Runner]) -> None:
-    runner = runner_for(write_model())
-    group = runner.start(Measure(), {"parallel.world_size": 2}, "killed")
+def test_a_leader_that_is_killed_ends_all(write_model: WriteModel, starter_for: Callable[..., WorkerStarter]) -> None:
+    starter = starter_for(write_model())
+    group = starter.start(Measure(), {"parallel.world_size": 2}, "killed")
     assert isinstance(group, WorkerGroup)
     group.receive(SECONDS)
-    processes = [psutil.Process(worker._process.pid) for worker in runner._started]
+    processes = [psutil.Process(worker._process.pid) for worker in starter._started]
     os.kill(processes[0].pid, signal.SIGKILL)
     answer = group.receive(SECONDS)
     assert isinstance(answer, Failure) and answer.kind == "memory"
@@ -216,9 +218,9 @@ def test_a_leader_that_is_killed_ends_all(write_model: WriteModel, runner_for: C
 
 
 @pytest.mark.end_to_end
-def test_a_profile_is_of_one_process(write_model: WriteModel, runner_for: Callable[..., Runner]) -> None:
-    runner = runner_for(write_model())
+def test_a_profile_is_of_one_process(write_model: WriteModel, starter_for: Callable[..., WorkerStarter]) -> None:
+    starter = starter_for(write_model())
     settings: Settings = {"parallel.world_size": 2, "parallel.compression": "bfloat16"}
-    answer = runner.ask(TakeProfile(seconds=0.2), settings, "profile", Profiled, SECONDS)
+    answer = starter.ask(TakeProfile(seconds=0.2), settings, "profile", Profiled, SECONDS)
     assert isinstance(answer, Profiled), answer
     assert "all-reduce" not in answer.profile.phases

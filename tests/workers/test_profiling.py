@@ -10,7 +10,7 @@ import pytest
 from autoaccel.records.trial import Failure, Profiled, TakeProfile
 from autoaccel.session.workloads import find_workload
 from autoaccel.workers.profiling import ask_profile
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 
 WriteModel = Callable[..., Path]
 
@@ -28,8 +28,8 @@ def dying(output, target):
 
 
 def asked(model: Path) -> Profiled | Failure:
-    with Runner(model.parent, find_workload(str(model))) as runner:
-        return ask_profile(runner, TakeProfile(seconds=0.2), {}, timeout_seconds=120.0)
+    with WorkerStarter(model.parent, find_workload(str(model))) as starter:
+        return ask_profile(starter, TakeProfile(seconds=0.2), {}, timeout_seconds=120.0)
 
 
 @pytest.mark.end_to_end

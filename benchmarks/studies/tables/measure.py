@@ -38,7 +38,7 @@ from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.describing import describe_workload, probe_machine
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.profiling import ask_profile
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.replay import Facts
 from benchmarks.harness.rows import ROOT, add_row, runs_folder, to_measure
@@ -83,32 +83,32 @@ def all_settings(space: SearchSpace) -> list[Settings]:
     return [settings for values in combined if space.allows(settings := {**space.fixed, **values})]
 
 
-def start_baseline(runner: Runner, own: Settings, number: int) -> Measuring:
+def start_baseline(starter: WorkerStarter, own: Settings, number: int) -> Measuring:
     """Return the baseline's process, warmed up."""
-    measuring = runner.start_measuring(own, f"baseline-{number}", TIMEOUT_SECONDS)
+    measuring = starter.start_measuring(own, f"baseline-{number}", TIMEOUT_SECONDS)
     if isinstance(measuring, Failure):
         sys.exit(f"the baseline failed: {measuring.message}\n{measuring.traceback}")
     return measuring
 
 
-def make_head(runner: Runner, name: str) -> TableHead:
+def make_head(starter: WorkerStarter, name: str) -> TableHead:
     """Find out all that a search knows before its first trial."""
-    assert runner.workload is not None
+    assert starter.workload is not None
     start = time.perf_counter()
-    machine = probe_machine(runner)
-    facts = describe_workload(runner, runner.workload, TIMEOUT_SECONDS)
+    machine = probe_machine(starter)
+    facts = describe_workload(starter, starter.workload, TIMEOUT_SECONDS)
     prepare_seconds = time.perf_counter() - start
     context = KnobContext(machine, facts)
-    runner = runner.at(context)
+    starter = starter.at(context)
     own = baseline_settings(context)
     space = load_space(str(ROOT / "benchmarks" / "spaces" / WORKLOADS[name][1]), context, own)
-    baseline = start_baseline(runner, own, 0)
+    baseline = start_baseline(starter, own, 0)
     order = plan_turns(baseline.warm_step_seconds).order
     for _ in range(TURNS):
         baseline.take_turn(order, TIMEOUT_SECONDS)
     baseline.close()
     start = time.perf_counter()
-    profiled = ask_profile(runner, TakeProfile(PROFILE_SECONDS), own, TIMEOUT_SECONDS)
+    profiled = ask_profile(starter, TakeProfile(PROFILE_SECONDS), own, TIMEOUT_SECONDS)
     if isinstance(profiled, Failure):
         sys.exit(f"the profile failed: {profiled.message}")
     return TableHead(
@@ -128,7 +128,7 @@ def make_head(runner: Runner, name: str) -> TableHead:
 
 
 def visit(
-    runner: Runner,
+    starter: WorkerStarter,
     baseline: Measuring,
     usual: list[float],
     head: TableHead,
@@ -140,7 +140,7 @@ def visit(
     start = time.perf_counter()
     baseline.turns.clear()
     trusted = True
-    candidate = runner.start_measuring(settings, "visit", TIMEOUT_SECONDS)
+    candidate = starter.start_measuring(settings, "visit", TIMEOUT_SECONDS)
     outcome: Measurement | Failure
     if isinstance(candidate, Failure):
         outcome = candidate
@@ -201,9 +201,9 @@ def measure(name: str, rounds: int, more: int, closest: int) -> None:
     folder = runs / name
     folder.mkdir(parents=True, exist_ok=True)
     path = runs / f"{name}.jsonl"
-    with Runner(folder, find_workload(str(ROOT / WORKLOADS[name][0]))) as runner:
-        fresh_head = make_head(runner, name)  # also after an interruption: it warms the runner up
-        runner = runner.at(KnobContext(fresh_head.machine, fresh_head.facts))
+    with WorkerStarter(folder, find_workload(str(ROOT / WORKLOADS[name][0]))) as starter:
+        fresh_head = make_head(starter, name)  # also after an interruption: it warms the starter up
+        starter = starter.at(KnobContext(fresh_head.machine, fresh_head.facts))
         if not path.exists():
             path.write_bytes(encode(fresh_head) + b"\n")
         table = read_table(path)
@@ -223,14 +223,14 @@ def measure(name: str, rounds: int, more: int, closest: int) -> None:
             random.Random(f"{name} {number}").shuffle(order)
             if not order:
                 continue
-            baseline = start_baseline(runner, head.own, number)
+            baseline = start_baseline(starter, head.own, number)
             usual = list(step_seconds_of_turns(head.baseline.turns, head.facts.steps_per_epoch))
             tries: collections.Counter[str] = collections.Counter()
             for index, settings in enumerate(order, start=1):
                 part = settings_key(compiled_part(settings))
                 cold = is_on("compile.mode", settings) and part not in compiled
                 compiled.add(part)
-                found = visit(runner, baseline, usual, head, number, settings, cold)
+                found = visit(starter, baseline, usual, head, number, settings, cold)
                 visits.append(found)
                 with path.open("ab") as file:
                     file.write(encode(found) + b"\n")

@@ -25,7 +25,7 @@ from autoaccel.records.trial import Failure, Measurement
 from autoaccel.session.workloads import find_workload
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.workers.profiling import ask_profile, profile_task
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, to_measure
 from benchmarks.harness.table import TableHead
@@ -36,11 +36,11 @@ CODE = ("autoaccel", "benchmarks/studies/tables/remedies.py")
 _PROFILE_SECONDS = 2.0
 
 
-def take_diagnosis(runner: Runner, head: TableHead) -> Diagnosis:
+def take_diagnosis(starter: WorkerStarter, head: TableHead) -> Diagnosis:
     """Return what advice says of the baseline, with rates."""
     watch = begin_watching(read_load())
     task = profile_task(head.machine, _PROFILE_SECONDS, thorough=True)
-    answer = ask_profile(runner, task, head.own, TIMEOUT_SECONDS)
+    answer = ask_profile(starter, task, head.own, TIMEOUT_SECONDS)
     if isinstance(answer, Failure):
         sys.exit(f"the profile failed: {answer.message}")
     return diagnose(answer, head.machine, head.facts, read_surroundings(watch))
@@ -61,18 +61,18 @@ def measure(name: str, times: int, rounds: int) -> dict[str, Any]:
     """Return the bounds and the gains of each remedy of one workload."""
     with (
         tempfile.TemporaryDirectory(prefix="autoaccel-remedies-") as folder,
-        Runner(Path(folder), find_workload(str(ROOT / WORKLOADS[name][0]))) as runner,
+        WorkerStarter(Path(folder), find_workload(str(ROOT / WORKLOADS[name][0]))) as starter,
     ):
-        head = make_head(runner, name)
-        diagnoses = [take_diagnosis(runner, head) for _ in range(times)]
+        head = make_head(starter, name)
+        diagnoses = [take_diagnosis(starter, head) for _ in range(times)]
         bounds = [bounds_of(diagnosis.findings) for diagnosis in diagnoses]
         remedies = single_remedies(head)
         logs: list[list[float]] = [[] for _ in remedies]
         for number in range(1, rounds + 1):
-            baseline = start_baseline(runner, head.own, number)
+            baseline = start_baseline(starter, head.own, number)
             usual = list(step_seconds_of_turns(head.baseline.turns, head.facts.steps_per_epoch))
             for (_, _, settings), found in zip(remedies, logs, strict=True):
-                seen = visit(runner, baseline, usual, head, number, settings, cold=False)
+                seen = visit(starter, baseline, usual, head, number, settings, cold=False)
                 if isinstance(seen.outcome, Measurement) and seen.trusted:
                     found.append(math.log(middle_ratio(seen)))
             baseline.close()

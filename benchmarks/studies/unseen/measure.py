@@ -36,7 +36,7 @@ from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import MINUTES, above_zero, at_least, ending_in_time
 from benchmarks.harness.rows import ROOT, Row, add_row, digest, latest, provenance, read_rows
@@ -79,18 +79,18 @@ def measure(
     if piece == "autoaccel":
         return tune(path, folder / "autoaccel", seconds)
     workload = find_workload(str(path))
-    with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch), workload) as runner:
-        context = KnobContext(*probe_and_describe(runner, workload, START_SECONDS))
+    with tempfile.TemporaryDirectory() as scratch, WorkerStarter(Path(scratch), workload) as starter:
+        context = KnobContext(*probe_and_describe(starter, workload, START_SECONDS))
         assert context.training is not None  # it was described
         own = baseline_settings(context)
         case = Case(
             path.stem, path, own, load_space(str(SPACE), context, own), context.training.planned_steps, folder, seconds
         )
         if piece == "side_by_side":
-            runner = runner.at(context)
+            starter = starter.at(context)
             by_hand = rows[row_name(path.stem, "grid")].found
             choices = choices_in(rows, path.stem)
-            return side_by_side(runner, case, choices, by_hand, context.training.steps_per_epoch, rounds)
+            return side_by_side(starter, case, choices, by_hand, context.training.steps_per_epoch, rounds)
     if piece == "run_cpu":
         return launch_by_run_cpu(case)
     grid = Grid(case)
@@ -100,12 +100,12 @@ def measure(
 
 
 def side_by_side(
-    runner: Runner, case: Case, choices: Choices, by_hand: Mapping[str, Any], steps_per_epoch: int, rounds: int
+    starter: WorkerStarter, case: Case, choices: Choices, by_hand: Mapping[str, Any], steps_per_epoch: int, rounds: int
 ) -> dict[str, Any]:
     """Return what everybody's choice is worth, measured in the same rounds.
 
     Args:
-        runner: That starts processes.
+        starter: That starts processes.
         case: The workload.
         choices: Of those who searched.
         by_hand: What came of the grid.
@@ -119,7 +119,7 @@ def side_by_side(
     every = effective(everything_on(case.own, case.space.open), case.own, by_hand.get("in_vain", {}))
     picks = {"own": Pick(case.own), **chosen, "everything on": Pick(every)}
     step_seconds, startup_seconds = by_hand["own_step_seconds"], by_hand["startup_seconds"]
-    found = compare(runner, case.name, picks, step_seconds, startup_seconds, steps_per_epoch, case.folder, rounds)
+    found = compare(starter, case.name, picks, step_seconds, startup_seconds, steps_per_epoch, case.folder, rounds)
     taken = [one.taken for one in found]
     return {
         "choices": choices,

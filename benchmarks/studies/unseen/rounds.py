@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.statistics.turn_plan import plan_turns, turns_worth
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.side_by_side import Pick, Taken, measure_round
 
 ROUNDS, MIN_ROUNDS = 6, 3
@@ -30,7 +30,7 @@ class Round(Record, frozen=True):
 
 
 def compare(
-    runner: Runner,
+    starter: WorkerStarter,
     name: str,
     picks: Mapping[str, Pick],
     step_seconds: float,
@@ -42,7 +42,7 @@ def compare(
     """Return rounds of all picks side by side; those that were measured before are taken as they are.
 
     Args:
-        runner: That starts processes.
+        starter: That starts processes.
         name: Of the workload.
         picks: Name -> pick, `own` first.
         step_seconds: Under the user's own settings, about.
@@ -64,7 +64,7 @@ def compare(
         before = [one.taken for one in found if one.taken]
         left = {who: pick for who, pick in picks.items() if who == "own" or all(who in taken for taken in before)}
         start = time.perf_counter()
-        taken = measure_round(runner, left, number, plan.order, turns, steps_per_epoch, START_SECONDS)
+        taken = measure_round(starter, left, number, plan.order, turns, steps_per_epoch, START_SECONDS)
         found.append(Round(time.perf_counter() - start, taken))
         with path.open("ab") as file:
             file.write(encode(found[-1]) + b"\n")

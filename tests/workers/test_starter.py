@@ -35,31 +35,31 @@ from autoaccel.records.trial import (
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.runner import Runner, _merged
+from autoaccel.workers.starter import WorkerStarter, _merged
 from autoaccel.workers.worker import Worker, _await_end
 
 WriteModel = Callable[..., Path]
-StartRunner = Callable[[Path], Runner]
+StarterOf = Callable[[Path], WorkerStarter]
 
 
 @pytest.fixture
-def runner_for(tmp_path: Path) -> Iterator[StartRunner]:
-    """Return a function that gives the runner for a model file; all its workers are killed in the end."""
-    runners = []
+def starter_for(tmp_path: Path) -> Iterator[StarterOf]:
+    """Return a function that gives the starter for a model file; all its workers are killed in the end."""
+    starters = []
 
-    def start(model: Path) -> Runner:
+    def start(model: Path) -> WorkerStarter:
         folder = tmp_path / "run"
         folder.mkdir()
-        runners.append(Runner(folder, find_workload(str(model))))
-        return runners[-1]
+        starters.append(WorkerStarter(folder, find_workload(str(model))))
+        return starters[-1]
 
     yield start
-    for runner in runners:
-        runner.__exit__()
+    for starter in starters:
+        starter.__exit__()
 
 
-def described(runner: Runner, timeout_seconds: float = 60.0) -> Described | Failure:
-    return runner.ask(Describe(), {}, "describe", Described, timeout_seconds)
+def described(starter: WorkerStarter, timeout_seconds: float = 60.0) -> Described | Failure:
+    return starter.ask(Describe(), {}, "describe", Described, timeout_seconds)
 
 
 def failure_of(answer: object) -> Failure:
@@ -67,8 +67,8 @@ def failure_of(answer: object) -> Failure:
     return answer
 
 
-def test_a_training_is_described(write_model: WriteModel, runner_for: StartRunner) -> None:
-    answer = described(runner_for(write_model()))
+def test_a_training_is_described(write_model: WriteModel, starter_for: StarterOf) -> None:
+    answer = described(starter_for(write_model()))
     assert isinstance(answer, Described)
     facts = answer.facts
     assert (facts.metric, facts.direction, facts.epochs, facts.batch_size) == ("accuracy", "maximize", 3, 16)
@@ -89,17 +89,17 @@ def build():
 """
 
 
-def test_nothing_watches_what_a_measured_training_does(write_model: WriteModel, runner_for: StartRunner) -> None:
+def test_nothing_watches_what_a_measured_training_does(write_model: WriteModel, starter_for: StarterOf) -> None:
     """An audit hook, which nobody can take away, made each look at a stack frame three times as slow."""
-    runner = runner_for(write_model(WATCHED))
-    assert isinstance(described(runner), Described)  # that one is watched
-    answer = runner.ask(Train(seeds=(0,)), {}, "train", TrainResult, 60.0)
+    starter = starter_for(write_model(WATCHED))
+    assert isinstance(described(starter), Described)  # that one is watched
+    answer = starter.ask(Train(seeds=(0,)), {}, "train", TrainResult, 60.0)
     assert isinstance(answer, TrainResult)
     assert answer.metrics == (0.0,)
 
 
-def test_a_raising_build_shows_the_users_own_traceback(write_model: WriteModel, runner_for: StartRunner) -> None:
-    failure = failure_of(described(runner_for(write_model("def build():\n    return missing_name\n"))))
+def test_a_raising_build_shows_the_users_own_traceback(write_model: WriteModel, starter_for: StarterOf) -> None:
+    failure = failure_of(described(starter_for(write_model("def build():\n    return missing_name\n"))))
     assert failure.kind == "raised"
     assert failure.message == "NameError: name 'missing_name' is not defined"
     assert "model.py" in failure.traceback
@@ -107,8 +107,8 @@ def test_a_raising_build_shows_the_users_own_traceback(write_model: WriteModel, 
     assert "loading.py" not in failure.traceback  # none of autoaccel's own frames
 
 
-def test_a_file_that_does_not_parse_shows_where(write_model: WriteModel, runner_for: StartRunner) -> None:
-    failure = failure_of(described(runner_for(write_model("def build(:\n"))))
+def test_a_file_that_does_not_parse_shows_where(write_model: WriteModel, starter_for: StarterOf) -> None:
+    failure = failure_of(described(starter_for(write_model("def build(:\n"))))
     assert failure.message.startswith("SyntaxError")
     assert "def build(:" in failure.traceback
 
@@ -125,36 +125,36 @@ def test_a_file_that_does_not_parse_shows_where(write_model: WriteModel, runner_
     ],
 )
 def test_a_build_that_does_not_return_is_told_apart(
-    write_model: WriteModel, runner_for: StartRunner, code: str, kind: str, message: str
+    write_model: WriteModel, starter_for: StarterOf, code: str, kind: str, message: str
 ) -> None:
-    failure = failure_of(described(runner_for(write_model(f"def build():\n    {code}\n"))))
+    failure = failure_of(described(starter_for(write_model(f"def build():\n    {code}\n"))))
     assert failure.kind == kind
     assert message in failure.message
 
 
-def test_a_crash_in_native_code_names_the_line(write_model: WriteModel, runner_for: StartRunner) -> None:
+def test_a_crash_in_native_code_names_the_line(write_model: WriteModel, starter_for: StarterOf) -> None:
     code = "import ctypes\n\n\ndef build():\n    ctypes.string_at(0)\n"
-    failure = failure_of(described(runner_for(write_model(code))))
+    failure = failure_of(described(starter_for(write_model(code))))
     assert failure.kind == "crashed"
     assert "SIGSEGV" in failure.message
     assert "in build" in failure.log_tail
 
 
-def test_a_hanging_build_is_stopped_and_says_where(write_model: WriteModel, runner_for: StartRunner) -> None:
-    runner = runner_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
+def test_a_hanging_build_is_stopped_and_says_where(write_model: WriteModel, starter_for: StarterOf) -> None:
+    starter = starter_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
     start = time.perf_counter()
-    failure = failure_of(described(runner, timeout_seconds=8.0))
+    failure = failure_of(described(starter, timeout_seconds=8.0))
     assert time.perf_counter() - start < 300  # build() sleeps twice as long
     assert failure.kind == "hung"
     assert "in build" in failure.log_tail
 
 
-def test_no_answer_is_waited_for_without_time(write_model: WriteModel, runner_for: StartRunner) -> None:
-    runner = runner_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
-    assert failure_of(described(runner, timeout_seconds=-4.0)).message == "no time was left for an answer"
+def test_no_answer_is_waited_for_without_time(write_model: WriteModel, starter_for: StarterOf) -> None:
+    starter = starter_for(write_model("import time\n\n\ndef build():\n    time.sleep(600)\n"))
+    assert failure_of(described(starter, timeout_seconds=-4.0)).message == "no time was left for an answer"
 
 
-def test_megabytes_of_output_harm_nothing(write_model: WriteModel, runner_for: StartRunner, tmp_path: Path) -> None:
+def test_megabytes_of_output_harm_nothing(write_model: WriteModel, starter_for: StarterOf, tmp_path: Path) -> None:
     code = """
     plain = build
 
@@ -163,7 +163,7 @@ def test_megabytes_of_output_harm_nothing(write_model: WriteModel, runner_for: S
             print('{"type": "described"}', number, "x" * 100)
         return plain()
     """
-    assert isinstance(described(runner_for(write_model(code))), Described)
+    assert isinstance(described(starter_for(write_model(code))), Described)
     log = (tmp_path / "run" / "logs" / "describe.log").read_text()
     assert len(log) < 300_000
     assert "bytes omitted" in log
@@ -171,38 +171,38 @@ def test_megabytes_of_output_harm_nothing(write_model: WriteModel, runner_for: S
 
 
 def test_modules_of_the_users_folder_do_not_shadow_the_library(
-    write_model: WriteModel, runner_for: StartRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_model: WriteModel, starter_for: StarterOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("json", "random", "statistics", "autoaccel"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('shadowed')\n")
     (tmp_path / "mine.py").write_text("NUMBER = 7\n")
     monkeypatch.chdir(tmp_path)
-    runner = runner_for(write_model("import mine\n\nassert mine.NUMBER == 7\n"))
-    assert isinstance(described(runner), Described)
+    starter = starter_for(write_model("import mine\n\nassert mine.NUMBER == 7\n"))
+    assert isinstance(described(starter), Described)
 
 
-def test_arguments_and_other_entries_reach_the_file(write_model: WriteModel, runner_for: StartRunner) -> None:
+def test_arguments_and_other_entries_reach_the_file(write_model: WriteModel, starter_for: StarterOf) -> None:
     path = write_model("def other():\n    assert sys.argv[1:] == ['--width', '3']\n    return build(epochs=9)\n")
-    runner = runner_for(path)
-    runner.workload = find_workload(f"{path}:other", ["--width", "3"])
-    answer = described(runner)
+    starter = starter_for(path)
+    starter.workload = find_workload(f"{path}:other", ["--width", "3"])
+    answer = described(starter)
     assert isinstance(answer, Described)
     assert answer.facts.epochs == 9
 
 
-def test_a_missing_entry_names_those_there_are(write_model: WriteModel, runner_for: StartRunner) -> None:
+def test_a_missing_entry_names_those_there_are(write_model: WriteModel, starter_for: StarterOf) -> None:
     path = write_model("")
-    runner = runner_for(path)
-    runner.workload = find_workload(f"{path}:train")
-    failure = failure_of(described(runner))
+    starter = starter_for(path)
+    starter.workload = find_workload(f"{path}:train")
+    failure = failure_of(described(starter))
     assert failure.kind == "invalid"
     assert "must define a function train()" in failure.message
     assert "model.py:NAME" in failure.message
     assert "build" in failure.message
 
 
-def test_torch_is_probed(runner_for: StartRunner, write_model: WriteModel) -> None:
-    answer = runner_for(write_model()).ask(Probe(), {}, "probe", Probed, 60.0)
+def test_torch_is_probed(starter_for: StarterOf, write_model: WriteModel) -> None:
+    answer = starter_for(write_model()).ask(Probe(), {}, "probe", Probed, 60.0)
     assert isinstance(answer, Probed)
     import torch
 
@@ -210,8 +210,8 @@ def test_torch_is_probed(runner_for: StartRunner, write_model: WriteModel) -> No
     assert "bfloat16" in answer.facts.autocast
 
 
-def test_a_profile_accounts_for_the_whole_step(runner_for: StartRunner, write_model: WriteModel) -> None:
-    answer = runner_for(write_model()).ask(TakeProfile(0.3), {}, "profile", Profiled, 60.0)
+def test_a_profile_accounts_for_the_whole_step(starter_for: StarterOf, write_model: WriteModel) -> None:
+    answer = starter_for(write_model()).ask(TakeProfile(0.3), {}, "profile", Profiled, 60.0)
     assert isinstance(answer, Profiled)
     profile = answer.profile
     assert sum(profile.phases.values()) == pytest.approx(1.0)
@@ -222,10 +222,10 @@ def test_a_profile_accounts_for_the_whole_step(runner_for: StartRunner, write_mo
     assert profile.samples_per_second > 0
 
 
-def test_training_from_a_seed_is_repeatable_and_learns(runner_for: StartRunner, write_model: WriteModel) -> None:
-    runner = runner_for(write_model())
+def test_training_from_a_seed_is_repeatable_and_learns(starter_for: StarterOf, write_model: WriteModel) -> None:
+    starter = starter_for(write_model())
     settings: Settings = {"threads.intra_op": 1}
-    first = runner.ask(Train(seeds=(0, 1, 0)), settings, "train", TrainResult, 60.0)
+    first = starter.ask(Train(seeds=(0, 1, 0)), settings, "train", TrainResult, 60.0)
     assert isinstance(first, TrainResult)
     assert (first.steps, first.samples) == (15, 3 * 72)
     assert first.metrics[0] == first.metrics[2]
@@ -233,35 +233,35 @@ def test_training_from_a_seed_is_repeatable_and_learns(runner_for: StartRunner, 
     assert min(first.metrics) > 0.6
 
 
-def test_exact_settings_train_to_the_same_numbers(runner_for: StartRunner, write_model: WriteModel) -> None:
+def test_exact_settings_train_to_the_same_numbers(starter_for: StarterOf, write_model: WriteModel) -> None:
     """Loader workers change neither the order of the data nor the numbers that the model draws."""
     code = "plain = build\n\n\ndef build():\n    return plain(model=nn.Sequential(nn.Dropout(0.3), nn.Linear(8, 2)))\n"
-    runner = runner_for(write_model(code))
+    starter = starter_for(write_model(code))
     losses = []
     for workers in (0, 2):
         settings: Settings = {"threads.intra_op": 1, "loader.workers": workers}
-        answer = runner.ask(Train(seeds=(5,)), settings, f"w{workers}", TrainResult, 60.0)
+        answer = starter.ask(Train(seeds=(5,)), settings, f"w{workers}", TrainResult, 60.0)
         assert isinstance(answer, TrainResult)
         losses.append(answer.losses)
     assert losses[0] == losses[1]
 
 
-def measuring(runner: Runner, settings: Settings) -> Measuring:
-    worker = runner.start_measuring(settings, "measure", 60.0)
+def measuring(starter: WorkerStarter, settings: Settings) -> Measuring:
+    worker = starter.start_measuring(settings, "measure", 60.0)
     assert isinstance(worker, Measuring), worker
     return worker
 
 
-def test_turns_are_measured_and_pauses_are_still(runner_for: StartRunner, write_model: WriteModel) -> None:
+def test_turns_are_measured_and_pauses_are_still(starter_for: StarterOf, write_model: WriteModel) -> None:
     """Between its turns a paused training, its loader workers included, uses no processor time."""
-    runner = runner_for(write_model())
-    worker = measuring(runner, {"threads.intra_op": 1, "loader.workers": 2})
+    starter = starter_for(write_model())
+    worker = measuring(starter, {"threads.intra_op": 1, "loader.workers": 2})
     turn = worker.take_turn(GiveTurn(0.2), 30.0)
     assert isinstance(turn, Turn)
     assert sum(turn.step_seconds) >= 0.15
     assert turn.peak_bytes > 1 << 20
     assert turn.epoch_starts  # 5 steps an epoch: some began within the turn
-    family = [psutil.Process(runner._started[0]._process.pid)]
+    family = [psutil.Process(starter._started[0]._process.pid)]
     family += family[0].children(recursive=True)
     assert len(family) == 3
     time.sleep(0.1)
@@ -272,7 +272,7 @@ def test_turns_are_measured_and_pauses_are_still(runner_for: StartRunner, write_
 
 
 def test_of_those_that_start_together_one_warms_up_at_a_time(
-    runner_for: StartRunner, write_model: WriteModel, tmp_path: Path
+    starter_for: StarterOf, write_model: WriteModel, tmp_path: Path
 ) -> None:
     code = f"""
     import os
@@ -287,9 +287,9 @@ def test_of_those_that_start_together_one_warms_up_at_a_time(
     def build():
         return plain(loss=None, step=step)
     """
-    runner = runner_for(write_model(code))
+    starter = starter_for(write_model(code))
     settings: list[Settings] = [{"threads.intra_op": 1}, {"threads.intra_op": 2}]
-    both = runner.start_all_measuring(Measure(), settings, ["one", "other"], 60.0)
+    both = starter.start_all_measuring(Measure(), settings, ["one", "other"], 60.0)
     assert all(isinstance(side, Measuring) for side in both), both
     pids = (tmp_path / "steps").read_text().split()
     changes = sum(one != other for one, other in itertools.pairwise(pids))
@@ -297,10 +297,10 @@ def test_of_those_that_start_together_one_warms_up_at_a_time(
     assert changes == 1
 
 
-def test_nothing_survives_a_killed_worker(runner_for: StartRunner, write_model: WriteModel) -> None:
-    runner = runner_for(write_model())
-    worker = measuring(runner, {"loader.workers": 2})
-    pid = runner._started[0]._process.pid
+def test_nothing_survives_a_killed_worker(starter_for: StarterOf, write_model: WriteModel) -> None:
+    starter = starter_for(write_model())
+    worker = measuring(starter, {"loader.workers": 2})
+    pid = starter._started[0]._process.pid
     family = psutil.Process(pid).children(recursive=True)
     assert len(family) == 2
     worker.close()
@@ -310,10 +310,10 @@ def test_nothing_survives_a_killed_worker(runner_for: StartRunner, write_model: 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_a_compilation_that_is_given_up_leaves_no_compiler_behind(
-    runner_for: StartRunner, write_model: WriteModel
+    starter_for: StarterOf, write_model: WriteModel
 ) -> None:
     """Inductor compiles in a pool of processes of its own, and those start the compiler."""
-    worker = runner_for(write_model()).start(Measure(), {"compile.mode": "default"}, "compiles")
+    worker = starter_for(write_model()).start(Measure(), {"compile.mode": "default"}, "compiles")
     assert isinstance(worker, Worker)
     family: list[psutil.Process] = []
     with worker:
@@ -355,7 +355,7 @@ def test_whoever_is_killed_and_not_reaped_is_not_waited_for() -> None:
     _await_end([process], 60.0)
 
 
-def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: WriteModel) -> None:
+def test_a_failure_in_a_turn_is_told(starter_for: StarterOf, write_model: WriteModel) -> None:
     code = """
     count = 0
 
@@ -371,14 +371,14 @@ def test_a_failure_in_a_turn_is_told(runner_for: StartRunner, write_model: Write
     def build():
         return plain(loss=None, step=step)
     """
-    worker = measuring(runner_for(write_model(code)), {})
+    worker = measuring(starter_for(write_model(code)), {})
     failure = failure_of(worker.take_turn(GiveTurn(30.0), 60.0))
     assert failure.message == "ValueError: enough"
     assert "in step" in failure.traceback
 
 
 def test_workers_get_the_users_environment_and_the_tuned_variables(
-    runner_for: StartRunner, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch, context: KnobContext
+    starter_for: StarterOf, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch, context: KnobContext
 ) -> None:
     monkeypatch.setenv("MY_OWN", "kept")
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -387,9 +387,9 @@ def test_workers_get_the_users_environment_and_the_tuned_variables(
     assert os.environ["OMP_NUM_THREADS"] == "1", os.environ["OMP_NUM_THREADS"]
     assert os.getpgid(0) == os.getpid()
     """
-    runner = runner_for(write_model(code))
-    runner = runner.at(context)
-    answer = runner.ask(Describe(), {"threads.intra_op": 1}, "describe", Described, 60.0)
+    starter = starter_for(write_model(code))
+    starter = starter.at(context)
+    answer = starter.ask(Describe(), {"threads.intra_op": 1}, "describe", Described, 60.0)
     assert isinstance(answer, Described), answer
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
@@ -400,19 +400,19 @@ def test_what_the_user_preloads_stays_behind_what_settings_do() -> None:
     assert "LD_PRELOAD" not in _merged({}, {})
 
 
-def test_few_servers_wait_at_a_time(runner_for: StartRunner, write_model: WriteModel, context: KnobContext) -> None:
+def test_few_servers_wait_at_a_time(starter_for: StarterOf, write_model: WriteModel, context: KnobContext) -> None:
     """Each environment needs one of its own; the longest idle makes room."""
-    runner = runner_for(write_model(""))
-    runner = runner.at(context)
+    starter = starter_for(write_model(""))
+    starter = starter.at(context)
     for number, policy in enumerate(["unset", "active", "passive", "static", "dynamic", "guided"]):
         name = "threads.omp_wait_policy" if policy in ("active", "passive") else "threads.omp_schedule"
-        answer = runner.ask(Describe(), {name: policy}, f"describe-{number}", Described, 60.0)
+        answer = starter.ask(Describe(), {name: policy}, f"describe-{number}", Described, 60.0)
         assert isinstance(answer, Described), answer
-    assert len(runner._servers) == 4
-    assert len(list(runner._logs.glob("forkserver-*.log"))) == 6
+    assert len(starter._servers) == 4
+    assert len(list(starter._logs.glob("forkserver-*.log"))) == 6
 
 
-def test_a_setting_that_does_nothing_is_a_failure(runner_for: StartRunner, write_model: WriteModel) -> None:
+def test_a_setting_that_does_nothing_is_a_failure(starter_for: StarterOf, write_model: WriteModel) -> None:
     """The step never calls the model itself, so there is nothing that torch.compile could capture."""
     code = """
     class Stepper(nn.Module):
@@ -429,13 +429,13 @@ def test_a_setting_that_does_nothing_is_a_failure(runner_for: StartRunner, write
         return plain(model=Stepper(), loss=None, step=lambda model, batch: model.loss(batch),
                      evaluate=lambda model, loader: 0.0)
     """
-    runner = runner_for(write_model(code))
-    failure = failure_of(runner.start_measuring({"compile.mode": "default"}, "measure", 120.0))
+    starter = starter_for(write_model(code))
+    failure = failure_of(starter.start_measuring({"compile.mode": "default"}, "measure", 120.0))
     assert failure.kind == "ineffective"
     assert "compile.mode did nothing" in failure.message
 
 
-def test_what_cannot_be_pruned_is_ineffective_too(runner_for: StartRunner, write_model: WriteModel) -> None:
+def test_what_cannot_be_pruned_is_ineffective_too(starter_for: StarterOf, write_model: WriteModel) -> None:
     code = """
     plain = build
 
@@ -443,7 +443,7 @@ def test_what_cannot_be_pruned_is_ineffective_too(runner_for: StartRunner, write
         return plain(model=nn.Linear(8, 2))
     """
     settings: Settings = {"model.sparsity": 0.5, "model.pruning_warmup": 0}
-    failure = failure_of(runner_for(write_model(code)).start_measuring(settings, "measure", 60.0))
+    failure = failure_of(starter_for(write_model(code)).start_measuring(settings, "measure", 60.0))
     assert failure.kind == "ineffective", failure
 
 
@@ -454,11 +454,11 @@ def test_a_worker_dies_with_its_tuner(write_model: WriteModel, tmp_path: Path) -
     tuner_s = f"""
 import sys, time
 from pathlib import Path
-from autoaccel.workers.runner import Runner
+from autoaccel.workers.starter import WorkerStarter
 from autoaccel.session.workloads import find_workload
-runner = Runner(Path({str(tmp_path / "run")!r}), find_workload({str(model)!r}))
-runner.start_measuring({{"loader.workers": 1}}, "m", 60.0, fresh=True)
-print(runner._started[0]._process.pid, flush=True)
+starter = WorkerStarter(Path({str(tmp_path / "run")!r}), find_workload({str(model)!r}))
+starter.start_measuring({{"loader.workers": 1}}, "m", 60.0, fresh=True)
+print(starter._started[0]._process.pid, flush=True)
 time.sleep(600)
 """
     # It adopts orphans, reaps none, and is of the tuner's session: as the first process of a container may be.

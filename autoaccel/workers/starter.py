@@ -1,4 +1,4 @@
-"""Runner: starts workers with the right environment and log, and knows what is still running."""
+"""WorkerStarter: starts workers with the right environment and log, and knows what is still running."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from autoaccel.workers.worker import Worker
 AnswerType = TypeVar("AnswerType", bound=Record)
 
 
-class Runner:
+class WorkerStarter:
     """Starts workers. Leaving the `with` block kills those that still run."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Runner:
         self._started: list[Worker] = []
         self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> WorkerStarter:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -106,8 +106,8 @@ class Runner:
         for guard in self._guards:
             guard.close()
 
-    def at(self, context: KnobContext) -> Runner:
-        """Return the runner for this context: it knows which variables carry which settings, and which need none.
+    def at(self, context: KnobContext) -> WorkerStarter:
+        """Return the starter for this context: it knows which variables carry which settings, and which need none.
 
         Where the training is known, its workers leave alone what the training's own code makes of the process. What
         it starts ends with the `with` block of this one.
