@@ -72,7 +72,7 @@ def run(benchmark: Benchmark, arguments: Sequence[str] = (), limit: Sequence[str
         for result in benchmark.rows:
             words = ["python" if word == sys.executable else word for word in command]
             reason = f"`{' '.join(words)}` ended with exit code {code}"
-            add_row(result, benchmark.name, {}, outcome="failed", reason=reason)
+            add_row(result, benchmark.name, {}, status="failed", reason=reason)
     return code
 
 

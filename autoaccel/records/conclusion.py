@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from autoaccel.records.contender import ProofOutcome
+from autoaccel.records.contender import ProofResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import Constraint, OpenProof
 from autoaccel.records.rounding import RoundingEvidence
@@ -79,7 +79,7 @@ class Refused(NamedTuple):
     """Settings whose proof failed."""
 
     settings: Settings
-    outcome: ProofOutcome
+    result: ProofResult
     comparison: Comparison | None
     accuracy: Accuracy | None
     obstacle: Obstacle

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from autoaccel.records.base import Record
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings
 
-ProofOutcome = Literal[
+ProofResult = Literal[
     "proven", "not faster", "metric drops", "metric unclear", "more than rounding", "fails", "incomplete"
 ]
 """Where updates alone were compared, `more than rounding` leaves it to runs whether the metric drops."""
@@ -23,4 +25,4 @@ class ContenderResult(Record, frozen=True):
 
     settings: Settings
     number: int  # the how manyth contender of the run, from 1: it decides on its share of the error
-    outcome: ProofOutcome
+    result: ProofResult = msgspec.field(name="outcome")

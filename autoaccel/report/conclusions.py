@@ -165,18 +165,18 @@ def refused_words(refused: Refused, own: Settings) -> str:
     """Return why settings were not proven."""
     change, accuracy, comparison = describe_change(refused.settings, own), refused.accuracy, refused.comparison
     why = obstacle_words(refused.obstacle)
-    if refused.outcome in ("metric drops", "more than rounding") and accuracy is not None:
+    if refused.result in ("metric drops", "more than rounding") and accuracy is not None:
         return f"{change} may cost more than --max-drop allows: {seen_words(accuracy)}."
-    if refused.outcome == "metric unclear":
+    if refused.result == "metric unclear":
         seen = f" after {seen_words(accuracy)}" if accuracy is not None else ""
         more = " Increase --metric-repeats for more runs." if accuracy and accuracy.share == 1 else ""
         return f"it is unclear whether {change} keeps the metric{seen}: {why}.{more}"
-    if refused.outcome == "not faster" and comparison is not None:
+    if refused.result == "not faster" and comparison is not None:
         return (
             f"the best of {refused.trials} trials, {change}, is not proven to shorten the run; "
             f"its steps are {comparison.low:.2f}x to {comparison.high:.2f}x as fast."
         )
-    if refused.outcome == "fails":
+    if refused.result == "fails":
         return f"{change} looked faster, but failed in its proof: {why}."
     known = [why]
     if comparison is not None:

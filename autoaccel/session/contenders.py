@@ -124,8 +124,8 @@ class _Proving:
         run.tell(StageStarted("confirm", proof_words(why, len(search.trials))))
         began = run.clock.spent
         proof = self._prover.prove(settings, rule_for(number, search.min_speedup(settings)), metric)
-        run.folder.add_contender(ContenderResult(settings, number, proof.outcome))
-        if self._setup.study and proof.outcome not in OPEN:
+        run.folder.add_contender(ContenderResult(settings, number, proof.result))
+        if self._setup.study and proof.result not in OPEN:
             self._setup.study.peers.show_judged(settings)
         spent = run.clock.spent - began
         return Attempt(contender, proof, spent, *self._missing(contender, proof, metric, spent))
@@ -146,7 +146,7 @@ class _Proving:
         run.folder.save_trials(search.trials)
         self._refused = Refused(
             settings=attempt.contender.settings,
-            outcome=proof.outcome,
+            result=proof.result,
             comparison=proof.comparison,
             accuracy=proof.accuracy,
             obstacle=proof.obstacle,
@@ -211,9 +211,9 @@ class _Proving:
         And by what the metric would be judged; None if it need not be.
         """
         speedup, judge = math.exp(contender.log_speedup), self._judge
-        if proof.outcome not in OPEN:
+        if proof.result not in OPEN:
             return math.inf, None
-        if proof.outcome == "incomplete" or metric is None:
+        if proof.result == "incomplete" or metric is None:
             plan = metric.plan if metric else None
             return self._rest_seconds(plan, speedup, spent_seconds), plan
         judged_by_runs = metric.trained > 1
@@ -253,7 +253,7 @@ class _Proving:
         least = run.stages.current.min_proof if run.stages.current else 0.0
         proof = OpenProof(best.contender.settings, PROOF_MARGIN * again + max(best.missing_seconds, least))
         whole_seconds = None
-        if best.outcome != "incomplete" and best.by is not None and best.by.evidence == "share":
+        if best.result != "incomplete" and best.by is not None and best.by.evidence == "share":
             whole_seconds = judge.budget_seconds(judge.planned_runs(), speedup)
         return LeftOpen(proof, speedup, best.by, whole_seconds)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from autoaccel.records.contender import ProofOutcome, ProofReason
+from autoaccel.records.contender import ProofReason, ProofResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
@@ -23,7 +23,7 @@ from autoaccel.statistics.deciding import MIN_PAIRS
 Needed = Callable[[Settings, float | None], float]
 """Returns the seconds that the proof of settings is expected to take: with their speed-up, None if it is not known."""
 
-_JUDGEMENTS: dict[ProofOutcome, Judgement] = {
+_JUDGEMENTS: dict[ProofResult, Judgement] = {
     **dict.fromkeys(OPEN, "open"),
     "metric drops": "drops",
     "more than rounding": "more than rounding",
@@ -38,7 +38,7 @@ class Open(NamedTuple):
     """A proof that could not be completed."""
 
     contender: Contender
-    outcome: ProofOutcome
+    result: ProofResult
     missing_seconds: float  # that the rest is expected to take; infinite if no larger budget would do
     by: MetricPlan | None = None  # what would show whether the metric is kept; None if nothing need be shown
 
@@ -174,7 +174,7 @@ class Contest:
             attempt = proving.prove(contender, self.number_of(contender.settings), stop)
             if attempt is None:
                 return None
-            if attempt.proof.outcome == "proven":
+            if attempt.proof.result == "proven":
                 return self._without_harm(attempt, stop, proving)
             searches = self.refuse(attempt)
             proving.refused(attempt, searches)
@@ -193,7 +193,7 @@ class Contest:
             further = proving.prove(rest, number, "without what slows it down")
             if further is None:
                 break
-            if further.proof.outcome != "proven":
+            if further.proof.result != "proven":
                 self.refuse(further)
                 proving.refused(further, searches_on=False)
                 break
@@ -229,17 +229,17 @@ class Contest:
             self._failed += 1
             self._search.fail(contender.settings, proof.failure, attempt.spent_seconds)
         else:
-            self._search.judge(contender.settings, proof.accuracy, _JUDGEMENTS[proof.outcome], proof.comparison)
-        if proof.outcome in OPEN:
-            self.open.append(Open(contender, proof.outcome, attempt.missing_seconds, attempt.by))
-        if proof.outcome == "metric unclear":
+            self._search.judge(contender.settings, proof.accuracy, _JUDGEMENTS[proof.result], proof.comparison)
+        if proof.result in OPEN:
+            self.open.append(Open(contender, proof.result, attempt.missing_seconds, attempt.by))
+        if proof.result == "metric unclear":
             self._search.leave_out(contender.risk)
-        if proof.outcome != "not faster":
+        if proof.result != "not faster":
             self._add_parts(contender)
         if proof.failure is None and settings_key(contender.settings) not in self._numbers:
             self._numbers[settings_key(contender.settings)] = self._number
             self._number += 1
-        return proof.outcome != "incomplete"
+        return proof.result != "incomplete"
 
     def _fits(self, one: Contender) -> bool:
         return self._needed(one.settings, math.exp(one.log_speedup)) <= self._clock.left

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from autoaccel.records.conclusion import Obstacle
-from autoaccel.records.contender import ProofOutcome
+from autoaccel.records.contender import ProofResult
 from autoaccel.records.progress import Listener, Note, RoundFinished, StageStarted
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
@@ -61,7 +61,7 @@ def proof_seconds(
 class Proof(NamedTuple):
     """What came of it."""
 
-    outcome: ProofOutcome
+    result: ProofResult
     pairs: list[list[Pair]]  # turns that count, for each pair of processes
     comparison: Comparison | None  # None with fewer than two pairs
     accuracy: Accuracy | None  # None where nothing is known of the metric yet
@@ -71,7 +71,7 @@ class Proof(NamedTuple):
     @property
     def failure(self) -> Failure | None:
         """That of one of its processes, but for want of time."""
-        return self.obstacle if self.outcome == "fails" and isinstance(self.obstacle, Failure) else None
+        return self.obstacle if self.result == "fails" and isinstance(self.obstacle, Failure) else None
 
     @property
     def own_step_seconds(self) -> float:
@@ -88,7 +88,7 @@ class PairSource(Protocol):
 class _Refusal(NamedTuple):
     """Why settings are not proven, by what is known of their metric."""
 
-    outcome: ProofOutcome
+    result: ProofResult
     obstacle: Obstacle = None
 
 
@@ -126,8 +126,8 @@ class Prover:
         decided_at: int | None = None
         proven_after: float | None = None
 
-        def ended(outcome: ProofOutcome, obstacle: Obstacle = None) -> Proof:
-            return Proof(outcome, pairs, rule.compare(pairs), self._known(metric), obstacle)
+        def ended(result: ProofResult, obstacle: Obstacle = None) -> Proof:
+            return Proof(result, pairs, rule.compare(pairs), self._known(metric), obstacle)
 
         obstacle: Obstacle = "pairs disturbed"
         for number in itertools.count(1):
@@ -159,8 +159,8 @@ class Prover:
         if decided_at is None or (metric is not None and metric.status != "holds"):
             return ended("incomplete", obstacle)
         found = rule.conclude(pairs, decided_at)
-        outcome: ProofOutcome = "proven" if found.speedup > rule.needed else "not faster"
-        return Proof(outcome, pairs, found, self._known(metric), proven_after_seconds=proven_after)
+        result: ProofResult = "proven" if found.speedup > rule.needed else "not faster"
+        return Proof(result, pairs, found, self._known(metric), proven_after_seconds=proven_after)
 
     def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> PairReading | Failure:
         """Return what the n-th pair shows, which may train for the metric, too."""
@@ -226,7 +226,7 @@ class Prover:
             return _Refusal("metric drops")
         if isinstance(found, RoundingEvidence) and found.verdict == "too large":
             return _Refusal("more than rounding", found)
-        unclear: ProofOutcome = "incomplete" if metric.accuracy is None else "metric unclear"
+        unclear: ProofResult = "incomplete" if metric.accuracy is None else "metric unclear"
         return _Refusal(unclear, metric.missing(pair_seconds))
 
     def measure(

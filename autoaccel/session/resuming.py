@@ -6,13 +6,13 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autoaccel.records.contender import ContenderResult, ProofOutcome
+from autoaccel.records.contender import ContenderResult, ProofResult
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, ProofPair
 from autoaccel.session.pairs import FreshPairs, PairReading
 
-OPEN: tuple[ProofOutcome, ...] = ("metric unclear", "more than rounding", "incomplete")
-"""Outcomes of proofs that more time could complete."""
+OPEN: tuple[ProofResult, ...] = ("metric unclear", "more than rounding", "incomplete")
+"""Results of proofs that more time could complete."""
 
 
 class Earlier(NamedTuple):
@@ -24,7 +24,11 @@ class Earlier(NamedTuple):
     @property
     def numbers(self) -> dict[str, int]:
         """The how manyth contender settings were, by their key: the same share of the error decides again."""
-        return {settings_key(result.settings): result.number for result in self.results if result.outcome != "fails"}
+        return {
+            settings_key(contender.settings): contender.number
+            for contender in self.results
+            if contender.result != "fails"
+        }
 
     def pairs_of(self, settings: Settings) -> list[ProofPair]:
         """Return the pairs of the proof of some settings, in their order."""
@@ -32,18 +36,18 @@ class Earlier(NamedTuple):
 
     def differed_by_updates(self, settings: Settings) -> bool:
         """Whether updates have told that settings do more than round: only runs can tell more."""
-        return any(one.settings == settings and one.outcome == "more than rounding" for one in self.results)
+        return any(one.settings == settings and one.result == "more than rounding" for one in self.results)
 
     @property
     def refuted(self) -> list[Settings]:
         """Settings that were not faster."""
-        return [result.settings for result in self.results if result.outcome == "not faster"]
+        return [contender.settings for contender in self.results if contender.result == "not faster"]
 
     @property
     def open(self) -> list[Settings]:
         """Settings whose proof has not ended: the interrupted one, then those for which there was no time."""
-        last = {settings_key(result.settings): result for result in self.results}
-        left = [result.settings for result in last.values() if result.outcome in OPEN]
+        last = {settings_key(contender.settings): contender for contender in self.results}
+        left = [contender.settings for contender in last.values() if contender.result in OPEN]
         interrupted = self.pairs[-1].settings if self.pairs else None
         if interrupted is not None and settings_key(interrupted) not in last:
             return [interrupted, *left]

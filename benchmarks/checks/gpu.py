@@ -190,7 +190,7 @@ def attempt(name: str, gpu: str, work: Callable[[], Mapping[str, Any]]) -> None:
         found = dict(work())
     except Exception as error:  # whatever goes wrong on a machine where this never ran
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        rows.add_row("gpu", name, {"gpu": gpu}, made=made, outcome="failed", reason=reason)
+        rows.add_row("gpu", name, {"gpu": gpu}, made=made, status="failed", reason=reason)
         print(f"{name}: {reason}", flush=True)
         return
     rows.add_row("gpu", name, {"gpu": gpu, **found}, made=made)

@@ -116,8 +116,8 @@ def run_stage(name: str, stage: str, python: Path) -> bool:
     run.mkdir(parents=True, exist_ok=True)
     found, reason = STAGES[stage](python, run)
     found = {"versions": versions, **found}
-    outcome = "failed" if reason else "measured"
-    add_row("versions", f"{name}: {stage}", found, made=made, outcome=outcome, reason=reason)
+    status = "failed" if reason else "measured"
+    add_row("versions", f"{name}: {stage}", found, made=made, status=status, reason=reason)
     write_page()  # which the next suite holds against the rows
     print(f"{name}: {stage}: {reason or json.dumps(found)}", flush=True)
     return not reason and not found.get("failed")

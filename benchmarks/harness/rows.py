@@ -22,6 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from autoaccel.machine.cpu import read_cpu
 from autoaccel.machine.topology import read_logical_cpus
 from autoaccel.records.base import Record, decode, encode
@@ -37,7 +39,7 @@ _MOVED = {
 }
 """Earlier path of a file -> where it lies now; its digest is that under the earlier path."""
 
-Outcome = Literal["measured", "failed", "incomplete"]
+RowStatus = Literal["measured", "failed", "incomplete"]
 
 
 class Provenance(Record, frozen=True):
@@ -65,7 +67,7 @@ class Row(Record, frozen=True):
     """What was measured under one name."""
 
     name: str
-    outcome: Outcome
+    status: RowStatus = msgspec.field(name="outcome")
     reason: str
     """Why there is no result; empty where it was measured."""
     made: Provenance
@@ -98,13 +100,13 @@ def add_row(
     *,
     code: Sequence[str] = ("autoaccel",),
     made: Provenance | None = None,
-    outcome: Outcome = "measured",
+    status: RowStatus = "measured",
     reason: str = "",
 ) -> None:
     """Add a row to a result; `made` where it was measured elsewhere or before, else `provenance(code)`."""
-    if (outcome == "measured") == bool(reason):
-        raise ValueError(f"a row has a reason if, and only if, it was not measured: {outcome!r}, {reason!r}")
-    row = Row(name, outcome, reason, made or provenance(code), dict(found))
+    if (status == "measured") == bool(reason):
+        raise ValueError(f"a row has a reason if, and only if, it was not measured: {status!r}, {reason!r}")
+    row = Row(name, status, reason, made or provenance(code), dict(found))
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / f"{result}.jsonl").open("ab") as file:
         file.write(encode(row) + b"\n")
@@ -118,7 +120,7 @@ def read_rows(result: str) -> list[Row]:
 
 def latest(rows: Iterable[Row]) -> dict[str, Row]:
     """Return name -> the last row that was measured, in the order of the names."""
-    found = {row.name: row for row in rows if row.outcome == "measured"}
+    found = {row.name: row for row in rows if row.status == "measured"}
     return dict(sorted(found.items()))
 
 

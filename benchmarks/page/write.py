@@ -58,16 +58,16 @@ def write_section(section: Section, rows: Sequence[Row], then: CodeThen) -> list
     last = latest(rows)
     lines = section.write({name: row.found for name, row in last.items()})
     lines += ["", *origins(list(last.values()), then)]
-    earlier = [row for row in rows if row.outcome == "measured" and row is not last[row.name]]
+    earlier = [row for row in rows if row.status == "measured" and row is not last[row.name]]
     if earlier:
         lines += ["", f"<details><summary>Earlier rows: {len(earlier)}</summary>", ""]
         if section.earlier:
             lines += [*section.write({title_of(row, earlier): row.found for row in earlier}), ""]
         lines += [*origins(earlier, then), "", "</details>"]
     for row in rows:
-        if row.outcome != "measured":
+        if row.status != "measured":
             where = f"{row.made.date[:10]}, {commit_of(row.made.commit, row.made.changed)}, {row.made.cpu}"
-            lines += ["", f"{row.outcome.capitalize()}: {row.name} ({where}): {row.reason}."]
+            lines += ["", f"{row.status.capitalize()}: {row.name} ({where}): {row.reason}."]
     return lines
 
 

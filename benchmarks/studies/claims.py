@@ -113,11 +113,11 @@ def keep_what_failed(name: str, folder: Path, exit_code: int) -> None:
     """Add a row for a recipe that claims nothing: there is nothing to measure again."""
     path = folder / "recipe.json"
     if not path.exists():
-        add_row("claims", name, {}, code=CODE, outcome="failed", reason=f"tune ended with exit code {exit_code}")
+        add_row("claims", name, {}, code=CODE, status="failed", reason=f"tune ended with exit code {exit_code}")
         return
     recipe = json.loads(path.read_text())
     found = {"command": ["autoaccel", "tune", *CLAIMS[name]], "search": recipe["search"]}
-    add_row("claims", name, found, code=CODE, outcome="incomplete", reason=recipe["summary"])
+    add_row("claims", name, found, code=CODE, status="incomplete", reason=recipe["summary"])
 
 
 def verify() -> None:
@@ -136,7 +136,7 @@ def verify() -> None:
         done = autoaccel("verify", str(path), arguments[0], "--rounds", ROUNDS, "--budget", "1h", "--json")
         claimed, measured = recipe["comparison"], json.loads(done.stdout)["measured"]
         if measured is None:
-            add_row("claims", name, {}, code=CODE, outcome="incomplete", reason="too few pairs of processes in an hour")
+            add_row("claims", name, {}, code=CODE, status="incomplete", reason="too few pairs of processes in an hour")
             continue
         row = {
             "command": ["autoaccel", "tune", *arguments],
@@ -154,7 +154,7 @@ def verify() -> None:
 
 def table() -> None:
     """Print claims and what was measured again: the latest of each, and each that came before."""
-    rows = [row for row in read_rows("claims") if row.outcome == "measured"]
+    rows = [row for row in read_rows("claims") if row.status == "measured"]
     last = latest(rows)
     show({name: row.found for name, row in last.items()})
     print("before")

@@ -135,22 +135,22 @@ def replayed(comparisons: int) -> dict[str, Any]:
     """Return what came of this many replayed proofs."""
     tables = [Facts(read_table(path)) for path in sorted(TABLES.glob("*.jsonl.gz"))]
     generator = random.Random(0)
-    outcomes: dict[str, int] = {}
+    results: dict[str, int] = {}
     pairs = single = 0
     for number in range(comparisons):
         facts = tables[number % len(tables)]
         source = NullPairs(facts, generator)
         prover = Prover(source, facts.table.head.facts, SimulatedClock(math.inf), ignore)
         proof = prover.prove(facts.table.head.own, rule_for(1, 1 + NOISE_THRESHOLD), None)
-        outcomes[proof.outcome] = outcomes.get(proof.outcome, 0) + 1
+        results[proof.result] = results.get(proof.result, 0) + 1
         pairs += len(proof.pairs)
         first = source.measure({}, 0, None).turns[0]
         single += first[0] / first[1] > 1 + NOISE_THRESHOLD
     return {
         "comparisons": comparisons,
         "tables": [facts.table.head.workload for facts in tables],
-        "outcomes": outcomes,
-        "false_win_share": outcomes.get("proven", 0) / comparisons,
+        "outcomes": results,
+        "false_win_share": results.get("proven", 0) / comparisons,
         "mean_pairs": pairs / comparisons,
         "share_of_single_turns_above_threshold": single / comparisons,
     }
@@ -159,7 +159,7 @@ def replayed(comparisons: int) -> dict[str, Any]:
 class Compared(Record, frozen=True):
     """What came of one live comparison."""
 
-    outcome: str
+    result: str
     interval: tuple[float, float, float] | None
     """The speed-up with the ends of its interval; None if nothing could be said."""
     pairs: int
@@ -181,9 +181,9 @@ def live(name: str, comparisons: int) -> dict[str, Any]:
     return {
         "comparisons": comparisons,
         "outcomes": {
-            outcome: sum(one.outcome == outcome for one in found) for outcome in sorted({one.outcome for one in found})
+            result: sum(one.result == result for one in found) for result in sorted({one.result for one in found})
         },
-        "false_win_share": sum(one.outcome == "proven" for one in found) / comparisons,
+        "false_win_share": sum(one.result == "proven" for one in found) / comparisons,
         "intervals": [one.interval for one in found if one.interval],
         "mean_pairs": statistics.fmean(one.pairs for one in found),
         "seconds": sum(one.seconds for one in found),
@@ -215,8 +215,8 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
             said = proof.comparison
             interval = (said.speedup, said.low, said.high) if said else None
             told = "{:.3f} ({:.3f} to {:.3f})".format(*interval) if interval else "no interval"
-            print(f"{name} {number + 1}/{end} {proof.outcome}: {told}", flush=True)
-            yield Compared(proof.outcome, interval, len(proof.pairs), run.clock.spent)
+            print(f"{name} {number + 1}/{end} {proof.result}: {told}", flush=True)
+            yield Compared(proof.result, interval, len(proof.pairs), run.clock.spent)
 
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:

@@ -57,7 +57,7 @@ def main() -> None:
             print(name, found, flush=True)
             if "failure" in found:
                 reason = f"{found['failure']}: {found['message']}"
-                add_row("pruning", name, found, code=CODE, outcome="failed", reason=reason)
+                add_row("pruning", name, found, code=CODE, status="failed", reason=reason)
             else:
                 add_row("pruning", name, found, code=CODE)
         if to_measure("pruning", ["libraries"]):

@@ -133,7 +133,7 @@ def main() -> None:
     made = msgspec.structs.replace(provenance(CODE), code=code)
     add_row("search_cost", parsed.label, row, made=made)
     for known in read_rows("search_cost"):
-        if (one := known.found) and known.outcome == "measured":
+        if (one := known.found) and known.status == "measured":
             total = sum(one["spent_on"].values())
             parts = ", ".join(f"{name} {value / total:.0%}" for name, value in one["spent_on"].items())
             shares = (f"proven after {one['proven_after_seconds']}", parts)

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             add_row("verify", name, verify(kind, recipes[kind], parsed.budget), code=CODE)
         except RuntimeError as error:
-            add_row("verify", name, {}, code=CODE, outcome="failed", reason=str(error))
+            add_row("verify", name, {}, code=CODE, status="failed", reason=str(error))
     rows = latest(read_rows("verify"))
     passed, words = judge({name: rows[name].found for name in names if name in rows})
     print(words)

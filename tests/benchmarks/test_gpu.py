@@ -47,7 +47,7 @@ def test_what_fails_is_a_row_and_what_follows_is_measured_all_the_same(monkeypat
     monkeypatch.delenv("OUT", raising=False)
     assert gpu.main() == 0
     found = rows.read_rows("gpu")
-    assert [(row.name, row.outcome) for row in found] == [
+    assert [(row.name, row.status) for row in found] == [
         ("contract", "failed"),
         ("transformer", "measured"),
         ("resnet18", "measured"),

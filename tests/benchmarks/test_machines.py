@@ -90,10 +90,10 @@ def test_the_best_is_better_than_anything_drawn_by_chance(name: str) -> None:
 @pytest.mark.parametrize("name", ["container-8", "laptop"])
 def test_searches_find_the_best_within_twelve_trials(name: str) -> None:
     """A few of the two hundred of benchmarks/studies/simulated_machines/measure.py, which are the claim."""
-    outcomes = [simulate(MACHINES[name], seed) for seed in range(6)]
-    assert all(outcome.trials <= 12 for outcome in outcomes)
-    assert statistics.median(outcome.reached for outcome in outcomes) >= CLOSE
-    assert all(outcome.share <= 1 for outcome in outcomes)
+    searches = [simulate(MACHINES[name], seed) for seed in range(6)]
+    assert all(found.trials <= 12 for found in searches)
+    assert statistics.median(found.reached for found in searches) >= CLOSE
+    assert all(found.share <= 1 for found in searches)
 
 
 def test_a_search_is_held_to_its_trials() -> None:

@@ -18,7 +18,7 @@ def row(name: str, digest: str = "then", **changes: object) -> Row:
     """Return a row of false_wins."""
     made = Provenance("2026-11-20T00:00:00+00:00", "abcdef0123", False, "Test CPU", 4, "2.13.0", {"autoaccel": digest})
     found = {"comparisons": 30, "false_win_share": 0.0, "outcomes": {"not faster": 30}}
-    return Row(name, **({"outcome": "measured", "reason": "", "made": made, "found": found} | changes))  # type: ignore[arg-type]
+    return Row(name, **({"status": "measured", "reason": "", "made": made, "found": found} | changes))  # type: ignore[arg-type]
 
 
 THEN = CodeThen("2026-11-23T00:00:00+00:00", "fedcba9876", False, {"autoaccel": "then"})
@@ -37,7 +37,7 @@ def test_every_file_of_rows_is_on_the_page_and_every_row_says_where_it_is_from()
     for rows in read_results().values():
         for one in rows:
             assert one.made.date and one.made.commit and one.made.cpu and one.made.torch and one.made.code
-            assert (one.outcome == "measured") == (not one.reason)
+            assert (one.status == "measured") == (not one.reason)
             assert UNKNOWN not in (one.made.date, one.made.commit) or one.made.note
 
 
@@ -52,7 +52,7 @@ def test_a_row_older_than_its_code_is_marked() -> None:
 
 def test_failed_and_earlier_rows_stay_on_the_page() -> None:
     """What had failed, or was measured again, was gone."""
-    failed = row("live", outcome="failed", reason="exit status 3", found={})
+    failed = row("live", status="failed", reason="exit status 3", found={})
     page = render({"false_wins": [row("live", "before"), row("live"), failed]}, THEN)
     assert "Earlier rows: 1" in page and "| 30 live, 2026-11-20 |" in page
     assert "Failed: live (2026-11-20, `abcdef0`, Test CPU): exit status 3." in page

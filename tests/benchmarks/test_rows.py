@@ -23,7 +23,7 @@ def test_a_row_that_is_measured_again_is_added_and_the_older_one_stays() -> None
     """A second measurement replaced the first, so that nobody could see that numbers had changed."""
     rows.add_row("live", "digits", {"speedup": 1.5}, code=())
     rows.add_row("live", "digits", {"speedup": 1.4}, code=())
-    rows.add_row("live", "digits", {}, code=(), outcome="failed", reason="exit status 3")
+    rows.add_row("live", "digits", {}, code=(), status="failed", reason="exit status 3")
     assert [row.found.get("speedup") for row in rows.read_rows("live")] == [1.5, 1.4, None]
     assert rows.latest(rows.read_rows("live"))["digits"].found == {"speedup": 1.4}
 
@@ -73,4 +73,4 @@ def test_a_file_that_was_moved_as_it_was_keeps_its_rows_fresh(folder: Path, monk
 
 def test_a_reason_is_given_for_what_was_not_measured() -> None:
     with pytest.raises(ValueError, match="reason"):
-        rows.add_row("live", "digits", {}, outcome="failed")
+        rows.add_row("live", "digits", {}, status="failed")

@@ -83,7 +83,7 @@ def test_what_fails_is_a_row_and_the_others_run(started: list[str], monkeypatch:
     use(monkeypatch, "bad", "two")
     assert runner.main([]) == 1
     assert started == ["bad", "two"]
-    assert [row.outcome for row in rows.read_rows("bad")] == ["failed"]
+    assert [row.status for row in rows.read_rows("bad")] == ["failed"]
     assert rows.read_rows("bad")[0].reason == "`python -m benchmarks.checks.bad` ended with exit code 1"
 
 

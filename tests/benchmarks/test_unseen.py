@@ -427,7 +427,7 @@ def test_each_piece_is_a_row_as_soon_as_it_ends_and_one_that_fails_stops_no_othe
     names = ["instrument", "policy_gradient"]
     assert unseen_measure.main([*names, "--minutes", "60"]) == 1
     assert begun == [*(f"{name}: {piece}" for piece in ("autoaccel", "grid") for name in names), "instrument: optuna"]
-    there = {row.name: row.outcome for row in rows.read_rows("unseen")}
+    there = {row.name: row.status for row in rows.read_rows("unseen")}
     assert there == dict.fromkeys(begun[:-1], "measured") | {"instrument: grid": "failed"}
     begun.clear()
     assert unseen_measure.main([*names, "--piece", "autoaccel"]) == 0 and not begun

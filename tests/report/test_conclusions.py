@@ -19,7 +19,7 @@ from autoaccel.records.conclusion import (
     TooDisturbed,
     Unprovable,
 )
-from autoaccel.records.contender import ProofOutcome
+from autoaccel.records.contender import ProofResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import Constraint, OpenProof, Recipe, StopReason
 from autoaccel.records.rounding import RoundingEvidence
@@ -57,9 +57,9 @@ def stopped(recipe: Recipe, stop: StopReason | None) -> Recipe:
 
 
 def refused(
-    outcome: ProofOutcome, comparison: Comparison | None, accuracy: Accuracy | None, obstacle: Obstacle = None
+    result: ProofResult, comparison: Comparison | None, accuracy: Accuracy | None, obstacle: Obstacle = None
 ) -> str:
-    words = kept_words(Refused(CAST, outcome, comparison, accuracy, obstacle, trials=5), OWN)
+    words = kept_words(Refused(CAST, result, comparison, accuracy, obstacle, trials=5), OWN)
     assert words.startswith("Keep your own settings: ")
     return words
 

@@ -284,7 +284,7 @@ def test_a_metric_that_scatters_too_much_to_tell_leaves_what_changes_no_number(p
     truth.scatter = 0.05
     found, _, contest = play(truth)
     assert found == WORKERS
-    assert [left.outcome for left in contest.open] in (["metric unclear"], ["metric unclear"] * 2)
+    assert [left.result for left in contest.open] in (["metric unclear"], ["metric unclear"] * 2)
     assert len(truth.proven_in_vain) <= 2  # of each risk one
 
 
@@ -314,7 +314,7 @@ def test_what_does_more_than_round_is_out_with_all_that_contains_it_until_runs_m
     found, _, contest = play(truth)
     assert found == WORKERS
     assert len(truth.proven_in_vain) == 1 and CAST.items() <= truth.proven_in_vain[0].items()
-    assert [left.outcome for left in contest.open] == ["more than rounding"]
+    assert [left.result for left in contest.open] == ["more than rounding"]
 
 
 def test_what_there_is_no_time_to_prove_any_more_is_left_over(play: Play) -> None:

@@ -104,7 +104,7 @@ class Simulated:
         return TrainedPair(metrics, losses, 2.5, self.sample_error)
 
 
-def outcome(facts: TrainingFacts, plan: MetricPlan, simulated: Simulated) -> str:
+def status(facts: TrainingFacts, plan: MetricPlan, simulated: Simulated) -> str:
     """Return what a proof comes to that goes on until it is clear, or given up."""
     proof = MetricProof(facts, CONSTRAINT, plan, ERROR)
     while proof.status == "open":
@@ -114,10 +114,10 @@ def outcome(facts: TrainingFacts, plan: MetricPlan, simulated: Simulated) -> str
     return proof.status
 
 
-def outcomes(facts: TrainingFacts, plan: MetricPlan, make: Callable[[random.Random], Simulated]) -> Counter[str]:
+def statuses(facts: TrainingFacts, plan: MetricPlan, make: Callable[[random.Random], Simulated]) -> Counter[str]:
     """Return how often each comes out of many proofs."""
     generator = random.Random(plan.max_pairs)
-    return Counter(outcome(facts, plan, make(generator)) for _ in range(TIMES))
+    return Counter(status(facts, plan, make(generator)) for _ in range(TIMES))
 
 
 WHOLE, SHARE = MetricPlan("whole", 200, 3, 6), MetricPlan("share", 40, 3, 3)
@@ -142,19 +142,19 @@ def many_samples(facts: TrainingFacts) -> TrainingFacts:
 def test_settings_that_drop_by_twice_what_is_allowed_are_hardly_ever_accepted(
     many_samples: TrainingFacts, plan: MetricPlan, scatter: float, sample_error: float | None
 ) -> None:
-    found = outcomes(many_samples, plan, lambda chance: Simulated(2 * ALLOWED, chance, scatter, sample_error))
+    found = statuses(many_samples, plan, lambda chance: Simulated(2 * ALLOWED, chance, scatter, sample_error))
     assert found["holds"] <= 0.05 * TIMES
-    just = outcomes(many_samples, plan, lambda chance: Simulated(ALLOWED, chance, scatter, sample_error))
+    just = statuses(many_samples, plan, lambda chance: Simulated(ALLOWED, chance, scatter, sample_error))
     assert just["holds"] <= 0.08 * TIMES  # as often as the error allows, and three standard errors of so many tries
 
 
 def test_settings_that_drop_by_twice_what_is_allowed_are_told_from_a_part_of_the_run(
     many_samples: TrainingFacts,
 ) -> None:
-    by_both = outcomes(many_samples, SHARE, lambda chance: Simulated(2 * ALLOWED, chance, 0.003, 0.003, 2 * ALLOWED))
+    by_both = statuses(many_samples, SHARE, lambda chance: Simulated(2 * ALLOWED, chance, 0.003, 0.003, 2 * ALLOWED))
     # Early in a run a metric may not have moved yet, and is the same however badly the training goes.
-    by_loss = outcomes(many_samples, SHARE, lambda chance: Simulated(0.0, chance, 0.001, 0.001, 2 * ALLOWED))
-    by_metric = outcomes(many_samples, SHARE, lambda chance: Simulated(2 * ALLOWED, chance, 0.003, 0.003, 0.0))
+    by_loss = statuses(many_samples, SHARE, lambda chance: Simulated(0.0, chance, 0.001, 0.001, 2 * ALLOWED))
+    by_metric = statuses(many_samples, SHARE, lambda chance: Simulated(2 * ALLOWED, chance, 0.003, 0.003, 0.0))
     assert max(found["holds"] for found in (by_both, by_loss, by_metric)) <= 0.05 * TIMES
 
 
@@ -172,7 +172,7 @@ def test_settings_that_drop_by_twice_what_is_allowed_are_told_from_a_part_of_the
 def test_harmless_settings_are_accepted_where_the_runs_that_fit_suffice(
     many_samples: TrainingFacts, plan: MetricPlan, scatter: float, sample_error: float | None, rise: float | None
 ) -> None:
-    found = outcomes(many_samples, plan, lambda chance: Simulated(0.0, chance, scatter, sample_error, rise))
+    found = statuses(many_samples, plan, lambda chance: Simulated(0.0, chance, scatter, sample_error, rise))
     assert found["holds"] >= 0.8 * TIMES
 
 

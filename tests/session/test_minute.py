@@ -117,7 +117,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
         return prover.prove(settings, rule_for(1, 1.02), judge.begin(settings, seen, 1))
 
     proofs = [proved(seed) for seed in range(TIMES)]
-    outcomes = Counter(proof.outcome for proof in proofs)
-    assert outcomes["proven"] >= 0.8 * TIMES, outcomes
+    results = Counter(proof.result for proof in proofs)
+    assert results["proven"] >= 0.8 * TIMES, results
     assert all(proof.pairs for proof in proofs)  # something was measured
-    assert all(proof.accuracy is not None for proof in proofs if proof.outcome == "proven")
+    assert all(proof.accuracy is not None for proof in proofs if proof.result == "proven")

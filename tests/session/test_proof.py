@@ -67,7 +67,7 @@ def proved(
 def test_speed_is_proven_before_any_training_is_paid_for(facts: TrainingFacts) -> None:
     pairs = FakePairs(0.4)
     proof = proved(facts, pairs)
-    assert proof.outcome == "proven"
+    assert proof.result == "proven"
     assert proof.comparison is not None and proof.comparison.low > 1.02
     assert proof.accuracy is not None and proof.accuracy.repeats == 3
     trained = [seed for seed, steps in pairs.asked if steps is not None]
@@ -79,7 +79,7 @@ def test_speed_is_proven_before_any_training_is_paid_for(facts: TrainingFacts) -
 def test_trainings_that_come_at_once_tell_the_speed_too(facts: TrainingFacts) -> None:
     pairs = FakePairs(0.4)
     proof = proved(facts, pairs, at_once=True)
-    assert proof.outcome == "proven" and proof.comparison is not None
+    assert proof.result == "proven" and proof.comparison is not None
     assert pairs.asked[:3] == [(0, 200), (1, 200), (2, 200)]
     assert proof.comparison.process_pairs == len(pairs.asked)
 
@@ -87,7 +87,7 @@ def test_trainings_that_come_at_once_tell_the_speed_too(facts: TrainingFacts) ->
 def test_exact_settings_are_not_trained(facts: TrainingFacts) -> None:
     pairs = FakePairs(0.4)
     proof = proved(facts, pairs, steps=None)
-    assert proof.outcome == "proven"
+    assert proof.result == "proven"
     assert proof.accuracy is not None and proof.accuracy.evidence == "exact"
     assert (proof.accuracy.drop, proof.accuracy.drop_high, proof.accuracy.repeats) == (0.0, 0.0, 0)
     assert all(steps is None for _, steps in pairs.asked)
@@ -95,14 +95,14 @@ def test_exact_settings_are_not_trained(facts: TrainingFacts) -> None:
 
 def test_a_metric_that_drops_ends_it(facts: TrainingFacts) -> None:
     proof = proved(facts, FakePairs(0.4, drop=0.05))
-    assert proof.outcome == "metric drops"
+    assert proof.result == "metric drops"
     assert proof.accuracy is not None and proof.accuracy.drop == pytest.approx(0.05, abs=0.005)
 
 
 def test_a_metric_that_scatters_too_much_is_given_up_with_what_would_tell(facts: TrainingFacts) -> None:
     pairs = Scattered(0.4)
     proof = proved(facts, pairs)
-    assert proof.outcome == "metric unclear"
+    assert proof.result == "metric unclear"
     assert (
         "under your own settings the metric varies by 0.028 between seeds: showing a drop of less than 0.01 takes about"
     ) in obstacle_words(proof.obstacle)
@@ -143,7 +143,7 @@ def judged(
 def test_where_updates_tell_nothing_trains(facts: TrainingFacts) -> None:
     pairs, updates = FakePairs(0.4), Updates(HOLDS)
     proof, told = judged(facts, pairs, updates)
-    assert proof.outcome == "proven"
+    assert proof.result == "proven"
     assert proof.accuracy is not None and proof.accuracy.rounding == HOLDS
     assert (proof.accuracy.evidence, proof.accuracy.repeats, proof.accuracy.drop) == ("rounding", 0, None)
     assert updates.asked == 1 and {steps for _, steps in pairs.asked} == {None}
@@ -156,18 +156,18 @@ def test_what_the_speed_takes_beyond_the_metric_is_told_as_its_own(facts: Traini
     """Else the stage of the metric would seem to take longer than was planned."""
     pairs = FakePairs(0.24, scatter=0.001)  # a close decision, which more pairs confirm
     proof, told = judged(facts, pairs, Updates(HOLDS))
-    assert proof.outcome == "proven" and len(pairs.asked) > 4
+    assert proof.result == "proven" and len(pairs.asked) > 4
     assert [event.stage for event in told if isinstance(event, StageStarted)] == ["metric", "confirm"]
 
 
 def test_what_is_not_faster_is_not_judged_by_updates(facts: TrainingFacts) -> None:
     updates = Updates(HOLDS)
-    assert judged(facts, FakePairs(-0.3), updates)[0].outcome == "not faster"
+    assert judged(facts, FakePairs(-0.3), updates)[0].result == "not faster"
     assert updates.asked == 0
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "message"),
+    ("answer", "result", "message"),
     [
         (msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors"), "more than rounding", "its errors"),
         (msgspec.structs.replace(HOLDS, verdict="open", reason="too few steps"), "metric unclear", "too few steps"),
@@ -177,12 +177,12 @@ def test_what_is_not_faster_is_not_judged_by_updates(facts: TrainingFacts) -> No
     ],
 )
 def test_nothing_is_proven_unless_updates_hold(
-    facts: TrainingFacts, answer: RoundingEvidence | Failure | None, outcome: str, message: str
+    facts: TrainingFacts, answer: RoundingEvidence | Failure | None, result: str, message: str
 ) -> None:
     proof, _ = judged(facts, FakePairs(0.4), Updates(answer))
-    assert (proof.outcome, obstacle_words(proof.obstacle)) == (outcome, message)
-    assert (proof.failure is not None) == (outcome == "fails")
-    assert (proof.accuracy is not None) == (outcome == "more than rounding")
+    assert (proof.result, obstacle_words(proof.obstacle)) == (result, message)
+    assert (proof.failure is not None) == (result == "fails")
+    assert (proof.accuracy is not None) == (result == "more than rounding")
 
 
 class Scattered(FakePairs):
@@ -198,7 +198,7 @@ class Scattered(FakePairs):
 def test_what_runs_leave_open_updates_may_tell(facts: TrainingFacts) -> None:
     pairs, updates = Scattered(0.4), Updates(HOLDS)
     proof, _ = judged(facts, pairs, updates, BY_SHARE)
-    assert proof.outcome == "proven"
+    assert proof.result == "proven"
     assert proof.accuracy is not None and proof.accuracy.evidence == "rounding"
     assert (proof.accuracy.repeats, proof.accuracy.share) == (2, 0.2)  # what the runs were stays on record
     assert updates.asked == 1
@@ -206,18 +206,18 @@ def test_what_runs_leave_open_updates_may_tell(facts: TrainingFacts) -> None:
     for answer in (None, Failure("hung", "no answer"), msgspec.structs.replace(HOLDS, verdict="open", reason="why")):
         proof, _ = judged(facts, Scattered(0.4), Updates(answer), BY_SHARE)
         assert (
-            proof.outcome == "metric unclear"
+            proof.result == "metric unclear"
             and "under your own settings the metric varies by 0.028" in obstacle_words(proof.obstacle)
         )
         assert proof.accuracy is not None and proof.accuracy.evidence == "share"
     large = msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors")
-    assert judged(facts, Scattered(0.4), Updates(large), BY_SHARE)[0].outcome == "more than rounding"
+    assert judged(facts, Scattered(0.4), Updates(large), BY_SHARE)[0].result == "more than rounding"
 
 
 def test_a_drop_that_runs_show_is_not_for_updates_to_deny(facts: TrainingFacts) -> None:
     updates = Updates(HOLDS)
     proof, _ = judged(facts, FakePairs(0.4, drop=0.05), updates, BY_SHARE)
-    assert (proof.outcome, updates.asked) == ("metric drops", 0)
+    assert (proof.result, updates.asked) == ("metric drops", 0)
 
 
 def test_what_no_training_that_fits_could_show_is_open_once_the_speed_is_proven(facts: TrainingFacts) -> None:
@@ -225,7 +225,7 @@ def test_what_no_training_that_fits_could_show_is_open_once_the_speed_is_proven(
     metric = MetricProof(facts, CONSTRAINT, MetricPlan("whole", 200, 3, 2), error=0.025)
     pairs = FakePairs(0.4)
     proof = Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
-    assert proof.outcome == "incomplete"
+    assert proof.result == "incomplete"
     assert {steps for _, steps in pairs.asked} == {None} and len(proof.pairs) >= MIN_PAIRS
     assert obstacle_words(proof.obstacle) == f"3 pairs of planned runs {TOO_LONG}"
 
@@ -234,7 +234,7 @@ def test_how_the_metric_is_judged_is_planned_anew_when_the_speed_is_proven(facts
     too_long, updates = MetricPlan("share", 40, 3, 0), Updates(HOLDS)
     metric = MetricProof(facts, CONSTRAINT, too_long, 0.025, updates, plan_anew=lambda: BY_UPDATES)
     proof = Prover(FakePairs(0.4), facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
-    assert proof.outcome == "proven" and updates.asked == 1
+    assert proof.result == "proven" and updates.asked == 1
     # But not once something has trained, which would then say nothing.
     early, pairs = MetricPlan("share", 40, 3, 3, at_once=True), FakePairs(0.4)
     metric = MetricProof(facts, CONSTRAINT, early, 0.025, updates, plan_anew=lambda: BY_UPDATES)
@@ -247,11 +247,11 @@ def test_where_no_second_training_fits_updates_are_asked(facts: TrainingFacts) -
     pairs = FakePairs(0.4)
     # Pairs that are only made up end all the same.
     proof, _ = judged(facts, pairs, Updates(HOLDS), early, budget_seconds=0.0)
-    assert proof.outcome == "proven" and proof.accuracy is not None
+    assert proof.result == "proven" and proof.accuracy is not None
     assert proof.accuracy.evidence == "rounding"
     assert [steps for _, steps in pairs.asked][:2] == [40, None]
     cut, _ = judged(facts, FakePairs(0.4), Updates(None), early, budget_seconds=0.0)
-    assert cut.outcome == "incomplete"
+    assert cut.result == "incomplete"
     assert "3 pairs of runs of 40 steps would decide it" in obstacle_words(cut.obstacle)
 
 
@@ -265,15 +265,15 @@ def test_seeds_are_added_only_while_the_verdict_is_open(facts: TrainingFacts) ->
 
 @pytest.mark.parametrize("log", [0.0, -0.3])
 def test_equal_and_slower_settings_are_never_proven(facts: TrainingFacts, log: float) -> None:
-    outcomes = [proved(facts, FakePairs(log, seed=seed), steps=None).outcome for seed in range(100)]
-    assert set(outcomes) == {"not faster"}
+    results = [proved(facts, FakePairs(log, seed=seed), steps=None).result for seed in range(100)]
+    assert set(results) == {"not faster"}
 
 
 def test_small_gains_are_given_up_before_all_pairs_are_spent(facts: TrainingFacts) -> None:
     equal = [FakePairs(0.0, seed=seed) for seed in range(30)]
-    assert all(proved(facts, pairs, steps=None).outcome == "not faster" for pairs in equal)
+    assert all(proved(facts, pairs, steps=None).result == "not faster" for pairs in equal)
     assert sum(len(pairs.asked) for pairs in equal) / 30 < 0.6 * MAX_PAIRS
-    clear = [proved(facts, FakePairs(0.15, seed=seed), steps=None).outcome for seed in range(30)]
+    clear = [proved(facts, FakePairs(0.15, seed=seed), steps=None).result for seed in range(30)]
     assert clear.count("proven") >= 27
 
 
@@ -297,7 +297,7 @@ def test_claims_are_right_on_average_though_a_proof_stops_when_they_look_good(
 
 def test_a_large_gain_takes_no_more_pairs_than_a_decision_needs(facts: TrainingFacts) -> None:
     proof = proved(facts, FakePairs(1.1), steps=None)
-    assert (proof.outcome, len(proof.pairs)) == ("proven", MIN_PAIRS)
+    assert (proof.result, len(proof.pairs)) == ("proven", MIN_PAIRS)
 
 
 def test_a_close_decision_is_confirmed_by_pairs_that_did_not_make_it(facts: TrainingFacts) -> None:
@@ -312,18 +312,18 @@ def test_disturbed_pairs_do_not_count(facts: TrainingFacts) -> None:
     pairs = FakePairs(0.4)
     pairs.untrusted = 4
     proof = proved(facts, pairs, steps=None)
-    assert proof.outcome == "proven"
+    assert proof.result == "proven"
     assert len(proof.pairs) == len(pairs.asked) - 4
     pairs = FakePairs(0.4)
     pairs.untrusted = MAX_PAIRS
-    assert proved(facts, pairs, steps=None).outcome == "incomplete"
+    assert proved(facts, pairs, steps=None).result == "incomplete"
 
 
 def test_what_is_cut_short_is_incomplete(facts: TrainingFacts) -> None:
     pairs = FakePairs(0.4)
     pairs.fails_after = 2
     proof = proved(facts, pairs)
-    assert proof.outcome == "incomplete"
+    assert proof.result == "incomplete"
     assert obstacle_words(proof.obstacle) == "the budget was spent"
 
 

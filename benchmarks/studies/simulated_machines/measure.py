@@ -290,7 +290,7 @@ def _other_counts(case: Case, settings: Settings) -> Iterator[Settings]:
         yield from ({**settings, "loader.workers": workers} for workers in range(cores + 1))
 
 
-class Outcome(NamedTuple):
+class SimulatedSearch(NamedTuple):
     """What one search came to."""
 
     share: float  # speed of the run that it would prove first, of the best's
@@ -299,14 +299,14 @@ class Outcome(NamedTuple):
     trials: int
 
 
-def simulate(machine: Machine, seed: int, trials: int = TRIALS) -> Outcome:
+def simulate(machine: Machine, seed: int, trials: int = TRIALS) -> SimulatedSearch:
     """Return what a search comes to for one training that is drawn by chance."""
     case = make_case(machine, seed)
     found = search(case, seed, trials)
     chosen = found.best.settings if found.best else case.own
     best, own = case.run_seconds(best_of(case)), case.run_seconds(case.own)
     tried = min([own, *(case.run_seconds(trial.settings) for trial in found.trials)])
-    return Outcome(best / case.run_seconds(chosen), best / tried, own / best, len(found.trials))
+    return SimulatedSearch(best / case.run_seconds(chosen), best / tried, own / best, len(found.trials))
 
 
 def unprofiled(machine: Machine) -> tuple[KnobContext, Settings, SearchSpace]:
@@ -334,18 +334,18 @@ def main(arguments: Sequence[str]) -> None:
         parser.error(f"NAME must be one of {', '.join(machines)}, got {', '.join(sorted(unknown))}")
     for name in parsed.names or to_measure("simulated_machines", machines):
         start, made = time.perf_counter(), provenance(CODE)
-        outcomes = [simulate(machines[name], FIRST_SEED + number) for number in range(parsed.searches)]
-        shares = sorted(outcome.share for outcome in outcomes)
+        searches = [simulate(machines[name], FIRST_SEED + number) for number in range(parsed.searches)]
+        shares = sorted(one.share for one in searches)
         _, _, space = unprofiled(machines[name])
         found = {
-            "searches": len(outcomes),
+            "searches": len(searches),
             "trials": TRIALS,
             "close": statistics.fmean(share >= CLOSE for share in shares),
-            "reached": statistics.fmean(outcome.reached >= CLOSE for outcome in outcomes),
+            "reached": statistics.fmean(one.reached >= CLOSE for one in searches),
             "tenth_share": shares[len(shares) // 10],
             "median_share": statistics.median(shares),
-            "median_trials": statistics.median(outcome.trials for outcome in outcomes),
-            "median_best_speedup": statistics.median(outcome.best_speedup for outcome in outcomes),
+            "median_trials": statistics.median(one.trials for one in searches),
+            "median_best_speedup": statistics.median(one.best_speedup for one in searches),
             "space": {knob: list(values) for knob, values in space.open.items()},
             "size": space.size,
             "first_guesses": first_guesses(machines[name]),

@@ -193,7 +193,7 @@ def main(arguments: Sequence[str]) -> int:
                 failed = True
                 print(f"{name}: {error}", file=sys.stderr, flush=True)
                 if not tried:
-                    add_row("unseen", name, {}, made=made, outcome="failed", reason=str(error))
+                    add_row("unseen", name, {}, made=made, status="failed", reason=str(error))
                 continue
             rows[name] = Row(name, "measured", "", made, {"half": half_of(path), **found})
             if not tried:
