@@ -38,11 +38,12 @@ def add_verify(commands: Commands) -> None:
         "claim holds (default: 10m)",
     )
     verify.add_argument(
-        "--rounds",
+        "--pairs",
         type=int,
         metavar="N",
         help="minimum number of pairs, at least 3, even if the result is clear earlier (default: 5)",
     )
+    verify.add_argument("--rounds", type=int, dest="pairs", help=argparse.SUPPRESS)  # its name until it was --pairs
     verify.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_accuracy(verify)
     verify.set_defaults(handler=_verify)
@@ -78,9 +79,9 @@ def _verify(parsed: argparse.Namespace) -> int:
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
     recipe = read_recipe(path)
-    rounds = 5 if parsed.rounds is None else parsed.rounds
-    if rounds < 3:
-        raise BadRequestError(f"--rounds must be at least 3, because fewer prove nothing, got {rounds}.")
+    pairs = 5 if parsed.pairs is None else parsed.pairs
+    if pairs < 3:
+        raise BadRequestError(f"--pairs must be at least 3, because fewer prove nothing, got {pairs}.")
     budget_seconds = parse_duration(parsed.budget)
     _check_accuracy_options(parsed)
     warn_if_changed(recipe.workload.sha256, workload)
@@ -92,7 +93,7 @@ def _verify(parsed: argparse.Namespace) -> int:
         return _verify_accuracy(parsed, use, budget_seconds)
     console = make_console()
     with watch(make_console(to_stderr=True)) as listener:
-        result = verify_recipe(use, rounds, budget_seconds, listener)
+        result = verify_recipe(use, pairs, budget_seconds, listener)
     if parsed.json:
         print_json(result)
     else:
@@ -107,9 +108,9 @@ def _check_accuracy_options(parsed: argparse.Namespace) -> None:
         )
     if parsed.dry_run and parsed.launcher != "slurm":
         raise BadRequestError("--dry-run requires --accuracy --with slurm: only these write a script.")
-    if parsed.accuracy and parsed.rounds is not None:
+    if parsed.accuracy and parsed.pairs is not None:
         raise BadRequestError(
-            "--rounds cannot be combined with --accuracy, which adds runs until the result is clear or --budget is "
+            "--pairs cannot be combined with --accuracy, which adds runs until the result is clear or --budget is "
             "spent."
         )
     if parsed.launcher == "slurm" and parsed.json:

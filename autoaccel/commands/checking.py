@@ -16,7 +16,7 @@ from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
 from autoaccel.records.base import decode, encode, write_json
 from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck, CheckedPair
-from autoaccel.records.progress import BaselineMeasured, Listener, RoundFinished, StageStarted
+from autoaccel.records.progress import BaselineMeasured, Listener, PairFinished, StageStarted
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
@@ -103,7 +103,7 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
                 file.write(encode(pair) + b"\n")
             kept.append(pair)
             check = judge_pairs(recipe, facts, kept)
-            run.tell(RoundFinished(len(kept), None, recipe.settings, None, check.accuracy))
+            run.tell(PairFinished(len(kept), None, recipe.settings, None, check.accuracy))
     write_json(check_path(use.file), check)
     return check
 

@@ -23,12 +23,12 @@ from autoaccel.workers.describing import START_SECONDS, describe_workload, probe
 from autoaccel.workers.starter import WorkerStarter
 
 
-def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: Listener = ignore) -> Verification:
+def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listener: Listener = ignore) -> Verification:
     """Measure baseline and recipe again, in fresh pairs of processes, until it is clear whether the claim holds.
 
     Args:
         use: Whose claim it is, and the training.
-        rounds: Pairs that are measured at least, two or more.
+        min_pairs: Pairs that are measured at least, two or more.
         budget_seconds: When to end if it is not clear by then.
         listener: Hears of each pair.
 
@@ -50,15 +50,17 @@ def verify_recipe(use: RecipeUse, rounds: int, budget_seconds: float, listener: 
         plan = plan_turns(step_seconds, facts.device)
         reference = Reference(own.settings, facts.steps_per_epoch, plan, step_seconds)
         pairs = FreshPairs(run, reference, fresh=True)
-        measured = verify_claim(recipe.comparison, recipe.settings, Prover(pairs, facts, run.clock, run.tell), rounds)
+        measured = verify_claim(
+            recipe.comparison, recipe.settings, Prover(pairs, facts, run.clock, run.tell), min_pairs
+        )
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")
     return measured
 
 
-def verify_claim(claimed: Comparison, settings: Settings, prover: Prover, rounds: int) -> Verification | Failure:
+def verify_claim(claimed: Comparison, settings: Settings, prover: Prover, min_pairs: int) -> Verification | Failure:
     """Return what pairs of processes, at least so many, say of what is claimed of settings."""
-    measured = prover.measure(settings, rounds, lambda found: judge_claim(claimed, found) != "inconclusive")
+    measured = prover.measure(settings, min_pairs, lambda found: judge_claim(claimed, found) != "inconclusive")
     if isinstance(measured, Failure):
         return measured
     return Verification(claimed, measured, judge_claim(claimed, measured) if measured else "inconclusive")

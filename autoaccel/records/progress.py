@@ -10,7 +10,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Trial
 
 StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "metric", "contributions", "report"]
-"""In their order; the search may go on after a proof that failed. "confirm" proves the speed."""
+"""In their order; the search may go on after a proof that failed. Proving the speed is called "confirm" on disk."""
 
 
 class RunStarted(Record, frozen=True):
@@ -50,7 +50,7 @@ class TrialFinished(Record, frozen=True):
     best: Trial | None
 
 
-class RoundFinished(Record, frozen=True):
+class PairFinished(Record, frozen=True):
     """One more fresh pair of processes of the proof; what all pairs so far say, if they are enough."""
 
     number: int
@@ -66,7 +66,7 @@ class Note(Record, frozen=True):
     text: str
 
 
-Event: TypeAlias = RunStarted | StageStarted | BaselineMeasured | TrialStarted | TrialFinished | RoundFinished | Note
+Event: TypeAlias = RunStarted | StageStarted | BaselineMeasured | TrialStarted | TrialFinished | PairFinished | Note
 Listener: TypeAlias = Callable[[Event], None]
 
 

@@ -52,6 +52,7 @@ from autoaccel.report.wording import (
     slowest_modules,
     speedup_words,
     spent_parts,
+    stage_name,
     step_words,
     tracing_words,
     worth_showing,
@@ -180,6 +181,7 @@ _FILTERS = (
     slowest_modules,
     speedup_words,
     spent_parts,
+    stage_name,
     step_words,
     tracing_words,
 )

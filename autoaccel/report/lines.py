@@ -11,7 +11,7 @@ from rich.text import Text
 from autoaccel.records.progress import (
     BaselineMeasured,
     Event,
-    RoundFinished,
+    PairFinished,
     RunStarted,
     StageStarted,
     TrialFinished,
@@ -25,7 +25,8 @@ from autoaccel.report.wording import (
     comparison_words,
     one_line,
     outcome_words,
-    round_words,
+    pair_words,
+    stage_name,
     step_words,
 )
 from autoaccel.units import format_duration, two_digits
@@ -57,7 +58,7 @@ def _parts_of(event: Event, state: LiveState) -> list[str]:
     if isinstance(event, RunStarted):
         return [f"run {event.workload}", f"budget {format_duration(event.budget_seconds)}", f"output {event.output}"]
     if isinstance(event, StageStarted):
-        return [f"stage {event.stage}", event.detail]
+        return [f"stage {stage_name(event.stage)}", event.detail]
     if isinstance(event, BaselineMeasured):
         return ["baseline", step_words(event.step_seconds), f"whole run {format_duration(event.total_seconds)}"]
     if isinstance(event, TrialStarted):
@@ -74,14 +75,14 @@ def _parts_of(event: Event, state: LiveState) -> list[str]:
             outcome_words(trial, event.best),
             message,
         ]
-    if isinstance(event, RoundFinished):
+    if isinstance(event, PairFinished):
         comparison = event.comparison
         said = [comparison_words(comparison), comparison.verdict] if comparison else []
         if event.accuracy and event.accuracy.drop_high is not None:
             said += [metric_change_words(event.accuracy), f"drop at most {two_digits(event.accuracy.drop_high)}"]
-        return [round_words(event), _change(event, state), *(said or ["too few pairs to compare yet"])]
+        return [pair_words(event), _change(event, state), *(said or ["too few pairs to compare yet"])]
     return ["note", event.text]
 
 
-def _change(event: TrialStarted | RoundFinished, state: LiveState) -> str:
+def _change(event: TrialStarted | PairFinished, state: LiveState) -> str:
     return describe_change(event.settings, state.baseline_settings(event.settings))

@@ -23,9 +23,10 @@ from autoaccel.report.wording import (
     comparison_words,
     one_line,
     outcome_words,
-    round_words,
+    pair_words,
     short_change,
     speedup_words,
+    stage_name,
     step_words,
 )
 from autoaccel.units import format_duration
@@ -122,11 +123,11 @@ def _stages(state: LiveState, ended: bool, options: ConsoleOptions) -> list[Text
     for name in STAGES:
         # A run that ended before its last stage was stopped in this one: it is not done.
         if name == state.stage and not (ended and name == STAGES[-1]):
-            stage = Text(f"{now} {name}  ", style="bold yellow" if ended else "bold cyan")
+            stage = Text(f"{now} {stage_name(name)}  ", style="bold yellow" if ended else "bold cyan")
         elif name in seen:
-            stage = Text(f"{done} {name}  ", style="green")
+            stage = Text(f"{done} {stage_name(name)}  ", style="green")
         else:
-            stage = Text(f"{later} {name}  ", style="dim")
+            stage = Text(f"{later} {stage_name(name)}  ", style="dim")
         # Not left to word wrapping, which would part a mark from its name.
         if lines[-1].cell_len + stage.cell_len - 2 > options.max_width:
             lines.append(Text())
@@ -135,10 +136,10 @@ def _stages(state: LiveState, ended: bool, options: ConsoleOptions) -> list[Text
 
 
 def _now(state: LiveState) -> Table | None:
-    """What runs at this moment: a trial, a round of the proof, or what the stage does."""
+    """What runs at this moment: a trial, a pair of the proof, or what the stage does."""
     if not state.stages:
         return None
-    what, detail = state.stages[-1].stage.capitalize(), one_line(state.stages[-1].detail)
+    what, detail = stage_name(state.stages[-1].stage).capitalize(), one_line(state.stages[-1].detail)
     if state.running is not None:
         what, detail = f"Trial {state.running.number}", _change(state.running.settings, state)
     return _facts({what: Text(detail)}, "bold cyan")
@@ -190,12 +191,12 @@ def _standing(state: LiveState) -> dict[str, Text]:
         facts["Best so far"] = text
     elif state.trials:
         facts["Best so far"] = Text("your own settings")
-    if state.round:
-        if state.round.accuracy:
-            facts["Accuracy"] = Text(metric_change_words(state.round.accuracy))
-        done = round_words(state.round)
-        said = f"{comparison_words(state.round.comparison)} after {done}" if state.round.comparison else f"{done} done"
-        facts["Proof"] = Text.assemble(said, (_of_others(state.round.settings, state), "dim"))
+    if state.pair:
+        if state.pair.accuracy:
+            facts["Accuracy"] = Text(metric_change_words(state.pair.accuracy))
+        done = pair_words(state.pair)
+        said = f"{comparison_words(state.pair.comparison)} after {done}" if state.pair.comparison else f"{done} done"
+        facts["Proof"] = Text.assemble(said, (_of_others(state.pair.settings, state), "dim"))
     return facts
 
 

@@ -8,7 +8,7 @@ from autoaccel.records.progress import (
     BaselineMeasured,
     Event,
     Note,
-    RoundFinished,
+    PairFinished,
     RunStarted,
     StageName,
     StageStarted,
@@ -29,7 +29,7 @@ class LiveState:
     running: TrialStarted | None = None
     trials: tuple[Trial, ...] = ()
     best: Trial | None = None
-    round: RoundFinished | None = None  # the last
+    pair: PairFinished | None = None  # the last
     notes: tuple[str, ...] = ()
 
     @property
@@ -54,8 +54,8 @@ def after(state: LiveState, event: Event) -> LiveState:
         return replace(state, running=event)
     if isinstance(event, TrialFinished):
         return replace(state, trials=(*state.trials, event.trial), best=event.best, running=None)
-    if isinstance(event, RoundFinished):
-        return replace(state, round=event)
+    if isinstance(event, PairFinished):
+        return replace(state, pair=event)
     if isinstance(event, Note):
         return replace(state, notes=(*state.notes, event.text))
     return state

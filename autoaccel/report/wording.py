@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from autoaccel.records.machine import GpuSet
 from autoaccel.records.profile import Finding, ModuleTime, Profile
-from autoaccel.records.progress import RoundFinished
+from autoaccel.records.progress import PairFinished, StageName
 from autoaccel.records.rates import Rates, Roofline
 from autoaccel.records.recipe import (
     Baseline,
@@ -70,9 +70,9 @@ def proof_words(comparison: Comparison) -> str:
     return f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
 
 
-def round_words(event: RoundFinished) -> str:
-    """Return how many pairs a proof has, and how many it may have: `round 3 of at most 16`, `round 3`."""
-    return f"round {event.number}" + (f" of at most {event.of}" if event.of is not None else "")
+def pair_words(event: PairFinished) -> str:
+    """Return how many pairs a proof has, and how many it may have: `pair 3 of at most 16`, `pair 3`."""
+    return f"pair {event.number}" + (f" of at most {event.of}" if event.of is not None else "")
 
 
 def outcome_words(trial: Trial, best: Trial | None = None) -> str:
@@ -201,6 +201,11 @@ def spent_parts(search: SearchSummary) -> list[tuple[str, float, float]]:
     return [(name, seconds, seconds / total) for name, seconds in search.spent_on.items()]
 
 
+def stage_name(stage: StageName) -> str:
+    """Return what a stage is called: its name on disk, but that "confirm" is the proof."""
+    return "proof" if stage == "confirm" else stage
+
+
 def stage_words(search: SearchSummary) -> str:
     """Return what each stage took, and was planned to take where that differs by a quarter or more.
 
@@ -211,7 +216,7 @@ def stage_words(search: SearchSummary) -> str:
         planned, spent = times.planned_seconds, times.spent_seconds
         differs = abs(spent - planned) >= max(1.0, planned / 4)
         beside = f" of {format_duration(planned)} planned" if differs and planned else ""
-        return f"{times.stage} {format_duration(spent)}{beside}"
+        return f"{stage_name(times.stage)} {format_duration(spent)}{beside}"
 
     return ", ".join(words(times) for times in search.stages)
 

@@ -100,19 +100,19 @@ class _Proving:
         needed = self._proof_seconds(plan, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
 
-    def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None, confirms: bool = True) -> float:
+    def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None, with_further: bool = True) -> float:
         """Return what a proof takes whose metric is judged like this; None: it need not be. See `proof_seconds`."""
         metric = NO_METRIC
         if plan is not None:
             metric = MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
-        return proof_seconds(self._baseline.pair_seconds(speedup or 1.0), speedup, metric, confirms)
+        return proof_seconds(self._baseline.pair_seconds(speedup or 1.0), speedup, metric, with_further)
 
     def _needed(self, settings: Settings, speedup: float | None) -> float:
         """Return what the proof of settings takes at least if the metric is judged by what fits in what is left."""
         plan = self._judge.plan(settings, speedup, self._run.clock.left)
         if plan is not None and not plan.fits:
             return math.inf
-        return self._proof_seconds(plan, speedup, confirms=False)
+        return self._proof_seconds(plan, speedup, with_further=False)
 
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt | None:
         """Return what pairs of processes say of the n-th contender; None if another worker proves it."""

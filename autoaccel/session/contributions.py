@@ -21,7 +21,7 @@ from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.student import t_quantile
 
-MIN_ROUNDS, MAX_ROUNDS = 3, 5  # pairs for each setting
+MIN_PAIRS_EACH, MAX_PAIRS_EACH = 3, 5  # pairs for each setting
 _BUDGET_SHARE = 0.2
 """Of the budget may go into this at most: it makes nothing faster, it only explains."""
 
@@ -152,7 +152,7 @@ def _affordable(candidates: Sequence[_Left], seconds: float) -> list[_Left]:
     """Return the first candidates that can all be measured in this time as often as it takes to tell."""
     total, found = 0.0, []
     for one in candidates:
-        total += MIN_ROUNDS * one.seconds
+        total += MIN_PAIRS_EACH * one.seconds
         if total <= seconds:
             found.append(one)
     return found
@@ -169,7 +169,7 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, clock: Clock, end: flo
     """
     found: dict[str, list[float]] = {one.name: [] for one in candidates}
     failed: set[str] = set()
-    for number in range(MAX_ROUNDS):
+    for number in range(MAX_PAIRS_EACH):
         # Who comes first changes, so that a drift of the machine favours none.
         for one in candidates if number % 2 == 0 else reversed(candidates):
             if one.name in failed or clock.spent + one.seconds > end:
@@ -190,7 +190,7 @@ def _summed_up(readings: Mapping[str, Sequence[float]]) -> dict[str, _Log]:
     """
     enough = {name: logs for name, logs in readings.items() if len(logs) >= 2}
     degrees = sum(len(logs) - 1 for logs in enough.values())
-    if degrees < MIN_ROUNDS - 1:
+    if degrees < MIN_PAIRS_EACH - 1:
         return {}
     squares = sum((len(logs) - 1) * statistics.variance(logs) for logs in enough.values())
     spread, quantile = math.sqrt(squares / degrees), t_quantile((1 + CONFIDENCE) / 2, degrees)

@@ -15,7 +15,7 @@ from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import why_not_by_rounding
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import is_exact
-from autoaccel.statistics.deciding import CONFIRMING_PAIRS, MIN_PAIRS
+from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
 from autoaccel.workers.measuring import Measuring
 
@@ -132,7 +132,7 @@ class Planner:
             trial=trial_seconds,
             pair=pair_seconds,
             min_pairs=MIN_PAIRS,
-            pairs=MIN_PAIRS + CONFIRMING_PAIRS,
+            pairs=MIN_PAIRS + FURTHER_PAIRS,
             min_evidence=evidence(0.0),
             evidence=evidence(METRIC_SHARE * request.budget_seconds),
             trials=0 if self._has_trials else 1,

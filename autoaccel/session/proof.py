@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from autoaccel.records.conclusion import Obstacle
 from autoaccel.records.contender import ProofResult
-from autoaccel.records.progress import Listener, Note, RoundFinished, StageStarted
+from autoaccel.records.progress import Listener, Note, PairFinished, StageStarted
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
@@ -22,7 +22,7 @@ from autoaccel.session.pairs import PairReading
 from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import (
-    CONFIRMING_PAIRS,
+    FURTHER_PAIRS,
     MIN_PAIRS,
     SpeedRule,
     deciding_pairs,
@@ -42,7 +42,7 @@ NO_METRIC = MetricTime()
 
 
 def proof_seconds(
-    pair_seconds: float, speedup: float | None, metric: MetricTime = NO_METRIC, confirms: bool = True
+    pair_seconds: float, speedup: float | None, metric: MetricTime = NO_METRIC, with_further: bool = True
 ) -> float:
     """Return how long a proof may take: what is to be expected, and a fifth.
 
@@ -50,10 +50,10 @@ def proof_seconds(
         pair_seconds: What a pair takes that only tells the speed.
         speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
         metric: What judging it takes.
-        confirms: Whether pairs are counted that confirm a close decision on the speed; it holds without them, too.
+        with_further: Whether the further pairs after a close decision are counted; the proof holds without them, too.
     """
     deciding = deciding_pairs(speedup) if speedup else MIN_PAIRS
-    pairs = expected_pairs(speedup) if speedup and confirms else deciding
+    pairs = expected_pairs(speedup) if speedup and with_further else deciding
     pairs = max(0 if metric.at_once else deciding, pairs - metric.training_pairs)
     return PROOF_MARGIN * (pairs * pair_seconds + metric.seconds)
 
@@ -143,8 +143,8 @@ class Prover:
                 break
             if reading.trusted:
                 pairs.append(reading.turns)
-            most = rule.max_pairs + CONFIRMING_PAIRS
-            self._tell(RoundFinished(number, most, settings, rule.compare(pairs), self._known(metric)))
+            most = rule.max_pairs + FURTHER_PAIRS
+            self._tell(PairFinished(number, most, settings, rule.compare(pairs), self._known(metric)))
             if training is not None and (refusal := self._refusal_by_runs(training, self._clock.spent - before)):
                 return ended(*refusal)
             if decided_at is None and reading.trusted and (decision := rule.decide(pairs)) is not None:
@@ -251,6 +251,6 @@ class Prover:
                 return comparison if reading.kind == "hung" and self._clock.left <= 0 else reading
             pairs.append(reading.turns)
             comparison = compare(pairs) if len(pairs) >= MIN_PAIRS else None
-            self._tell(RoundFinished(len(pairs), max_pairs, settings, comparison))
+            self._tell(PairFinished(len(pairs), max_pairs, settings, comparison))
             if comparison is not None and len(pairs) >= min_pairs and (clear is None or clear(comparison)):
                 return comparison

@@ -28,7 +28,7 @@ MIN_PAIRS = 2
 
 MAX_PAIRS = 16  # until it must be decided
 _ENOUGH_PAIRS = 10  # what is proven by then is not measured any longer
-CONFIRMING_PAIRS = 4
+FURTHER_PAIRS = 4
 """After a close decision that settings are faster. Pairs that decided read too high, because they decided; with as many
 that did not, simulated claims are right on average where a decision is close (tests/session/test_proof.py)."""
 
@@ -97,11 +97,11 @@ class SpeedRule(NamedTuple):
         """Return whether pairs make the claim as sharp as it need be once so many have decided that they are faster."""
         logs, known = pair_logs(pairs), scatter_known(pairs)
         late = len(logs) - decided_at
-        if late < CONFIRMING_PAIRS and self._was_close(logs[:decided_at], known):
+        if late < FURTHER_PAIRS and self._was_close(logs[:decided_at], known):
             return False
         error = believed_deviation(len(logs), deviation_of(logs), known) / math.sqrt(len(logs))
         precise = error < max(_PRECISE, _PRECISE_SHARE * middle(logs))
-        return precise or (late >= CONFIRMING_PAIRS and len(logs) >= _ENOUGH_PAIRS)
+        return precise or (late >= FURTHER_PAIRS and len(logs) >= _ENOUGH_PAIRS)
 
     def _was_close(self, logs: Sequence[float], known: Scatter) -> bool:
         """Return whether as many other pairs might well not have decided it."""
@@ -136,11 +136,11 @@ def deciding_pairs(speedup: float) -> int:
 
 
 def expected_pairs(speedup: float) -> int:
-    """Return how many pairs suffice to prove a speed-up: those that decide, and those that confirm a close decision."""
+    """Return how many pairs suffice to prove a speed-up: those that decide, and further ones after a close decision."""
     count = deciding_pairs(speedup)
     radius, one = _usual_radius(count)
     is_close = _gap(speedup) - radius < _CLOSE * one
-    return min(MAX_PAIRS, count + CONFIRMING_PAIRS) if is_close else count
+    return min(MAX_PAIRS, count + FURTHER_PAIRS) if is_close else count
 
 
 def _gap(speedup: float) -> float:

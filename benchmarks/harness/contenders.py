@@ -45,9 +45,9 @@ class Contest:
         pairs = FreshPairs(run, reference, fresh=True)
         self._prover = Prover(pairs, context.training, run.clock, run.tell)
 
-    def compare(self, change: Settings, rounds: int) -> dict[str, Any]:
+    def compare(self, change: Settings, min_pairs: int) -> dict[str, Any]:
         """Return the speed-up of a change over the baseline, with its interval; or why there is none."""
-        found = self._prover.measure(self.own | change, rounds)
+        found = self._prover.measure(self.own | change, min_pairs)
         assert found is not None  # for this there is no budget
         if isinstance(found, Failure):
             return {"failure": found.kind, "message": found.message}

@@ -28,7 +28,7 @@ from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, runs_folde
 
 CODE = ("autoaccel", "benchmarks/studies/claims.py", "benchmarks/workloads", "examples")
 MIN_AGE = datetime.timedelta(hours=1)
-ROUNDS = "8"
+PAIRS = "8"
 NOISY = 0.08  # standard deviation from pair to pair
 
 DIGITS, IMAGES = "examples/digits_cnn.py", "examples/image_pipeline.py"
@@ -133,7 +133,7 @@ def verify() -> None:
         if age < MIN_AGE:
             print(f"{name} is only {age} old")
             continue
-        done = autoaccel("verify", str(path), arguments[0], "--rounds", ROUNDS, "--budget", "1h", "--json")
+        done = autoaccel("verify", str(path), arguments[0], "--pairs", PAIRS, "--budget", "1h", "--json")
         claimed, measured = recipe["comparison"], json.loads(done.stdout)["measured"]
         if measured is None:
             add_row("claims", name, {}, code=CODE, status="incomplete", reason="too few pairs of processes in an hour")

@@ -70,7 +70,7 @@ def verify(kind: str, recipe: Path, budget: str) -> dict[str, Any]:
         RuntimeError: If it could not be measured.
     """
     start = time.perf_counter()
-    done = autoaccel("verify", recipe, MODEL, "--rounds", "3", "--budget", budget, "--json")
+    done = autoaccel("verify", recipe, MODEL, "--pairs", "3", "--budget", budget, "--json")
     if not done.stdout:
         raise RuntimeError(f"verify ended with exit code {done.returncode} and said nothing")
     found: dict[str, Any] = json.loads(done.stdout)

@@ -138,7 +138,7 @@ def test_a_check_is_cut_short_goes_on_and_is_written_beside_the_recipe(
     )
     assert checker.stderr is not None
     for line in checker.stderr:
-        if "round 1" in line:
+        if "pair 1" in line:
             break
     checker.send_signal(signal.SIGINT)
     checker.communicate(timeout=60)

@@ -63,8 +63,8 @@ def claim_of(speedup: float, low: float, high: float) -> Comparison:
     return Comparison(speedup, low, high, verdict_of(low, high), 0.95, 5, 40)
 
 
-def verified(claimed: Comparison, prover: Prover, rounds: int = 3) -> Verification:
-    found = verify_claim(claimed, {}, prover, rounds)
+def verified(claimed: Comparison, prover: Prover, min_pairs: int = 3) -> Verification:
+    found = verify_claim(claimed, {}, prover, min_pairs)
     assert isinstance(found, Verification)
     return found
 
@@ -94,7 +94,7 @@ def test_true_claims_hold_at_another_hour(prover_of: ProverOf, speedup: float) -
 def test_pairs_are_added_until_it_is_clear_or_the_budget_is_spent(prover_of: ProverOf) -> None:
     generator = random.Random(3)
     clear, close = SimulatedPairs(0.6, generator), SimulatedPairs(0.03, generator)
-    assert verified(claim_of(1.8, 1.5, 2.1), prover_of(clear), rounds=4).verdict == "holds"
+    assert verified(claim_of(1.8, 1.5, 2.1), prover_of(clear), min_pairs=4).verdict == "holds"
     assert clear.measured == 4
     assert verified(claim_of(1.04, 1.02, 1.06), prover_of(close)).verdict == "inconclusive"
     assert close.measured == AFFORDABLE_PAIRS

@@ -12,7 +12,7 @@ from autoaccel.records.progress import (
     BaselineMeasured,
     Event,
     Note,
-    RoundFinished,
+    PairFinished,
     RunStarted,
     StageStarted,
     TrialFinished,
@@ -154,8 +154,8 @@ EVENTS: tuple[Event, ...] = (
 
 LATER_EVENTS: tuple[Event, ...] = (
     StageStarted("confirm", "fresh processes, in turns with the baseline"),
-    RoundFinished(1, 16, WINNER, None),
-    RoundFinished(4, 16, WINNER, comparison(1.49, 1.4, 1.58, pairs=4, turns=40), ACCURACY),
+    PairFinished(1, 16, WINNER, None),
+    PairFinished(4, 16, WINNER, comparison(1.49, 1.4, 1.58, pairs=4, turns=40), ACCURACY),
 )
 
 MACHINE = Machine(

@@ -61,11 +61,11 @@ def test_every_line_begins_with_the_time_since_the_first():
     assert lines[1] == "[   12.3 s] note  late"
 
 
-def test_accuracy_and_rounds_are_told():
+def test_accuracy_and_pairs_are_told():
     lines = write(*samples.EVENTS, *samples.LATER_EVENTS)
-    assert any("round 4" in line and "test_accuracy 0.9741 -> 0.9736" in line for line in lines)
+    assert any("pair 4" in line and "test_accuracy 0.9741 -> 0.9736" in line for line in lines)
     assert lines[-2].endswith("too few pairs to compare yet")
-    assert "round 4 of at most 16" in lines[-1] and "1.49x (1.40 to 1.58)  faster" in lines[-1]
+    assert "pair 4 of at most 16" in lines[-1] and "1.49x (1.40 to 1.58)  faster" in lines[-1]
 
 
 def test_each_line_is_flushed_at_once():

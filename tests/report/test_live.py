@@ -48,7 +48,7 @@ def picture(view, width=120, height=40):
 def test_shows_stage_trial_time_left_and_best(width):
     shown = picture(view_of(samples.EVENTS, at=312.4), width)
     assert max(len(line) for line in shown.splitlines()) <= width
-    assert "✓ profile" in shown and "▶ search" in shown and "· confirm" in shown
+    assert "✓ profile" in shown and "▶ search" in shown and "· proof" in shown
     assert "Trial 10" in shown and "threads.intra_op=1" in shown
     assert "5 min 12 s" in shown and "4 min 48 s left" in shown
     assert re.search(r"Baseline +29\.1 ms/step", shown)
@@ -79,8 +79,8 @@ def test_a_budget_overrun_is_said():
 def test_accuracy_and_proof_show_when_they_are_known():
     shown = picture(view_of((*samples.EVENTS, *samples.LATER_EVENTS)))
     assert "test_accuracy 0.9741 -> 0.9736" in shown
-    assert "1.49x (1.40 to 1.58) after round 4 of at most 16" in shown
-    assert "▶ confirm" in shown and "Trial 10" not in shown
+    assert "1.49x (1.40 to 1.58) after pair 4 of at most 16" in shown
+    assert "▶ proof" in shown and "Trial 10" not in shown
 
 
 def test_the_best_is_the_baseline_until_something_leads():

@@ -29,8 +29,8 @@ def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
     write_json(recipe, samples.RECIPE)
 
     def run(verdict: ClaimVerdict, *options: str, asked: dict[str, Any] | None = None) -> int:
-        def measured(use: object, rounds: int, budget: float, *_: object) -> Verification:
-            (asked if asked is not None else {}).update(rounds=rounds, budget=budget)
+        def measured(use: object, min_pairs: int, budget: float, *_: object) -> Verification:
+            (asked if asked is not None else {}).update(min_pairs=min_pairs, budget=budget)
             return Verification(samples.PROOF, samples.PROOF, verdict)
 
         monkeypatch.setattr(verifying, "verify_recipe", measured)
@@ -50,12 +50,12 @@ def test_only_a_claim_that_holds_ends_with_0(
 
 def test_the_budget_is_what_was_asked_for(verify: Verify, capsys: pytest.CaptureFixture[str]) -> None:
     asked: dict[str, Any] = {}
-    assert verify("inconclusive", "--budget", "1h30m", "--rounds", "3", asked=asked) == 1
-    assert asked == {"rounds": 3, "budget": 5400.0}
+    assert verify("inconclusive", "--budget", "1h30m", "--pairs", "3", asked=asked) == 1
+    assert asked == {"min_pairs": 3, "budget": 5400.0}
     assert "Measure longer with --budget" in capsys.readouterr().out
     assert verify("holds", "--budget", "soon") == 2
-    assert verify("holds", "--rounds", "2") == 2
-    assert "a duration must be" in (told := capsys.readouterr().err) and "--rounds must be at least 3" in told
+    assert verify("holds", "--pairs", "2") == 2
+    assert "a duration must be" in (told := capsys.readouterr().err) and "--pairs must be at least 3" in told
 
 
 def checked(verdict: ClaimVerdict, **changes: Any) -> AccuracyCheck:
@@ -102,7 +102,7 @@ def test_a_check_can_be_submitted(verify: Verify, capsys: pytest.CaptureFixture[
     [
         (("--with", "slurm"), "--with slurm requires --accuracy"),
         (("--accuracy", "--dry-run"), "--dry-run requires --accuracy --with slurm"),
-        (("--accuracy", "--rounds", "4"), "--rounds cannot be combined with --accuracy"),
+        (("--accuracy", "--pairs", "4"), "--pairs cannot be combined with --accuracy"),
         (("--accuracy", "--with", "slurm", "--json"), "--json cannot be combined with --with slurm"),
     ],
 )

@@ -16,8 +16,8 @@ from autoaccel.search.loop import Search
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.search.trial_source import Instruments
 from autoaccel.session.contributions import (
-    MAX_ROUNDS,
-    MIN_ROUNDS,
+    MAX_PAIRS_EACH,
+    MIN_PAIRS_EACH,
     Breakdown,
     ProvenSettings,
     TimeLeft,
@@ -138,7 +138,7 @@ def test_every_round_has_each_setting_and_who_comes_first_changes() -> None:
     broken_down(machine)
     left_out = [next(name for name in OWN if one[name] != CHOSEN[name]) for one in machine.asked]
     rounds = [left_out[start : start + 3] for start in range(0, len(left_out), 3)]
-    assert MIN_ROUNDS <= len(rounds) <= MAX_ROUNDS
+    assert MIN_PAIRS_EACH <= len(rounds) <= MAX_PAIRS_EACH
     assert all(len(set(names)) == 3 for names in rounds)
     assert rounds[1] == rounds[0][::-1]
 
@@ -174,7 +174,7 @@ def test_it_takes_a_bounded_part_of_the_budget() -> None:
     machine = Machine(budget_seconds=1000.0)
     before = machine.spent
     broken_down(machine)
-    assert machine.spent - before <= 3 * MAX_ROUNDS * PAIR_SECONDS
+    assert machine.spent - before <= 3 * MAX_PAIRS_EACH * PAIR_SECONDS
     machine = Machine(budget_seconds=400.0)
     before = machine.spent
     broken_down(machine)

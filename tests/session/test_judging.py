@@ -182,7 +182,7 @@ def test_what_is_planned_fits_beside_the_speed_and_more_time_never_leaves_it_out
         if fitted:
             seconds = judge.seconds(plan, speedup)
             metric = MetricTime(seconds, plan.training_pairs, plan.at_once)
-            needed = proof_seconds(2.65, speedup, metric, confirms=False)
+            needed = proof_seconds(2.65, speedup, metric, with_further=False)
             assert needed <= left + 1e-6
     assert fitted
 

@@ -21,7 +21,7 @@ from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import MetricTime, Proof, Prover, proof_seconds
-from autoaccel.statistics.deciding import CONFIRMING_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
+from autoaccel.statistics.deciding import FURTHER_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}
 
@@ -302,10 +302,10 @@ def test_a_large_gain_takes_no_more_pairs_than_a_decision_needs(facts: TrainingF
 
 def test_a_close_decision_is_confirmed_by_pairs_that_did_not_make_it(facts: TrainingFacts) -> None:
     proof = proved(facts, FakePairs(0.24, scatter=0.001), steps=None)
-    assert len(proof.pairs) > 2 + CONFIRMING_PAIRS
+    assert len(proof.pairs) > 2 + FURTHER_PAIRS
     late = FakePairs(0.24, scatter=0.001)
     late.untrusted = MAX_PAIRS - 3
-    assert len(proved(facts, late, steps=None).pairs) == 3 + CONFIRMING_PAIRS
+    assert len(proved(facts, late, steps=None).pairs) == 3 + FURTHER_PAIRS
 
 
 def test_disturbed_pairs_do_not_count(facts: TrainingFacts) -> None:
@@ -346,5 +346,5 @@ def test_a_proof_needs_less_time_where_nothing_trains_and_where_trainings_tell_t
     assert proof_seconds(8.0, 1.03, MetricTime(132.0, 3, at_once=True)) == pytest.approx(1.2 * (beside + 132.0))
     # Those that confirm a close decision are left out where there is no time for them.
     speedups = (1.2, 1.25, 1.3, 1.35, 1.4)
-    left_out = [proof_seconds(8.0, one) - proof_seconds(8.0, one, confirms=False) for one in speedups]
-    assert max(left_out) == pytest.approx(1.2 * CONFIRMING_PAIRS * 8.0)
+    left_out = [proof_seconds(8.0, one) - proof_seconds(8.0, one, with_further=False) for one in speedups]
+    assert max(left_out) == pytest.approx(1.2 * FURTHER_PAIRS * 8.0)

@@ -113,7 +113,7 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     assert shown.returncode == 0
     assert "loader.workers" in shown.stdout
 
-    verified = autoaccel("verify", "a b/recipe.json", "model.py", "--rounds", "3", "--json", cwd=folder)
+    verified = autoaccel("verify", "a b/recipe.json", "model.py", "--pairs", "3", "--json", cwd=folder)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert json.loads(verified.stdout)["measured"]["speedup"] > 1.2
 
@@ -158,7 +158,7 @@ def test_each_of_two_settings_is_measured_against_the_recipe_without_it(
     # verify measures: a recipe that claims too much is refuted, whatever its file says.
     boast = recipe | {"comparison": recipe["comparison"] | {"speedup": 9.0, "low": 8.0, "high": 10.0}}
     (tmp_path / "boast.json").write_text(json.dumps(boast))
-    refuted = autoaccel("verify", "boast.json", "model.py", "--rounds", "3", cwd=tmp_path)
+    refuted = autoaccel("verify", "boast.json", "model.py", "--pairs", "3", cwd=tmp_path)
     assert refuted.returncode == 1, refuted.stdout + refuted.stderr
     assert "8.00" in refuted.stdout
 
@@ -225,7 +225,7 @@ def test_an_interrupted_proof_goes_on_with_its_next_pair_and_with_what_was_asked
     tuner = subprocess.Popen(command("tune", model, *options), stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     assert tuner.stdout is not None
     for line in tuner.stdout:
-        if "] round 1 " in line:
+        if "] pair 1 " in line:
             break
     tuner.send_signal(signal.SIGINT)
     tuner.stdout.read()

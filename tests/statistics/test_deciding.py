@@ -9,7 +9,7 @@ import pytest
 
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.deciding import (
-    CONFIRMING_PAIRS,
+    FURTHER_PAIRS,
     MAX_PAIRS,
     MIN_PAIRS,
     SpeedRule,
@@ -37,8 +37,8 @@ def test_a_close_decision_is_confirmed_by_pairs_that_did_not_make_it() -> None:
     assert RULE.decide(pairs[:2]) is None
     assert RULE.decide(pairs) is True
     assert not RULE.is_enough(pairs, decided_at=3)
-    assert not RULE.is_enough(pairs_of(*[1.26] * (2 + CONFIRMING_PAIRS)), decided_at=3)
-    assert RULE.is_enough(pairs_of(*[1.26] * (MAX_PAIRS + CONFIRMING_PAIRS)), decided_at=3)
+    assert not RULE.is_enough(pairs_of(*[1.26] * (2 + FURTHER_PAIRS)), decided_at=3)
+    assert RULE.is_enough(pairs_of(*[1.26] * (MAX_PAIRS + FURTHER_PAIRS)), decided_at=3)
 
 
 def test_slower_settings_and_gains_too_small_to_show_are_given_up() -> None:
@@ -67,7 +67,7 @@ def test_as_many_pairs_as_are_expected_mostly_suffice(speedup: float) -> None:
 
 def test_pairs_that_confirm_are_expected_beside_those_that_decide_where_the_decision_is_close() -> None:
     confirming = {expected_pairs(one) - deciding_pairs(one) for one in (1.25, 1.3, 1.35, 1.4, 3.0)}
-    assert confirming == {0, CONFIRMING_PAIRS}
+    assert confirming == {0, FURTHER_PAIRS}
 
 
 def test_the_smaller_a_gain_the_more_pairs_are_expected_to_prove_it() -> None:

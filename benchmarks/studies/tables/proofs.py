@@ -93,7 +93,7 @@ class ReplayedProving:
 
     def needed(self, settings: Settings, speedup: float | None) -> float:
         """Return what a proof takes."""
-        return proof_seconds(self._pair_seconds, speedup, confirms=False)
+        return proof_seconds(self._pair_seconds, speedup, with_further=False)
 
     def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt:
         """Return the proof of the n-th contender."""
