@@ -64,6 +64,11 @@ BENCHMARKS = (
         {"simulation": 6}, 20,
     ),
     Benchmark(
+        "samplers", "studies.tables.samplers",
+        "the same with each sampler of `autoaccel tune --sampler` in the place of autoaccel's own",
+        {"samplers": 6}, 25, needs="installs cmaes and scipy", extra="samplers",
+    ),
+    Benchmark(
         "bounds", "studies.tables.bounds",
         "what bounds are worth to a search, on the tables",
         {"bounds": 6}, 10,

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.statistics.student import t_quantile
 
 
@@ -23,6 +24,53 @@ def simulation(found: dict[str, Any]) -> list[str]:
         ]
         lines += _judged_by_what_they_saw(before)
     return lines
+
+
+def samplers(found: dict[str, Any]) -> list[str]:
+    """Return the replayed searches with each sampler."""
+    return [*_judged_by_the_other_half(found), "", *samplers_over_tables(found)]
+
+
+def samplers_over_tables(found: dict[str, Any]) -> list[str]:
+    """Return what another workload can expect of each sampler: means over tables, with Student's intervals over them.
+
+    Regrets are compared with those of autoaccel's own sampler table by table: tables differ by more than samplers do.
+    """
+    horizons = [horizon for row in found.values() for horizon in row["horizons"].values()]
+    lines = [
+        "| `--sampler` | Searches | Regret, own steps | 50,000 steps | Above `autoaccel`'s | Of a pass | CPU seconds |",
+        f"|{'---|' * 7}",
+    ]
+    for sampler in dict.fromkeys(name for horizon in horizons for name in horizon["peers"]):
+        of_sampler = [horizon["peers"][sampler] for horizon in horizons]
+        by_kind = [
+            [horizon["peers"][sampler]["mean_regret"] for horizon in horizons if horizon["own"] == own]
+            for own in (True, False)
+        ]
+        more = [
+            statistics.fmean(
+                horizon["peers"][sampler]["mean_regret"] - horizon["peers"][OWN_SAMPLER]["mean_regret"]
+                for horizon in row["horizons"].values()
+            )
+            for row in found.values()
+        ]
+        lines.append(
+            f"| `{sampler}` | {sum(one['searches'] for one in of_sampler)} "
+            f"| {' | '.join(map(_mean_and_interval, by_kind))} "
+            f"| {'' if sampler == OWN_SAMPLER else _difference(more)} "
+            f"| {statistics.fmean(one['of_single_pass'] for one in of_sampler):.0%} "
+            f"| {statistics.fmean(one['cpu_seconds'] for one in of_sampler):.1f} |"
+        )
+    lines += ["", f"Means over {len(found)} tables; in brackets Student's 95 % interval over them."]
+    return lines
+
+
+def _difference(values: Sequence[float]) -> str:
+    mean = statistics.fmean(values)
+    if len(values) == 1:
+        return f"{mean:+.1%}"
+    radius = t_radius(values)
+    return f"{mean:+.1%} ({mean - radius:+.1%} to {mean + radius:+.1%})"
 
 
 def _judged_by_the_other_half(found: dict[str, Any]) -> list[str]:

@@ -39,6 +39,7 @@ SECTIONS = {
     "examples": Section("What the examples came to", runs.examples),
     "tables": Section("Tables: every setting of a space", runs.tables),
     "simulation": Section("Searches replayed on the tables", searches.simulation),
+    "samplers": Section("Samplers replayed on the tables", searches.samplers),
     "simulated_machines": Section("Searches on models of recorded machines", searches.simulated_machines),
     "live": Section("Live, in the same time: projected speed-up of the planned run", searches.live),
     "live_rescored": Section(

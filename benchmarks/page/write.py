@@ -1,4 +1,4 @@
-"""Write benchmarks/results/README.md: one page of tables from the rows that are there.
+"""Write benchmarks/results/README.md: one page of tables from the rows that are there; and docs/optuna.md's table.
 
     python -m benchmarks.page.write
 
@@ -8,11 +8,26 @@ in benchmarks/results/code.json, so that the same rows and the same file give th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from autoaccel.records.base import Record, write_json, write_text
-from benchmarks.harness.rows import RESULTS, UNKNOWN, Provenance, Row, digest, is_stale, latest, provenance, read_rows
+from benchmarks.harness.rows import (
+    RESULTS,
+    ROOT,
+    UNKNOWN,
+    Provenance,
+    Row,
+    digest,
+    is_stale,
+    latest,
+    provenance,
+    read_rows,
+)
+from benchmarks.page.searches import samplers_over_tables
 from benchmarks.page.sections import SECTIONS, Section, command_of
+
+SAMPLERS_PAGE = ROOT / "docs" / "optuna.md"
 
 
 class CodeThen(Record, frozen=True):
@@ -103,6 +118,14 @@ def commit_of(commit: str, changed: bool | None) -> str:
     return commit if commit == UNKNOWN else f"`{commit[:7]}`" + (" and changes" if changed else "")
 
 
+def with_samplers(text: str, rows: Sequence[Row]) -> str:
+    """Return the text of docs/optuna.md with the table of samplers between its marks; as it was if no row is there."""
+    found = {name: row.found for name, row in latest(rows).items()}
+    table = "\n".join(samplers_over_tables(found))
+    marked = r"(<!-- table: samplers -->\n).*?(\n<!-- end -->)"
+    return re.sub(marked, lambda marks: marks[1] + table + marks[2], text, flags=re.DOTALL) if found else text
+
+
 def read_results() -> dict[str, list[Row]]:
     """Return the rows of every section that has some."""
     return {name: rows for name in SECTIONS if (rows := read_rows(name))}
@@ -114,6 +137,7 @@ def main() -> None:
     then = take_code(results)
     write_json(RESULTS / "code.json", then)
     write_text(RESULTS / "README.md", render(results, then))
+    write_text(SAMPLERS_PAGE, with_samplers(SAMPLERS_PAGE.read_text("utf-8"), results.get("samplers", ())))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import pytest
 from autoaccel.records.base import read_json
 from benchmarks.harness.rows import RESULTS, ROOT, UNKNOWN, Provenance, Row, read_rows
 from benchmarks.page.claims import max_share
-from benchmarks.page.searches import live, simulation
+from benchmarks.page.searches import live, samplers_over_tables, simulation
 from benchmarks.page.sections import SECTIONS
-from benchmarks.page.write import CodeThen, read_results, render, take_code
+from benchmarks.page.write import SAMPLERS_PAGE, CodeThen, read_results, render, take_code, with_samplers
 
 
 def row(name: str, digest: str = "then", **changes: object) -> Row:
@@ -28,6 +28,36 @@ def test_the_page_is_written_from_the_committed_rows_alone() -> None:
     """Tables on the page were not those of the data beside it."""
     then = read_json(RESULTS / "code.json", CodeThen, "the code that the page knows")
     assert (RESULTS / "README.md").read_text() == render(read_results(), then), "run: python -m benchmarks.page.write"
+
+
+def test_the_table_of_samplers_is_written_from_the_committed_rows_alone() -> None:
+    """It was copied from a terminal, of replays that nobody kept."""
+    text = SAMPLERS_PAGE.read_text("utf-8")
+    assert text == with_samplers(text, read_rows("samplers")), "run: python -m benchmarks.page.write"
+
+
+def test_samplers_are_compared_table_by_table_with_intervals() -> None:
+    def horizon(own: bool, **regrets: float) -> dict[str, object]:
+        rest = {"searches": 20, "of_single_pass": 0.3, "cpu_seconds": 0.5}
+        return {"own": own, "peers": {name: {"mean_regret": regret, **rest} for name, regret in regrets.items()}}
+
+    found = {
+        "one": {
+            "horizons": {
+                "9": horizon(True, autoaccel=0.01, tpe=0.02),
+                "50000": horizon(False, autoaccel=0.03, tpe=0.06),
+            }
+        },
+        "two": {
+            "horizons": {
+                "7": horizon(True, autoaccel=0.11, tpe=0.12),
+                "50000": horizon(False, autoaccel=0.13, tpe=0.16),
+            }
+        },
+    }
+    ours, theirs = (line for line in samplers_over_tables(found) if line.startswith(("| `autoaccel` |", "| `tpe` |")))
+    assert ours.startswith("| `autoaccel` | 80 | 6.0% (0.0% to 69.5%) | 8.0% (0.0% to 71.5%) |  | 30% | 0.5 |")
+    assert theirs.startswith("| `tpe` | 80 | 7.0% (0.0% to 70.5%) | 11.0% (0.0% to 74.5%) | +2.0% (+2.0% to +2.0%) |")
 
 
 def test_every_file_of_rows_is_on_the_page_and_every_row_says_where_it_is_from() -> None:

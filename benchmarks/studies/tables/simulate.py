@@ -1,7 +1,6 @@
 """Replay searches on the tables, autoaccel's and its peers', thousands of them in a minute.
 
-    python -m benchmarks.studies.tables.simulate [--searches 200] [--steps own|50|50000 ...] [--samplers]
-        [NAME ...]
+    python -m benchmarks.studies.tables.simulate [--searches 200] [--steps own|50|50000 ...] [NAME ...]
 
 Half of a table's rounds is replayed, the other half says what is true, and the halves are drawn anew (halves.py).
 Regret: by how much the projected run of the settings that a search ends with is longer than that of the best, as the
@@ -9,13 +8,11 @@ half tells it that no search saw. Time until close: when a search first held set
 2 %, or by the table's resolution where that is coarser. Everything that a search waits for is paid: starts,
 compilations that nothing before it has done, turns, and for autoaccel describing, measuring and profiling the baseline
 first, and the proof of what it found. Results go to benchmarks/results/simulation.jsonl. What is there of today's code
-is not simulated again unless it is named. `--samplers` compares the samplers of `autoaccel tune --sampler` in the same
-search, and only prints the results.
+is not simulated again unless it is named.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import random
 import statistics
@@ -37,7 +34,6 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Search
-from autoaccel.search.samplers import OPTUNAS
 from autoaccel.search.task import SearchTask, expect
 from autoaccel.search.trial_source import Instruments
 from autoaccel.space.narrow import narrow
@@ -61,7 +57,7 @@ CODE = (
 SHARE = 0.1  # of the grid's cost that a search may take
 CLOSE = 1.02
 MIN_SPEEDUP = 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP  # that a knob must promise, as in `autoaccel tune`
-SLOW_PEERS = {"optuna-gp": 20, "--sampler gp": 20}  # searches; each fits a Gaussian process per trial
+SLOW_PEERS = {"optuna-gp": 20}  # searches; each fits a Gaussian process per trial
 
 History = list[tuple[float, Settings]]
 """When a search held which settings to be the best, in seconds."""
@@ -82,19 +78,6 @@ def autoaccel_unproven(facts: Facts, planned_steps: int, budget_seconds: float, 
     head = facts.table.head
     space = narrow(head.space, head.own, facts.findings, MIN_SPEEDUP)
     return search_space(facts, space, facts.findings, planned_steps, budget_seconds, seed)
-
-
-def autoaccel_with(sampler: str) -> Searcher:
-    """Return a search as `autoaccel tune --sampler` makes it, its proof included."""
-
-    def search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
-        head = facts.table.head
-        space = narrow(head.space, head.own, facts.findings, MIN_SPEEDUP)
-        return search_space(
-            facts, space, facts.findings, planned_steps, budget_seconds, seed, proves=True, sampler=sampler
-        )
-
-    return search
 
 
 def search_space(
@@ -232,20 +215,14 @@ SEARCHERS: dict[str, Searcher] = {
 }
 
 
-SAMPLERS = tuple(name for name in (*OPTUNAS, OWN_SAMPLER) if name != "cmaes" or importlib.util.find_spec("cmaes"))
-"""What `--samplers` compares, each in autoaccel's own search."""
-
-SEARCHERS |= {f"--sampler {name}": autoaccel_with(name) for name in SAMPLERS}
-
-
-def simulate(name: str, table: Splits, planned_steps: int, searches: int) -> dict[str, Any]:
+def simulate(search: Searcher, table: Splits, planned_steps: int, searches: int) -> dict[str, Any]:
     """Return what came of this many searches on one table, each by a half that it does not see."""
     budget_seconds = SHARE * table.whole.grid_seconds
     close = 1 + max(CLOSE - 1, table.resolution(planned_steps))
     regrets, to_close, spent, kept_own = [], [], [], 0
-    for seed in range(min(searches, SLOW_PEERS.get(name, searches))):
+    for seed in range(searches):
         truth, replayed = table.half(seed)
-        history = SEARCHERS[name](replayed, planned_steps, budget_seconds, seed)
+        history = search(replayed, planned_steps, budget_seconds, seed)
         # Whoever searches holds the user's own settings until something else is measured.
         held = [(0.0, truth.table.head.own), *history]
         found = [(when, regret(truth, settings, planned_steps)) for when, settings in held]
@@ -291,11 +268,16 @@ def judge(facts: Facts, planned_steps: int, histories: Sequence[History]) -> dic
     }
 
 
-def made_from(name: str) -> Provenance:
-    """Return the provenance of what is replayed from a table: the processor is the one that the table was read on."""
+def made_from(name: str, code: Sequence[str] = CODE) -> Provenance:
+    """Return the provenance of what is replayed from a table: the processor is the one that the table was read on.
+
+    Args:
+        name: Of the table.
+        code: Files or folders that the row speaks of.
+    """
     machine = read_table(TABLES / f"{name}.jsonl.gz").head.machine
     cpu = f"{machine.cpu.model} {machine.cpu.revision}".strip()
-    return msgspec.structs.replace(provenance(CODE), cpu=f"{cpu} (the tables')", cores=machine.usable_cores)
+    return msgspec.structs.replace(provenance(code), cpu=f"{cpu} (the tables')", cores=machine.usable_cores)
 
 
 def show(name: str, planned_steps: int, resolution: float, rows: dict[str, dict[str, Any]]) -> None:
@@ -333,9 +315,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--searches", type=int, default=200)
-    usual = [peer for peer in SEARCHERS if peer not in SLOW_PEERS and not peer.startswith("--sampler")]
-    parser.add_argument("--samplers", action="store_const", dest="peers", help="each --sampler, in the same search",
-                        const=[f"--sampler {name}" for name in SAMPLERS])  # fmt: skip
+    usual = [peer for peer in SEARCHERS if peer not in SLOW_PEERS]
     parser.add_argument("--peers", nargs="*", default=usual, choices=list(SEARCHERS))
     parser.add_argument("--steps", nargs="*", default=["own", "50000"], help="planned steps; own: the workload's")
     parser.add_argument("--tables", type=Path, default=TABLES)
@@ -348,7 +328,12 @@ def main(arguments: Sequence[str]) -> None:
         table = Splits(read_table(parsed.tables / f"{name}.jsonl.gz"))
         found: dict[str, Any] = {"single_pass_seconds": table.single_pass_seconds, "horizons": {}}
         for _, facts, planned in horizons([name], parsed.steps, parsed.tables):
-            rows = {peer: simulate(peer, table, planned, parsed.searches) for peer in parsed.peers}
+            rows = {
+                peer: simulate(
+                    SEARCHERS[peer], table, planned, min(parsed.searches, SLOW_PEERS.get(peer, parsed.searches))
+                )
+                for peer in parsed.peers
+            }
             resolution = table.resolution(planned)
             own = planned == facts.table.head.facts.planned_steps
             found["horizons"][str(planned)] = {"own": own, "resolution": resolution, "peers": rows}

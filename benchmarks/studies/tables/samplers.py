@@ -1,0 +1,100 @@
+"""Replay the samplers of `autoaccel tune --sampler` on the tables, each in autoaccel's own search with its proof.
+
+    python -m benchmarks.studies.tables.samplers [--searches 20] [--slow-searches 8] [NAME ...]
+
+Searches, halves and regret are those of simulate.py; only what proposes the trials differs. A search with `gp` fits a
+Gaussian process for each trial, so that there are fewer of them. Ten splits of a table come both ways round in twenty
+searches. Results go to benchmarks/results/samplers.jsonl; what is there of today's code is not replayed again unless
+it is named. `cmaes` needs `pip install cmaes`, and `gp` needs scipy.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import optuna
+
+from autoaccel.records.options import OWN_SAMPLER
+from autoaccel.search.samplers import OPTUNAS, check_sampler
+from autoaccel.space.narrow import narrow
+from benchmarks.harness.command_line import make_parser
+from benchmarks.harness.replay import Facts
+from benchmarks.harness.rows import add_row, to_measure
+from benchmarks.harness.table import TABLES, read_table
+from benchmarks.studies.tables.halves import Splits
+from benchmarks.studies.tables.simulate import CODE as SEARCH_CODE
+from benchmarks.studies.tables.simulate import (
+    MIN_SPEEDUP,
+    History,
+    Searcher,
+    files,
+    horizons,
+    made_from,
+    search_space,
+    show,
+    simulate,
+)
+
+CODE = (*SEARCH_CODE, "benchmarks/studies/tables/samplers.py")
+SLOW = ("gp",)
+
+
+def search_with(sampler: str) -> Searcher:
+    """Return a search as `autoaccel tune --sampler` makes it, its proof included."""
+
+    def search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+        head = facts.table.head
+        space = narrow(head.space, head.own, facts.findings, MIN_SPEEDUP)
+        return search_space(
+            facts, space, facts.findings, planned_steps, budget_seconds, seed, proves=True, sampler=sampler
+        )
+
+    return search
+
+
+def compare(table: Splits, planned_steps: int, searches: dict[str, int]) -> dict[str, dict[str, Any]]:
+    """Return what came of each sampler on one table.
+
+    Args:
+        table: In halves.
+        planned_steps: Of the training.
+        searches: Sampler -> how many searches.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for sampler, count in searches.items():
+        start = time.process_time()
+        came_to = simulate(search_with(sampler), table, planned_steps, count)
+        found[sampler] = {**came_to, "cpu_seconds": (time.process_time() - start) / count}
+    return found
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Replay; write the results."""
+    parser = make_parser(__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--searches", type=int, default=20)
+    parser.add_argument("--slow-searches", type=int, default=8, help=f"with {', '.join(SLOW)}")
+    parsed = parser.parse_args(arguments)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    samplers = (OWN_SAMPLER, *OPTUNAS)
+    for sampler in samplers:
+        check_sampler(sampler)
+    searches = {name: parsed.slow_searches if name in SLOW else parsed.searches for name in samplers}
+    for name in parsed.names or to_measure("samplers", [path.name.partition(".")[0] for path in files(TABLES)]):
+        made = made_from(name, CODE)  # before, in case somebody edits the code meanwhile
+        table = Splits(read_table(TABLES / f"{name}.jsonl.gz"))
+        found: dict[str, Any] = {"single_pass_seconds": table.single_pass_seconds, "horizons": {}}
+        for _, facts, planned in horizons([name], ("own", "50000")):
+            rows = compare(table, planned, searches)
+            resolution = table.resolution(planned)
+            own = planned == facts.table.head.facts.planned_steps
+            found["horizons"][str(planned)] = {"own": own, "resolution": resolution, "peers": rows}
+            show(name, planned, resolution, rows)
+        add_row("samplers", name, found, made=made)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
