@@ -1,4 +1,4 @@
-"""TrialSpec: all that a worker is told. Messages: all that it answers. Trial: what the parent keeps of it."""
+"""WorkerSpec: all that a worker is told. Messages: all that it answers. Trial: what the parent keeps of it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Ranks(Record, frozen=True):
     meeting: str | None  # the file by which they meet on this machine; None: as a launcher's variables say
 
 
-class TrialSpec(Record, frozen=True):
+class WorkerSpec(Record, frozen=True):
     """All that a worker is told."""
 
     task: Task

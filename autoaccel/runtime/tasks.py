@@ -21,7 +21,7 @@ from autoaccel.records.trial import (
     Probed,
     TakeProfile,
     Train,
-    TrialSpec,
+    WorkerSpec,
 )
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
@@ -47,7 +47,7 @@ remove_folder_of_imports()
 _PROFILE_WARMUP_SECONDS = 2.0  # at most: shares settle sooner than speed-ups can be told
 
 
-def serve(spec: TrialSpec, line: Line) -> Record | None:
+def serve(spec: WorkerSpec, line: Line) -> Record | None:
     """Do the task; return its answer, the Failure that it met, or None if it was answered turn by turn."""
     try:
         return _serve(spec, line)
@@ -64,7 +64,7 @@ def serve(spec: TrialSpec, line: Line) -> Record | None:
         return Failure(kind="memory" if is_out_of_memory(error) else "raised", message=message, traceback=trace)
 
 
-def _serve(spec: TrialSpec, line: Line) -> Record | None:
+def _serve(spec: WorkerSpec, line: Line) -> Record | None:
     task, workload = spec.task, spec.workload
     if isinstance(task, Probe):
         return Probed(facts=probe_torch())
@@ -89,7 +89,7 @@ def _serve(spec: TrialSpec, line: Line) -> Record | None:
     return look_into(spec, _start_loop(spec, build, seed=0), line)
 
 
-def look_into(spec: TrialSpec, paced: Paced, line: Line) -> Record:
+def look_into(spec: WorkerSpec, paced: Paced, line: Line) -> Record:
     """Do a task for which steps alone do not suffice; return its answer, or the Failure that it met."""
     task = spec.task
     if not isinstance(paced, Inspectable):
@@ -103,7 +103,7 @@ def look_into(spec: TrialSpec, paced: Paced, line: Line) -> Record:
     return did_nothing(paced) or compared
 
 
-def _measure(spec: TrialSpec, task: Measure, loop: Loop, line: Line) -> Failure | None:
+def _measure(spec: WorkerSpec, task: Measure, loop: Loop, line: Line) -> Failure | None:
     """Make the steps that the tuner asks for; return the Failure that the warm-up met."""
     pacer = Pacer(loop, task, spec.warmup_seconds, line)
     if pacer.built():
@@ -120,7 +120,7 @@ def _look(loop: Inspectable, task: TakeProfile, warmup_seconds: float, line: Lin
     return take_and_gather(loop, task, warmed.step_seconds[-1], line.write)
 
 
-def _start_loop(spec: TrialSpec, build: Callable[[], Any], seed: int, resumed: Progress | None = None) -> Loop:
+def _start_loop(spec: WorkerSpec, build: Callable[[], Any], seed: int, resumed: Progress | None = None) -> Loop:
     assert spec.workload is not None  # else there were nothing to build
     training = build_training(build, spec.workload, seed)
     return Loop(training, Applied(spec.settings, device_of(training), spec.own), seed, resumed)

@@ -16,7 +16,7 @@ import sys
 from typing import BinaryIO
 
 from autoaccel.records.base import Record, decode, encode
-from autoaccel.records.trial import TrialSpec
+from autoaccel.records.trial import WorkerSpec
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -65,7 +65,7 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1)  # the tuner asks where a hung process is
     die_with_parent(int(sys.argv[2]))  # as it was told: it may have died while this process was starting
     channel = Channel(int(sys.argv[1]))
-    spec = decode(channel.read(), TrialSpec)
+    spec = decode(channel.read(), WorkerSpec)
     # After the handlers above: importing torch is the first thing that can crash or hang.
     from autoaccel.runtime.tasks import serve
 

@@ -30,8 +30,8 @@ from autoaccel.records.trial import (
     Ready,
     TakeProfile,
     Task,
-    TrialSpec,
     WarmUp,
+    WorkerSpec,
 )
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import (
@@ -139,15 +139,15 @@ class WorkerStarter:
             # Of one process alone: what looks into a step makes others, which ranks would have to agree on.
             own = {name: self._defaults[name] for name in settings if name.startswith("parallel.")}
             return self._start_one(
-                TrialSpec(task=task, workload=self.workload, settings={**settings, **own}), name, fresh
+                WorkerSpec(task=task, workload=self.workload, settings={**settings, **own}), name, fresh
             )
         if ranks == 1 or isinstance(task, (Probe, Describe)):
-            return self._start_one(TrialSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
+            return self._start_one(WorkerSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
         assert self._context is not None  # only a probe is asked for before that is known
         meeting = self._logs.absolute() / f"meeting-{next(self._meeting_numbers)}"
         workers = []
         for rank in range(ranks):
-            spec = TrialSpec(
+            spec = WorkerSpec(
                 task=task,
                 workload=self.workload,
                 settings=share_of_rank(settings, self._context, rank, ranks),
@@ -160,11 +160,11 @@ class WorkerStarter:
         assert self._context is not None
         share = share_of_rank(settings, self._context, rank.local_rank, rank.local_world_size)
         ranks = Ranks(rank.rank, rank.world_size, rank.local_rank, None)
-        spec = TrialSpec(task=task, workload=self.workload, settings=share, ranks=ranks)
+        spec = WorkerSpec(task=task, workload=self.workload, settings=share, ranks=ranks)
         return self._start_one(spec, name, fresh=True, more=rank.variables)
 
     def _start_one(
-        self, spec: TrialSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
+        self, spec: WorkerSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
     ) -> Worker:
         spec = msgspec.structs.replace(spec, own=self._own)
         follows = spec.ranks is not None and self._rank is None and spec.ranks.local_rank > 0
@@ -184,7 +184,7 @@ class WorkerStarter:
     def _guard(self) -> Guard | None:
         return self._guards[0] if self._guards else None
 
-    def _fork(self, spec: TrialSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
+    def _fork(self, spec: WorkerSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
         """Return a forked worker, or None where that is not possible."""
         if self._cannot_fork:
             return None

@@ -19,7 +19,7 @@ import msgspec
 import psutil
 
 from autoaccel.records.base import decode, encode
-from autoaccel.records.trial import Answer, Failure, TrialSpec
+from autoaccel.records.trial import Answer, Failure, WorkerSpec
 from autoaccel.workers.forking import START
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.guard import Guard
@@ -45,7 +45,7 @@ class Worker:
 
     def __init__(
         self,
-        spec: TrialSpec,
+        spec: WorkerSpec,
         log_path: Path | None,
         environment: Mapping[str, str],
         server: ForkServer | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autoaccel.records.trial import Failure, Probe, TrialSpec
+from autoaccel.records.trial import Failure, Probe, WorkerSpec
 from autoaccel.runtime import tasks
 from autoaccel.runtime.memory_errors import is_out_of_memory
 
@@ -105,5 +105,5 @@ def test_this_computers_own_refusal_is_a_failure_for_lack_of_memory(monkeypatch:
         torch.empty(1 << 60, dtype=torch.uint8)
 
     monkeypatch.setattr(tasks, "probe_torch", asks_for_too_much)
-    answer = tasks.serve(TrialSpec(task=Probe()), line=None)  # type: ignore[arg-type]
+    answer = tasks.serve(WorkerSpec(task=Probe()), line=None)  # type: ignore[arg-type]
     assert isinstance(answer, Failure) and answer.kind == "memory"

@@ -23,9 +23,9 @@ from autoaccel.records.trial import (
     ModelSize,
     Ready,
     TakeProfile,
-    TrialSpec,
     Turn,
     WarmUp,
+    WorkerSpec,
 )
 from autoaccel.runtime import tasks
 from autoaccel.runtime.accelerator import mark
@@ -162,7 +162,7 @@ def run_built_in(line: Written, task: Measure, settings: Settings, step: Callabl
         return made
 
     loop.step = counted  # type: ignore[method-assign]
-    return tasks._measure(TrialSpec(task), task, loop, line)
+    return tasks._measure(WorkerSpec(task), task, loop, line)
 
 
 MakeSteps = Callable[[Written, Measure, Settings, Callable[[], None]], Failure | None]
@@ -303,7 +303,7 @@ def test_a_metric_takes_more_than_steps() -> None:
 )
 def test_what_takes_more_than_steps_says_so(task: Any, what: str) -> None:
     line = Written([])
-    failure = tasks.look_into(TrialSpec(task), Script({}), line)
+    failure = tasks.look_into(WorkerSpec(task), Script({}), line)
     assert isinstance(failure, Failure) and failure.kind == "invalid"
     assert failure.message.startswith(what)
     assert line.events == []
