@@ -43,7 +43,7 @@ class Checkpoints:
         Raises:
             BadRequestError: If the file is no checkpoint, or that of another training.
         """
-        found: Progress | str | None = ranks.share(self._read() if ranks.leads() else None)
+        found: Progress | str | None = ranks.broadcast_object(self._read() if ranks.leads() else None)
         if isinstance(found, str):
             raise BadRequestError(found)
         return found

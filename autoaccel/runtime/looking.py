@@ -120,7 +120,7 @@ def _look_at_steps(looking: Looking, loop: Inspectable, task: TakeProfile) -> No
     if looking.found.circumstances is None:
         return
     waits = looking.found.profile.phases["data wait"] >= _WAITS or bool(getattr(loop.loader, "num_workers", 0))
-    if ranks.follow(waits):
+    if ranks.broadcast_decision(waits):
         looking.measure(
             "steps on a batch at hand",
             lambda found, _: _of_circumstances(found, alone=measure_alone(loop, loop.next_batch(), seconds)),

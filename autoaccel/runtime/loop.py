@@ -255,7 +255,7 @@ class Loop:
         """
         self._steps_compared += 1
         often = self._steps_compared & (self._steps_compared - 1) == 0 or self._steps_compared % _STEPS_APART == 0
-        if ranks.world_size() > 1 and often and not ranks.agree(digest):
+        if ranks.world_size() > 1 and often and not ranks.all_equal(digest):
             raise BadRequestError(
                 "Training: every rank must draw the same batches, but they differ: the sampler must use only the "
                 "random generators of torch, numpy or random, and build() must give every rank the same data. Sort "
@@ -348,13 +348,15 @@ class Loop:
 
     def mean_last_loss(self) -> float:
         """Return the loss of the last step over the samples of all ranks; every rank must ask for it."""
-        return ranks.total(self.last_loss) / ranks.world_size()
+        return ranks.all_reduce_sum(self.last_loss) / ranks.world_size()
 
     def kept_losses(self) -> tuple[float, float]:
         """Return the loss of the first step and the mean of those kept, of all ranks; every rank must ask for it."""
         first, *kept = torch.stack(self._kept_losses).tolist()
         kept = kept or [first]
-        return ranks.total(first) / ranks.world_size(), ranks.total(math.fsum(kept) / len(kept)) / ranks.world_size()
+        return ranks.all_reduce_sum(first) / ranks.world_size(), ranks.all_reduce_sum(
+            math.fsum(kept) / len(kept)
+        ) / ranks.world_size()
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Return the loss of a model on a batch that is on the device."""

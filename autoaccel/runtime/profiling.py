@@ -114,7 +114,7 @@ def _make_untraced_steps(loop: Inspectable, seconds: float, spending: Spending) 
     steps: list[Step] = []
     samples_before, before = loop.samples_done, _usage()
     with timed_phases(loop) as timer:
-        while ranks.follow(time.perf_counter() - before.when < seconds or len(steps) < min_steps):
+        while ranks.broadcast_decision(time.perf_counter() - before.when < seconds or len(steps) < min_steps):
             timer.start_step()
             steps.append(loop.step())
     after = _usage()

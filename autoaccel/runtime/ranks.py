@@ -78,8 +78,8 @@ def leads() -> bool:
     return rank() == 0
 
 
-def follow(decision: bool) -> bool:
-    """Return the leader's decision; every rank must ask for it. Alone, one's own."""
+def broadcast_decision(decision: bool) -> bool:
+    """Return the decision of rank 0; every rank must call this. Without other ranks, return the argument."""
     if world_size() == 1:
         return decision
     told = torch.tensor([decision], dtype=torch.uint8)
@@ -87,8 +87,8 @@ def follow(decision: bool) -> bool:
     return bool(told.item())
 
 
-def total(value: float) -> float:
-    """Return the sum over all ranks; every rank must ask for it. Alone, the value."""
+def all_reduce_sum(value: float) -> float:
+    """Return the sum over all ranks; every rank must call this. Without other ranks, return the argument."""
     if world_size() == 1:
         return value
     summed = torch.tensor([value], dtype=torch.float64)
@@ -96,18 +96,18 @@ def total(value: float) -> float:
     return float(summed.item())
 
 
-def agree(number: int) -> bool:
-    """Whether all ranks have this number, of less than 63 bits; every rank must ask for it. Alone, one does."""
+def all_equal(number: int) -> bool:
+    """Whether all ranks have this number, below 2**63; every rank must call this. True without other ranks."""
     if world_size() == 1:
         return True
-    # The greatest of all, and what is the least of all with its sign changed.
+    # The largest of all, and the smallest of all with its sign changed.
     extremes = torch.tensor([number, -number], dtype=torch.int64)
     distributed.all_reduce(extremes, op=distributed.ReduceOp.MAX, group=_group())
     return bool(extremes[0] == -extremes[1])
 
 
-def share(thing: Any) -> Any:
-    """Return what the leader has, tensors included; every rank must ask for it. Alone, one's own."""
+def broadcast_object(thing: Any) -> Any:
+    """Return the object of rank 0, tensors included; every rank must call this. Without others, return the argument."""
     if world_size() == 1:
         return thing
     things = [thing]

@@ -32,7 +32,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
     min_steps = max(turn.min_steps, burst_steps(paced))
     steps: list[Step] = []
     start = time.perf_counter()
-    while paced.steps_done < limit and ranks.follow(
+    while paced.steps_done < limit and ranks.broadcast_decision(
         time.perf_counter() - start < turn.seconds or _lacks_steps(steps, min_steps)
     ):
         steps.append((yield))
@@ -43,7 +43,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
         step_seconds=tuple(step.seconds for step in steps),
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
         step_shares=shares if any(share != 1.0 for share in shares) else (),
-        peak_bytes=int(ranks.total(peak_bytes(paced.device))),
+        peak_bytes=int(ranks.all_reduce_sum(peak_bytes(paced.device))),
         diverged=paced.has_diverged,
     )
     return no_longer_works(paced) or done

@@ -100,7 +100,7 @@ def warming_up(
         # A long first step that takes as long as the second was warm.
         return not has_settled(seconds if taken[-1] >= LONG_STEP_SECONDS else taken, burst)
 
-    while paced.steps_done < limit and ranks.follow(needs_more()):
+    while paced.steps_done < limit and ranks.broadcast_decision(needs_more()):
         seconds.append((yield).seconds)
     taken = seconds[settled_from:]
     settled = statistics.median(taken[-window_of(taken[-1], burst) :]) if taken else seconds[-1]
@@ -122,7 +122,7 @@ def _before_shrinking(loop: Inspectable, training_steps: int | None) -> Stretch[
     seconds: list[float] = []
     while loop.steps_done < loop.shrinks_at:
         seconds.append((yield).seconds)
-        if training_steps is None and ranks.follow(has_settled(seconds)):
+        if training_steps is None and ranks.broadcast_decision(has_settled(seconds)):
             loop.shrinks_at = loop.steps_done  # they stand for all
     return seconds
 

@@ -142,13 +142,13 @@ def test_a_rank_that_draws_other_batches_is_found(monkeypatch: pytest.MonkeyPatc
     digests: list[list[int]] = [[], []]
     for told, order in zip(digests, ([[0, 1], [2, 3], [4, 5]], [[0, 1], [2, 3], [4, 6]]), strict=True):
         loader = DataLoader(DATA, batch_sampler=order)
-        monkeypatch.setattr(ranks, "agree", lambda digest, told=told: not told.append(digest))
+        monkeypatch.setattr(ranks, "all_equal", lambda digest, told=told: not told.append(digest))
         loop = Loop(training(train_data=lambda loader=loader: loader), Applied({}), seed=0)
         for _ in range(4):
             loop.step()
     assert [len(told) for told in digests] == [3, 3]  # after 1, 2 and 4 steps; the third step's batch counts, too
     assert digests[0][:2] == digests[1][:2] and digests[0][2] != digests[1][2]
-    monkeypatch.setattr(ranks, "agree", lambda digest: False)
+    monkeypatch.setattr(ranks, "all_equal", lambda digest: False)
     with pytest.raises(BadRequestError, match="every rank must draw the same batches, but they differ"):
         Loop(training(), Applied({}), seed=0).step()
 
@@ -164,7 +164,7 @@ def test_a_weight_stays_with_its_batch_where_batches_are_fetched_ahead(monkeypat
 
     monkeypatch.setattr(Applied, "prefetch", one_ahead)
     monkeypatch.setattr(ranks, "world_size", lambda: 3)
-    monkeypatch.setattr(ranks, "agree", lambda digest: True)
+    monkeypatch.setattr(ranks, "all_equal", lambda digest: True)
     loop = Loop(training(), Applied({}), seed=0)
     seen: list[tuple[int, float]] = []
     monkeypatch.setattr(loop.applied, "backward", lambda loss: None)

@@ -267,11 +267,11 @@ class Here:
         self.digests: list[int] = []
         self.shared: Any = None
 
-    def agree(self, digest: int) -> bool:
+    def all_equal(self, digest: int) -> bool:
         self.digests.append(digest)
         return True
 
-    def share(self, thing: Any) -> Any:
+    def broadcast_object(self, thing: Any) -> Any:
         if self.rank == 0:
             self.shared = thing
         return self.shared
@@ -281,8 +281,8 @@ class Here:
             ranks,
             rank=lambda: self.rank,
             world_size=lambda: self.case.ranks,
-            agree=self.agree,
-            share=self.share,
+            all_equal=self.all_equal,
+            broadcast_object=self.broadcast_object,
         )
         self._patched.start()
         return self
