@@ -59,6 +59,6 @@ def _run(parsed: argparse.Namespace) -> int:
         print_shares(make_console(), explain_shares(recipe))
     use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
     trained = train_with_recipe(use, run, lambda line: print(f"autoaccel: {line}", file=sys.stderr))
-    if trained.rank is None or trained.rank.rank == 0:
+    if trained.launched_as is None or trained.launched_as.rank == 0:
         print_training(trained.result, recipe)
     return EXIT_FASTER

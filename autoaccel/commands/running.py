@@ -16,7 +16,7 @@ from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.ranks import rank_of
 from autoaccel.machine.torch_version import read_torch_version
 from autoaccel.records.machine import Machine
-from autoaccel.records.ranks import Rank, RankShare
+from autoaccel.records.ranks import LaunchedRank, RankShare
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.runtime.worker import die_with_parent
@@ -47,7 +47,7 @@ class Trained(NamedTuple):
     """What came of it."""
 
     result: TrainResult
-    rank: Rank | None  # which rank this process was, if a launcher made it one
+    launched_as: LaunchedRank | None  # which rank this process was, if a launcher made it one
 
 
 def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], None]) -> Trained:
@@ -66,8 +66,8 @@ def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], Non
         WorkloadFailedError: If the training fails.
     """
     recipe, workload = use.recipe, use.workload
-    rank = rank_of(os.environ)
-    if rank is not None:
+    launched_as = rank_of(os.environ)
+    if launched_as is not None:
         die_with_parent(os.getppid())  # a launcher that is killed leaves ranks behind, which wait for one another
     task = Train(
         seeds=(run.seed,),
@@ -77,21 +77,23 @@ def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], Non
         checkpoint_seconds=run.checkpoint_seconds,
     )
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
-        context = context_on(present_machine(use, rank is None), recipe.device)
-        leads = rank is None or rank.rank == 0
+        context = context_on(present_machine(use, launched_as is None), recipe.device)
+        leads = launched_as is None or launched_as.rank == 0
         cache = _compile_cache(recipe, context.machine, Path(folder), say if leads else lambda line: None)
-        with WorkerStarter(Path(folder), workload, measures=False, rank=rank, compile_cache=cache) as starter:
+        with WorkerStarter(
+            Path(folder), workload, measures=False, launched_as=launched_as, compile_cache=cache
+        ) as starter:
             starter = starter.at(context)
-            answer = starter.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+            answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.
-            for restart in range(1, run.max_restarts + 1 if rank is None else 1):
+            for restart in range(1, run.max_restarts + 1 if launched_as is None else 1):
                 if not (isinstance(answer, Failure) and answer.kind in _PASSING):
                     break
                 say(f"{answer.message}; starting again ({restart} of {run.max_restarts})")
-                answer = starter.ask(task, settings_here(recipe, rank), "run", TrainResult, math.inf)
+                answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
-    return Trained(answer, rank)
+    return Trained(answer, launched_as)
 
 
 def _compile_cache(recipe: Recipe, machine: Machine, temporary: Path, say: Callable[[str], None]) -> Path | None:

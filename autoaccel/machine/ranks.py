@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.ranks import Launcher, Rank
+from autoaccel.records.ranks import LaunchedRank, Launcher
 
 RANK_VARIABLES = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
@@ -36,7 +36,7 @@ _FIRST_PORT, _PORTS = 20000, 10000
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 
 
-def rank_of(environ: Mapping[str, str]) -> Rank | None:
+def rank_of(environ: Mapping[str, str]) -> LaunchedRank | None:
     """Return which rank of a job the process with these variables is, or None if no launcher made it one.
 
     The launcher nearest to the process decides: torchrun or mpirun inside a Slurm job leave Slurm's variables standing.
@@ -58,13 +58,13 @@ def rank_of(environ: Mapping[str, str]) -> Rank | None:
     return None
 
 
-def _of_torchrun(environ: Mapping[str, str]) -> Rank:
+def _of_torchrun(environ: Mapping[str, str]) -> LaunchedRank:
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
     rank, world_size, local_rank, local_world_size, port = _numbers(environ, names)
     if "MASTER_ADDR" not in environ:
         raise _half_set(names, "MASTER_ADDR")
     return _checked(
-        Rank(
+        LaunchedRank(
             rank,
             world_size,
             local_rank,
@@ -78,14 +78,14 @@ def _of_torchrun(environ: Mapping[str, str]) -> Rank:
     )
 
 
-def _of_open_mpi(environ: Mapping[str, str]) -> Rank:
+def _of_open_mpi(environ: Mapping[str, str]) -> LaunchedRank:
     names = [f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")]
     rank, world_size, local_rank, local_world_size = _numbers(environ, names)
     job = environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid", "")
     return _of_mpi(environ, rank, world_size, local_rank, local_world_size, job, "mpirun")
 
 
-def _of_pmi(environ: Mapping[str, str]) -> Rank:
+def _of_pmi(environ: Mapping[str, str]) -> LaunchedRank:
     names = ["PMI_RANK" if "PMI_RANK" in environ else "PMIX_RANK", "PMI_SIZE"]
     cray = "PMI_LOCAL_RANK" in environ  # PALS, Cray's; all others name them as MPICH's Hydra does
     names += ["PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"] if cray else ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"]
@@ -103,7 +103,7 @@ def _of_mpi(
     local_world_size: int,
     job: str,
     launcher: Launcher,
-) -> Rank:
+) -> LaunchedRank:
     """Return the rank of a launcher that does not say where rank 0 runs."""
     one_machine = world_size == local_world_size
     if not one_machine and "MASTER_ADDR" not in environ:
@@ -112,7 +112,7 @@ def _of_mpi(
             "run here. Start with `autoaccel launch --hosts A,B`, or pass it on: mpirun -x MASTER_ADDR=A."
         )
     return _checked(
-        Rank(
+        LaunchedRank(
             rank,
             world_size,
             local_rank,
@@ -126,7 +126,7 @@ def _of_mpi(
     )
 
 
-def _of_slurm(environ: Mapping[str, str]) -> Rank | None:
+def _of_slurm(environ: Mapping[str, str]) -> LaunchedRank | None:
     """Return the rank of a task of a step that has several; a shell is a step of one task, or none at all."""
     (step,) = _numbers(environ, ["SLURM_STEP_ID"])
     if step >= _FIRST_SPECIAL_STEP:
@@ -152,7 +152,7 @@ def _of_slurm(environ: Mapping[str, str]) -> Rank | None:
     if not address:
         raise _half_set(names, "SLURM_STEP_NODELIST")
     return _checked(
-        Rank(
+        LaunchedRank(
             rank,
             tasks,
             local_rank,
@@ -183,7 +183,7 @@ def first_host(hosts: str) -> str:
     return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0]) if first else ""
 
 
-def _checked(found: Rank) -> Rank:
+def _checked(found: LaunchedRank) -> LaunchedRank:
     if not (0 <= found.rank < found.world_size and 0 <= found.local_rank < found.local_world_size <= found.world_size):
         raise BadRequestError(
             "0 <= rank < world size and 0 <= local rank < local world size <= world size must hold, but "

@@ -1,4 +1,4 @@
-"""Rank: which of the processes of one training this one is, as the launcher that started it says."""
+"""LaunchedRank: what a launcher makes a process. RankPlacement: what a worker is told. RankShare: what a rank gets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Launcher = Literal["torchrun", "mpirun", "slurm", "pmi"]
 """What started a rank; pmi: another program that speaks the process management interface, such as MPICH's mpiexec."""
 
 
-class Rank(Record, frozen=True):
-    """One of the processes that train together."""
+class LaunchedRank(Record, frozen=True):
+    """One of the processes that train together, as the variables of its launcher describe it."""
 
     rank: int  # from 0 to world_size - 1
     world_size: int
@@ -34,6 +34,15 @@ class Rank(Record, frozen=True):
             "MASTER_ADDR": self.main_address,
             "MASTER_PORT": str(self.main_port),
         }
+
+
+class RankPlacement(Record, frozen=True):
+    """Which of the processes that train together a worker is, and where they meet."""
+
+    rank: int  # from 0 to world_size - 1, over all machines
+    world_size: int
+    local_rank: int  # on this machine
+    rendezvous_file: str | None  # by which the ranks of this machine meet; None: as a launcher's variables say
 
 
 class RankShare(Record, frozen=True):

@@ -11,6 +11,7 @@ from autoaccel.records.base import Record
 from autoaccel.records.circumstances import Circumstances
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
+from autoaccel.records.ranks import RankPlacement
 from autoaccel.records.rates import Rates
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
@@ -65,15 +66,6 @@ class Train(Record, frozen=True, tag="train"):
 Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates
 
 
-class Ranks(Record, frozen=True):
-    """A process's place among those that train side by side."""
-
-    rank: int  # of all machines
-    world_size: int
-    local_rank: int  # of this machine
-    meeting: str | None  # the file by which they meet on this machine; None: as a launcher's variables say
-
-
 class WorkerSpec(Record, frozen=True):
     """All that a worker is told."""
 
@@ -81,7 +73,7 @@ class WorkerSpec(Record, frozen=True):
     workload: Workload | None = None  # None for a probe only
     settings: Settings = {}
     own: Settings | None = None  # what build() makes of the process, see TrainingFacts.found; None: ask the process
-    ranks: Ranks | None = None  # None: it trains alone
+    placement: RankPlacement | None = None  # among several ranks; None: it trains alone
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
 
 

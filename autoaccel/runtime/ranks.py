@@ -11,7 +11,7 @@ import torch
 from torch import distributed
 from torch.distributed import FileStore, PrefixStore, TCPStore  # type: ignore[attr-defined]  # not listed as public
 
-from autoaccel.records.trial import Ranks
+from autoaccel.records.ranks import RankPlacement
 
 # Whoever started the ranks watches over them; between its turns they may stand still for hours.
 _PATIENCE = timedelta(days=7)
@@ -22,18 +22,20 @@ SEEDS_APART = 1_000_003
 """From one rank's seed to the next: further apart than the seeds that people choose."""
 
 
-def join(ranks: Ranks, backend: str) -> None:
+def join(placement: RankPlacement, backend: str) -> None:
     """Meet the other ranks."""
-    if ranks.meeting is not None:
+    file = placement.rendezvous_file
+    if file is not None:
         # All are on this machine. Gloo would take the address that its host name stands for, if that is any at all.
         _use_loopback()
     if (devices := torch.accelerator.device_count()) > 1:
-        torch.accelerator.set_device_index(ranks.local_rank % devices)
+        torch.accelerator.set_device_index(placement.local_rank % devices)
     if backend == "ccl":
         import oneccl_bindings_for_pytorch  # noqa: F401  # it registers itself
-    store = FileStore(ranks.meeting, ranks.world_size) if ranks.meeting is not None else _agents_store()
-    where: dict[str, Any] = {"init_method": "env://"} if store is None else {"store": store}
-    distributed.init_process_group(backend, rank=ranks.rank, world_size=ranks.world_size, timeout=_PATIENCE, **where)
+    store = FileStore(file, placement.world_size) if file is not None else _agents_store()
+    rendezvous: dict[str, Any] = {"init_method": "env://"} if store is None else {"store": store}
+    rendezvous |= {"rank": placement.rank, "world_size": placement.world_size}
+    distributed.init_process_group(backend, timeout=_PATIENCE, **rendezvous)
     if backend != "gloo":
         _control.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))
 

@@ -71,8 +71,8 @@ def _serve(spec: WorkerSpec, line: Line) -> Record | None:
     assert workload is not None  # only a probe has none
     # Only there: it sees whatever the user's code does that Python audits, and would slow down what is measured.
     imports = Imports() if isinstance(task, Describe) else None
-    if spec.ranks is not None:
-        ranks.join(spec.ranks, str(spec.settings.get("parallel.backend", "gloo")))
+    if spec.placement is not None:
+        ranks.join(spec.placement, str(spec.settings.get("parallel.backend", "gloo")))
     build = load_build(workload)
     if imports is not None:
         training = build_training(build, workload, seed=0)

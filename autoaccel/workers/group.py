@@ -24,16 +24,16 @@ _BY_ANOTHER = re.compile(
 class WorkerGroup:
     """Workers that train side by side. They are told, paused and closed together; the first speaks for all."""
 
-    def __init__(self, workers: Sequence[Worker], meeting: Path) -> None:
+    def __init__(self, workers: Sequence[Worker], rendezvous_file: Path) -> None:
         """Lead workers that have been started.
 
         Args:
             workers: In the order of their ranks.
-            meeting: The file by which they meet; it is removed in the end.
+            rendezvous_file: The file by which they meet; it is removed in the end.
         """
         self._workers = tuple(workers)
         self._leader = workers[0]
-        self._meeting = meeting
+        self._rendezvous_file = rendezvous_file
         self._answered: set[Worker] = set()
         self.started_at = self._leader.started_at
         self.import_seconds = self._leader.import_seconds
@@ -77,7 +77,7 @@ class WorkerGroup:
         for worker in self._workers:
             worker.close()
         with contextlib.suppress(FileNotFoundError):
-            self._meeting.unlink()
+            self._rendezvous_file.unlink()
 
     def _with_news(self, seconds: float) -> list[Worker]:
         """Return those that have said something or died, after at most so many seconds; none if none has."""

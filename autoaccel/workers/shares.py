@@ -13,7 +13,7 @@ from autoaccel.machine.gpu_sets import MAX_GPUS, best_connected, cores_near
 from autoaccel.machine.ranks import rank_of
 from autoaccel.machine.visible import visible_gpus
 from autoaccel.records.machine import Interconnect, Machine
-from autoaccel.records.ranks import Rank
+from autoaccel.records.ranks import LaunchedRank
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, Value
 from autoaccel.space.knobs import KnobContext
@@ -103,18 +103,24 @@ def context_on(machine: Machine, device: str) -> KnobContext:
     return KnobContext(msgspec.structs.replace(machine, torch=msgspec.structs.replace(torch, device=device)))
 
 
-def settings_here(recipe: Recipe, rank: Rank | None) -> Settings:
+def settings_here(recipe: Recipe, launched_as: LaunchedRank | None) -> Settings:
     """Return the recipe's settings, with as many ranks on this machine as the launcher has started."""
-    return recipe.settings if rank is None else {**recipe.settings, "parallel.world_size": rank.local_world_size}
+    return (
+        recipe.settings
+        if launched_as is None
+        else {**recipe.settings, "parallel.world_size": launched_as.local_world_size}
+    )
 
 
 def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings of this process: the recipe's, or its share of them if a launcher has made it a rank."""
-    rank = rank_of(environment)
-    if rank is None:
+    launched_as = rank_of(environment)
+    if launched_as is None:
         return recipe.settings
     context = context_on(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch), recipe.device)
-    return share_of_rank(settings_here(recipe, rank), context, rank.local_rank, rank.local_world_size)
+    return share_of_rank(
+        settings_here(recipe, launched_as), context, launched_as.local_rank, launched_as.local_world_size
+    )
 
 
 def device_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> str:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from autoaccel.records.base import Record
-from autoaccel.records.ranks import Rank
+from autoaccel.records.ranks import LaunchedRank, RankPlacement
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.trial import (
     Built,
@@ -26,7 +26,6 @@ from autoaccel.records.trial import (
     Failure,
     Measure,
     Probe,
-    Ranks,
     Ready,
     TakeProfile,
     Task,
@@ -61,7 +60,7 @@ class WorkerStarter:
         folder: Path,
         workload: Workload | None = None,
         measures: bool = True,
-        rank: Rank | None = None,
+        launched_as: LaunchedRank | None = None,
         compile_cache: Path | None = None,
     ) -> None:
         """Work in a folder that exists: logs go to `logs/`, compiled code to `compiled/`.
@@ -71,7 +70,7 @@ class WorkerStarter:
             workload: What every task but a probe is about.
             measures: Whether the tasks are measured: their output goes to logs, and each settings starts with no
                 compiled code, as a user's first run would. If not, both are the user's own.
-            rank: Which rank of a launcher's job the workers are; None: they start as many ranks as settings ask for.
+            launched_as: The rank of a launcher's job that it starts; None: it starts as many as settings ask for.
             compile_cache: Where tasks that are not measured keep compiled code; None: where the user's own would.
         """
         self.workload = workload
@@ -81,12 +80,12 @@ class WorkerStarter:
         self._defaults: Settings = {}
         self._own: Settings | None = None
         self._measures = measures
-        self._rank = rank
+        self._launched_as = launched_as
         self._compile_cache = compile_cache
         self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
         self._server_numbers = itertools.count(1)
         self._guards: list[Guard] = []  # one, once something is measured
-        self._meeting_numbers = itertools.count(1)
+        self._rendezvous_numbers = itertools.count(1)
         self._modules = ["torch", "autoaccel.runtime.tasks"]  # that every worker imports anyway, and finds if forked
         self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
         self._logs = folder / "logs"
@@ -133,8 +132,8 @@ class WorkerStarter:
             fresh: Whether it must be a program of its own, as the user's runs are, even if forking one costs less.
         """
         ranks = ranks_of(settings)
-        if self._rank is not None:
-            return self._start_as_rank(task, settings, self._rank, name)
+        if self._launched_as is not None:
+            return self._start_as_rank(task, settings, self._launched_as, name)
         if isinstance(task, TakeProfile) and ranks > 1:
             # Of one process alone: what looks into a step makes others, which ranks would have to agree on.
             own = {name: self._defaults[name] for name in settings if name.startswith("parallel.")}
@@ -144,34 +143,34 @@ class WorkerStarter:
         if ranks == 1 or isinstance(task, (Probe, Describe)):
             return self._start_one(WorkerSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
         assert self._context is not None  # only a probe is asked for before that is known
-        meeting = self._logs.absolute() / f"meeting-{next(self._meeting_numbers)}"
+        rendezvous_file = self._logs.absolute() / f"rendezvous-{next(self._rendezvous_numbers)}"
         workers = []
         for rank in range(ranks):
             spec = WorkerSpec(
                 task=task,
                 workload=self.workload,
                 settings=share_of_rank(settings, self._context, rank, ranks),
-                ranks=Ranks(rank, ranks, rank, str(meeting)),
+                placement=RankPlacement(rank, ranks, rank, str(rendezvous_file)),
             )
             workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
-        return WorkerGroup(workers, meeting)
+        return WorkerGroup(workers, rendezvous_file)
 
-    def _start_as_rank(self, task: Task, settings: Mapping[str, Value], rank: Rank, name: str) -> Worker:
+    def _start_as_rank(self, task: Task, settings: Mapping[str, Value], launched_as: LaunchedRank, name: str) -> Worker:
         assert self._context is not None
-        share = share_of_rank(settings, self._context, rank.local_rank, rank.local_world_size)
-        ranks = Ranks(rank.rank, rank.world_size, rank.local_rank, None)
-        spec = WorkerSpec(task=task, workload=self.workload, settings=share, ranks=ranks)
-        return self._start_one(spec, name, fresh=True, more=rank.variables)
+        share = share_of_rank(settings, self._context, launched_as.local_rank, launched_as.local_world_size)
+        placement = RankPlacement(launched_as.rank, launched_as.world_size, launched_as.local_rank, None)
+        spec = WorkerSpec(task=task, workload=self.workload, settings=share, placement=placement)
+        return self._start_one(spec, name, fresh=True, more=launched_as.variables)
 
     def _start_one(
         self, spec: WorkerSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
     ) -> Worker:
         spec = msgspec.structs.replace(spec, own=self._own)
-        follows = spec.ranks is not None and self._rank is None and spec.ranks.local_rank > 0
+        follows = spec.placement is not None and self._launched_as is None and spec.placement.local_rank > 0
         # What a follower prints, the leader prints as well.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
-        if spec.ranks is not None and self._context is not None:
+        if spec.placement is not None and self._context is not None:
             environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
         if not self._guards and isinstance(spec.task, Measure):
             self._guards.append(Guard())  # only those that measure are ever stopped

@@ -99,10 +99,10 @@ def leftovers() -> dict[str, Any]:
                     found = measuring.take_turn(GiveTurn(0.1), SECONDS)
                     measuring.close()
             outcomes[f"{'killed' if killed else 'left alone'}: {_word(found)}"] += 1
-    meetings = [path.name for path in (Path(folder) / "logs").glob("meeting-*")]
+    rendezvous_files = [path.name for path in (Path(folder) / "logs").glob("rendezvous-*")]
     after = traces(home)
     left = {kind: sorted(after[kind] - before[kind]) for kind in after}
-    return {"trials": TRIALS, "outcomes": dict(sorted(outcomes.items())), "left": left, "meetings": meetings}
+    return {"trials": TRIALS, "outcomes": dict(sorted(outcomes.items())), "left": left, "meetings": rendezvous_files}
 
 
 def _word(found: object) -> str:

@@ -192,8 +192,8 @@ def test_a_rank_ends_with_a_launcher_that_is_killed(write_model: WriteModel, wri
     code = f"import subprocess; subprocess.run({command!r})"
     # One of two ranks, which waits for the other.
     variables = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}
-    launcher = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **variables, **meeting})
+    rendezvous = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}
+    launcher = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **variables, **rendezvous})
     try:
         family: list[psutil.Process] = []
         for _ in range(600):

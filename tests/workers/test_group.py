@@ -131,7 +131,7 @@ def test_ranks_take_turns_and_stand_still_between_them(
         assert not set(first) & set(second)
     measuring.close()
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
-    assert not list((starter._logs).glob("meeting-*"))
+    assert not list((starter._logs).glob("rendezvous-*"))
 
 
 BROKEN = """
