@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from autoaccel.records.circumstances import Circumstances
+from autoaccel.records.conditions import TrainingConditions
 from autoaccel.records.profile import Demand, Profile
 from autoaccel.records.workload import TrainingFacts
 
 
-def demand_of(profile: Profile, circumstances: Circumstances | None, facts: TrainingFacts) -> Demand:
+def demand_of(profile: Profile, conditions: TrainingConditions | None, facts: TrainingFacts) -> Demand:
     """Return what one process of the training needs, as its profile shows it.
 
     What loading takes is what loading some samples took and making a batch of them; where nobody looked at samples, the
@@ -18,9 +18,9 @@ def demand_of(profile: Profile, circumstances: Circumstances | None, facts: Trai
     step_seconds = profile.phase_seconds or profile.step_seconds
     waited = step_seconds * profile.phases.get("data wait", 0.0)
     demand = Demand(step_seconds=step_seconds - waited, peak_bytes=profile.peak_bytes)
-    samples = circumstances.samples if circumstances is not None else None
-    if circumstances is not None and samples is not None:
-        count, made = circumstances.batch_samples, samples.collate_seconds or 0.0
+    samples = conditions.samples if conditions is not None else None
+    if conditions is not None and samples is not None:
+        count, made = conditions.batch_samples, samples.collate_seconds or 0.0
         return msgspec.structs.replace(
             demand,
             loading_seconds=count * samples.seconds + made,

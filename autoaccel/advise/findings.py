@@ -1,4 +1,4 @@
-"""What the rules read off a profile and the circumstances it was taken in."""
+"""What the rules read off a profile and the conditions that it was taken under."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autoaccel.advise.observations import Observations
 from autoaccel.advise.rules import RULES
 from autoaccel.advise.rules.evaluation import RULES as EVALUATION
 from autoaccel.advise.rules.machine import RULES as MACHINE
-from autoaccel.records.circumstances import Circumstances, Surroundings
+from autoaccel.records.conditions import MachineConditions, TrainingConditions
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.rates import Rates
@@ -33,16 +33,16 @@ measured, or their shares are not of a step."""
 def advise(
     profile: Profile,
     machine: Machine,
-    circumstances: Circumstances | None = None,
+    conditions: TrainingConditions | None = None,
     rates: Rates | None = None,
     training: TrainingFacts | None = None,
-    surroundings: Surroundings | None = None,
+    machine_conditions: MachineConditions | None = None,
 ) -> list[Finding]:
     """Return what the rules find, what remedies usually win most from first; rules that observed nothing say nothing.
 
     No bound is above the roofline of the step, but for remedies that change the work or what the machine can do.
     """
-    observed = Observations(profile, machine, circumstances, rates, training, surroundings)
+    observed = Observations(profile, machine, conditions, rates, training, machine_conditions)
     found = [_within(finding, observed.max_speedup) for rule in RULES.values() if (finding := rule(observed))]
     return sorted(found, key=lambda finding: (-finding.expected_speedup, -finding.bound_speedup))
 

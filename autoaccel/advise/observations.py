@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.roofline import roofline
-from autoaccel.records.circumstances import Circumstances, Surroundings
+from autoaccel.records.conditions import MachineConditions, TrainingConditions
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.rates import Rates
@@ -24,10 +24,10 @@ class Observations:
 
     profile: Profile
     machine: Machine
-    circumstances: Circumstances | None = None
+    conditions: TrainingConditions | None = None
     rates: Rates | None = None
     training: TrainingFacts | None = None
-    surroundings: Surroundings | None = None
+    machine_conditions: MachineConditions | None = None
 
     def phases(self, *names: str) -> float:
         """Return the share of the step that these phases take together."""
@@ -74,7 +74,7 @@ class Observations:
 
         A step that is faster than the rates allow shows that others disturbed the measuring of these.
         """
-        line = roofline(self.profile, self.machine, self.rates, self.circumstances) if self.rates else None
+        line = roofline(self.profile, self.machine, self.rates, self.conditions) if self.rates else None
         speedup = self.mean_step_seconds / line.step_seconds_at_least if line else math.inf
         return speedup if speedup > 1 else math.inf
 
@@ -90,7 +90,7 @@ class Observations:
     @property
     def on_gpu(self) -> bool:
         """Whether the training runs on a GPU, of whatever make."""
-        return self.circumstances is not None and self.circumstances.device != "cpu"
+        return self.conditions is not None and self.conditions.device != "cpu"
 
 
 Rule = Callable[[Observations], Finding | None]

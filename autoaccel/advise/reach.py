@@ -91,7 +91,7 @@ def bound_of_sixteen_bits(observed: Observations) -> float:
 
     The update stays as it is: parameters stay float32.
     """
-    if observed.circumstances is not None and observed.circumstances.autocast:
+    if observed.conditions is not None and observed.conditions.autocast:
         return bound_of_groups(observed, {}, MARGIN)  # it is that already
     dense = {name: MARGIN * ratio for name, ratio in sixteen_bits(observed).items()}
     return bound_of_groups(observed, dense, MARGIN * _HALF_THE_BYTES)
@@ -139,13 +139,13 @@ def _min_update_seconds(observed: Observations) -> float:
     Parameters, gradients and the optimizer's state are read, parameters and state are written; what the caches hold
     comes from there.
     """
-    profile, rates, circumstances = observed.profile, observed.rates, observed.circumstances
-    if rates is None or circumstances is None or profile.min_bytes is None:
+    profile, rates, conditions = observed.profile, observed.rates, observed.conditions
+    if rates is None or conditions is None or profile.min_bytes is None:
         return 0.0
     sizes = {"float64": 8, "bfloat16": 2, "float16": 2}
-    weights = profile.parameters * sum(share * sizes.get(name, 4) for name, share in circumstances.model.dtypes.items())
+    weights = profile.parameters * sum(share * sizes.get(name, 4) for name, share in conditions.model.dtypes.items())
     # See runtime/work.py: 6 times the parameters that are trained, twice the state, the batch.
-    twice_state = profile.min_bytes - 6 * weights - circumstances.batch_bytes
+    twice_state = profile.min_bytes - 6 * weights - conditions.batch_bytes
     if twice_state < 0:
         return 0.0  # some parameters are not trained
     caches = 0 if observed.on_gpu else observed.machine.cpu.cache_bytes

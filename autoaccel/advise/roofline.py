@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from autoaccel.records.circumstances import Circumstances
+from autoaccel.records.conditions import TrainingConditions
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Profile
 from autoaccel.records.rates import Rates, Roofline
 
 
-def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Circumstances | None) -> Roofline | None:
+def roofline(
+    profile: Profile, machine: Machine, rates: Rates, conditions: TrainingConditions | None
+) -> Roofline | None:
     """Return the roofline of a step (Williams, Waterman and Patterson, CACM 52(4), 2009); None without its numbers.
 
     Attainable is the lower of the dtype's measured rate and of what memory delivers to the operators as they are. The
@@ -18,7 +20,7 @@ def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Ci
     flops = sum(profile.flops.values())
     if not flops or not profile.moved_bytes or profile.min_bytes is None:
         return None
-    peak = rates.best(_dtype(circumstances))
+    peak = rates.best(_dtype(conditions))
     fastest = max((*rates.matmul.values(), *rates.convolution.values()), default=None)
     if peak is None or fastest is None:
         return None
@@ -38,7 +40,7 @@ def roofline(profile: Profile, machine: Machine, rates: Rates, circumstances: Ci
     )
 
 
-def _dtype(circumstances: Circumstances | None) -> str:
+def _dtype(conditions: TrainingConditions | None) -> str:
     """Return the dtype of most parameters; that of the computation under autocast is not recorded."""
-    dtypes = circumstances.model.dtypes if circumstances else {}
+    dtypes = conditions.model.dtypes if conditions else {}
     return max(dtypes, key=dtypes.__getitem__, default="float32")

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from autoaccel.advise.diagnosing import diagnose
+from autoaccel.machine.conditions import begin_watching, read_machine_conditions
 from autoaccel.machine.quiet import read_load
-from autoaccel.machine.surroundings import begin_watching, read_surroundings
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Advice
 from autoaccel.records.settings import Settings
@@ -44,13 +44,13 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
             answer = ask_profile(starter, task, own, START_SECONDS)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
-    surroundings = read_surroundings(watch, gpu_throttling=throttling)
-    diagnosis = diagnose(answer, machine, facts, surroundings)
+    machine_conditions = read_machine_conditions(watch, gpu_throttling=throttling)
+    diagnosis = diagnose(answer, machine, facts, machine_conditions)
     return Advice(
         findings=diagnosis.findings,
         profile=diagnosis.profile,
         machine=machine,
         limits=diagnosis.limits,
-        circumstances=answer.circumstances,
-        surroundings=surroundings,
+        conditions=answer.conditions,
+        machine_conditions=machine_conditions,
     )

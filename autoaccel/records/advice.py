@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from autoaccel.records.base import Record
-from autoaccel.records.circumstances import Circumstances, Surroundings
+from autoaccel.records.conditions import MachineConditions, TrainingConditions
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand, Finding, Profile
 from autoaccel.records.rates import RateLimits
@@ -25,5 +27,5 @@ class Advice(Record, frozen=True):
     profile: Profile
     machine: Machine
     limits: RateLimits | None
-    circumstances: Circumstances | None
-    surroundings: Surroundings
+    conditions: TrainingConditions | None = msgspec.field(name="circumstances")
+    machine_conditions: MachineConditions = msgspec.field(name="surroundings")

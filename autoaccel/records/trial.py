@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from autoaccel.records.base import Record
-from autoaccel.records.circumstances import Circumstances
+from autoaccel.records.conditions import TrainingConditions
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
 from autoaccel.records.ranks import RankPlacement
@@ -152,7 +152,7 @@ class Profiled(Record, frozen=True, tag="profiled"):
     """Answer to TakeProfile."""
 
     profile: Profile
-    circumstances: Circumstances | None = None
+    conditions: TrainingConditions | None = None
     rates: Rates | None = None  # if it was to be thorough
     measuring: str = ""  # what is measured next, so that there is more to come; empty: this is all
 

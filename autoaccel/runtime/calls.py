@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
-from autoaccel.records.circumstances import Part
+from autoaccel.records.conditions import Part
 from autoaccel.records.profile import PythonFunction
 
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))

@@ -11,7 +11,7 @@ from unittest import mock
 
 import torch
 
-from autoaccel.records.circumstances import Evaluation
+from autoaccel.records.conditions import Evaluation
 from autoaccel.runtime.data import OnDevice, eval_loader
 from autoaccel.runtime.metrics import read_metric
 from autoaccel.runtime.paced import Inspectable

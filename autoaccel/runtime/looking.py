@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import torch
 
-from autoaccel.records.circumstances import Switched
+from autoaccel.records.conditions import Switched
 from autoaccel.records.profile import Profile
 from autoaccel.records.trial import Profiled, TakeProfile
 from autoaccel.runtime import ranks
 from autoaccel.runtime.boards import write_board
-from autoaccel.runtime.circumstances import gather_circumstances
+from autoaccel.runtime.conditions import gather_conditions
 from autoaccel.runtime.evaluating import evaluation_steps, measure_evaluation
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.paced import Inspectable
@@ -82,13 +82,13 @@ class Looking:
             self._found = measure(self._found, number)
         except Exception as error:  # whatever the user's model raises in steps of a kind that it never makes
             reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-            self._found = _of_profile(self._found, failed={**self._found.profile.failed, what: reason})
+            self._found = _with_profile(self._found, failed={**self._found.profile.failed, what: reason})
 
 
 def take_and_gather(
     loop: Inspectable, task: TakeProfile, step_seconds: float, tell: Callable[[Profiled], None]
 ) -> Profiled:
-    """Return the profile, its circumstances and the machine's rates, as far as there is time for them.
+    """Return the profile, its conditions and the machine's rates, as far as there is time for them.
 
     Args:
         loop: It has warmed up.
@@ -103,7 +103,7 @@ def take_and_gather(
         write_board(task.board_path, profile, steps)
     looking = Looking(Profiled(profile=profile), spending, tell)
     # In any case: without them hardly any finding is sure.
-    looking.measure("circumstances", lambda found, _: _replace(found, circumstances=gather_circumstances(loop)))
+    looking.measure("training conditions", lambda found, _: _replace(found, conditions=gather_conditions(loop)))
     _look_at_steps(looking, loop, task)
     _look_closer(looking, loop, task)
     return looking.found
@@ -117,18 +117,18 @@ def _look_at_steps(looking: Looking, loop: Inspectable, task: TakeProfile) -> No
         if name == "anomaly":
             switched = partial(measure_without_anomaly_mode, loop, seconds)
         looking.measure(f"steps with other {name}", partial(_with_switched, name, switched), tuple(ROUNDS_OF_STEPS))
-    if looking.found.circumstances is None:
+    if looking.found.conditions is None:
         return
     waits = looking.found.profile.phases["data wait"] >= _WAITS or bool(getattr(loop.loader, "num_workers", 0))
     if ranks.broadcast_decision(waits):
         looking.measure(
             "steps on a batch at hand",
-            lambda found, _: _of_circumstances(found, alone=measure_alone(loop, loop.next_batch(), seconds)),
+            lambda found, _: _with_conditions(found, alone=measure_alone(loop, loop.next_batch(), seconds)),
             (ALONE_STEPS,),
         )
     looking.measure(
         "loading samples",
-        lambda found, _: _of_circumstances(found, samples=measure_samples(loop.loader, seconds)),
+        lambda found, _: _with_conditions(found, samples=measure_samples(loop.loader, seconds)),
         seconds=seconds,
     )
 
@@ -148,24 +148,24 @@ def _look_closer(looking: Looking, loop: Inspectable, task: TakeProfile) -> None
             (_COUNTED_STEPS,),
         )
     looking.measure(
-        "lines of Python", lambda found, _: _of_profile(found, python=users_functions(loop, step_seconds)), (1.0,)
+        "lines of Python", lambda found, _: _with_profile(found, python=users_functions(loop, step_seconds)), (1.0,)
     )
-    if (circumstances := looking.found.circumstances) is not None:
-        in_turns, once = evaluation_steps(loop, circumstances.batch_samples)
+    if (conditions := looking.found.conditions) is not None:
+        in_turns, once = evaluation_steps(loop, conditions.batch_samples)
 
         def with_evaluation(found: Profiled, steps: float) -> Profiled:
-            return _of_circumstances(found, evaluation=measure_evaluation(loop, seconds, in_turns=steps == in_turns))
+            return _with_conditions(found, evaluation=measure_evaluation(loop, seconds, in_turns=steps == in_turns))
 
         looking.measure("evaluation", with_evaluation, (in_turns, once))
-        if factors := scaling_factors(round(circumstances.batch_samples)):
+        if factors := scaling_factors(round(conditions.batch_samples)):
 
             def with_scaling(found: Profiled, steps: float) -> Profiled:
-                return _of_circumstances(found, scaling=measure_scaling(loop, factors[steps], seconds))
+                return _with_conditions(found, scaling=measure_scaling(loop, factors[steps], seconds))
 
             looking.measure("steps on larger batches", with_scaling, tuple(factors))
     if task.thorough:
         looking.measure(
-            "times of modules", lambda found, _: _of_profile(found, modules=time_modules(loop, step_seconds)), (1.0,)
+            "times of modules", lambda found, _: _with_profile(found, modules=time_modules(loop, step_seconds)), (1.0,)
         )
 
 
@@ -174,7 +174,7 @@ Switch = Callable[[], AbstractContextManager[Any]]
 
 def _switches(found: Profiled, loop: Inspectable, usable_cores: int) -> dict[str, Switch]:
     """Return what costs time here, or may, and how to switch it off."""
-    seen = found.circumstances
+    seen = found.conditions
     if seen is None:
         return {}
     switches: dict[str, Switch] = {}
@@ -190,20 +190,20 @@ def _switches(found: Profiled, loop: Inspectable, usable_cores: int) -> dict[str
 
 
 def _with_switched(name: str, measure: Callable[[int], Switched], found: Profiled, steps: float) -> Profiled:
-    assert found.circumstances is not None  # they tell what there is to switch off
+    assert found.conditions is not None  # they tell what there is to switch off
     switched = measure(ROUNDS_OF_STEPS[steps])
-    return _of_circumstances(found, switched={**found.circumstances.switched, name: switched})
+    return _with_conditions(found, switched={**found.conditions.switched, name: switched})
 
 
 def _replace(found: Profiled, **changes: Any) -> Profiled:
     return msgspec.structs.replace(found, **changes)
 
 
-def _of_profile(found: Profiled, **changes: Any) -> Profiled:
+def _with_profile(found: Profiled, **changes: Any) -> Profiled:
     profile: Profile = msgspec.structs.replace(found.profile, **changes)
     return _replace(found, profile=profile)
 
 
-def _of_circumstances(found: Profiled, **changes: Any) -> Profiled:
-    assert found.circumstances is not None  # what belongs to them is measured after them
-    return _replace(found, circumstances=msgspec.structs.replace(found.circumstances, **changes))
+def _with_conditions(found: Profiled, **changes: Any) -> Profiled:
+    assert found.conditions is not None  # what belongs to them is measured after them
+    return _replace(found, conditions=msgspec.structs.replace(found.conditions, **changes))

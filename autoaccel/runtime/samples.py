@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from autoaccel.records.circumstances import Part, Samples
+from autoaccel.records.conditions import Part, Samples
 from autoaccel.runtime.calls import parts_of, record_calls
 from autoaccel.runtime.datasets import bytes_of
 

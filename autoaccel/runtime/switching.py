@@ -15,7 +15,7 @@ from unittest import mock
 import psutil
 import torch
 
-from autoaccel.records.circumstances import Alone, Scaling, Switched
+from autoaccel.records.conditions import Alone, Scaling, Switched
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.batches import map_tensors, tensors_of
 from autoaccel.runtime.paced import Inspectable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.diagnosing import diagnose
 from autoaccel.errors import BadRequestError
+from autoaccel.machine.conditions import Watch, begin_watching, read_machine_conditions
 from autoaccel.machine.quiet import Load, quiet_hints, read_load
-from autoaccel.machine.surroundings import Watch, begin_watching, read_surroundings
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
@@ -192,7 +192,7 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     if isinstance(answer, Failure):
         run.tell(Note(f"no profile could be taken, so it is unknown where a step's time goes: {answer.message}"))
         return None
-    diagnosis = diagnose(answer, machine, setup.facts, read_surroundings(watch, gpu_throttling=throttling))
+    diagnosis = diagnose(answer, machine, setup.facts, read_machine_conditions(watch, gpu_throttling=throttling))
     if words := left_out_words(diagnosis.profile):
         run.tell(Note(f"{words}."))
     for finding in diagnosis.findings:

@@ -11,7 +11,7 @@ from autoaccel.advise.observations import Observations
 from autoaccel.records.machine import Machine
 from autoaccel.records.workload import TrainingFacts
 
-from .samples import CIRCUMSTANCES, RATES, SURROUNDINGS, changed, profile
+from .samples import CONDITIONS, MACHINE_CONDITIONS, RATES, changed, profile
 
 MakeObserved = Callable[..., Observations]
 
@@ -24,10 +24,10 @@ def make_observed(machine: Machine, facts: TrainingFacts) -> MakeObserved:
         plain: dict[str, Any] = {
             "profile": profile(),
             "machine": machine,
-            "circumstances": CIRCUMSTANCES,
+            "conditions": CONDITIONS,
             "rates": RATES,
             "training": facts,
-            "surroundings": SURROUNDINGS,
+            "machine_conditions": MACHINE_CONDITIONS,
         }
         for name, change in changes.items():
             plain[name] = changed(plain[name], change)

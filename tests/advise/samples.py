@@ -6,21 +6,21 @@ from typing import Any
 
 import msgspec
 
-from autoaccel.records.circumstances import (
+from autoaccel.records.conditions import (
     Alone,
-    Circumstances,
     Evaluation,
     Loader,
+    MachineConditions,
     Model,
     Optimizer,
     Part,
     Samples,
-    Surroundings,
+    TrainingConditions,
 )
 from autoaccel.records.profile import PHASES, GpuTimes, Profile
 from autoaccel.records.rates import Rates
 
-CIRCUMSTANCES = Circumstances(
+CONDITIONS = TrainingConditions(
     date="2026-11-22",
     environment={},
     batch_samples=64,
@@ -61,7 +61,7 @@ CIRCUMSTANCES = Circumstances(
     alone=Alone(step_seconds=0.1, min_seconds=0.1),
 )
 
-SURROUNDINGS = Surroundings(
+MACHINE_CONDITIONS = MachineConditions(
     governor="performance",
     clock_driver="acpi-cpufreq",
     clock_share=1.0,

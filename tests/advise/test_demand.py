@@ -8,13 +8,13 @@ import pytest
 from autoaccel.advise.demand import demand_of
 from autoaccel.records.workload import TrainingFacts
 
-from .samples import CIRCUMSTANCES, profile
+from .samples import CONDITIONS, profile
 
 WAITS = profile({"data wait": 0.4}, step_seconds=0.5)
 
 
 def test_what_loading_takes_is_that_of_samples_and_of_making_a_batch(facts: TrainingFacts) -> None:
-    found = demand_of(WAITS, CIRCUMSTANCES, facts)
+    found = demand_of(WAITS, CONDITIONS, facts)
     # 64 samples of 1 ms, and 10 µs for the batch.
     assert found.loading_seconds == pytest.approx(0.06401)
     assert found.busy_seconds == pytest.approx(0.06401)

@@ -35,7 +35,7 @@ GPT: dict[str, Any] = {
 }
 """A step of 2.2 s that 4e11 FLOP/s in bfloat16 allow to become 4.30 times as fast."""
 
-NO_AUTOCAST: dict[str, Any] = {"circumstances": {"autocast": False}}
+NO_AUTOCAST: dict[str, Any] = {"conditions": {"autocast": False}}
 
 
 def gpt(**changes: Any) -> Profile:
@@ -46,7 +46,7 @@ def test_no_finding_promises_more_than_the_whole_step_could_win(make_observed: M
     """A step that could become 4.30x faster had findings of at most 51.12x, for autocast and for compiling."""
     observed = make_observed(profile=gpt(), **NO_AUTOCAST)
     assert observed.max_speedup == pytest.approx(4.30, rel=0.01)
-    findings = advise(observed.profile, observed.machine, observed.circumstances, observed.rates, observed.training)
+    findings = advise(observed.profile, observed.machine, observed.conditions, observed.rates, observed.training)
     inside = [finding for finding in findings if finding.code not in BEYOND_ROOFLINE]
     assert {"reduced-precision", "forward-backward", "dense-compute"} <= {finding.code for finding in inside}
     assert all(finding.bound_speedup <= observed.max_speedup for finding in inside)
@@ -111,16 +111,16 @@ def test_workers_need_cores_too(make_observed: MakeObserved) -> None:
     """Loading that keeps a core busy for four fifths of the step was said to allow 4.8x; with two cores it won 1.8x."""
     waits = profile({"data wait": 0.8})
     loading = {"samples": {"seconds": 0.08 / 64, "busy_seconds": 0.08 / 64}, "loader": {"workers": 0}, "alone": None}
-    observed = make_observed(profile=waits, circumstances=loading, training={"dataset_bytes": None})
+    observed = make_observed(profile=waits, conditions=loading, training={"dataset_bytes": None})
     for code in ("data-wait", "few-workers"):
         found = RULES[code](observed)
         assert found is not None
         assert found.bound_speedup == pytest.approx(min(5.0, MARGIN * observed.machine.usable_cores))
-    kept = RULES["data-wait"](make_observed(profile=waits, circumstances=loading))
+    kept = RULES["data-wait"](make_observed(profile=waits, conditions=loading))
     assert kept is not None and kept.bound_speedup == pytest.approx(5.0)  # samples that are kept need no core
     asleep = make_observed(
         profile=waits,
-        circumstances={**loading, "samples": {"seconds": 0.08 / 64, "busy_seconds": 1e-9}},
+        conditions={**loading, "samples": {"seconds": 0.08 / 64, "busy_seconds": 1e-9}},
         training={"dataset_bytes": None},
     )
     found = RULES["data-wait"](asleep)
@@ -159,8 +159,8 @@ def test_what_is_said_of_products_is_no_rate_of_convolutions(make_observed: Make
 
 def test_a_remedy_is_told_once(make_observed: MakeObserved) -> None:
     slow_update = {"optimizer": {"fused": False}, "model": {"parameter_tensors": 200}, "autocast": False}
-    observed = make_observed(profile=profile({"optimizer": 0.3}, **GPT), circumstances=slow_update)
-    findings = advise(observed.profile, observed.machine, observed.circumstances, observed.rates, observed.training)
+    observed = make_observed(profile=profile({"optimizer": 0.3}, **GPT), conditions=slow_update)
+    findings = advise(observed.profile, observed.machine, observed.conditions, observed.rates, observed.training)
     shown = [finding.code for finding in worth_showing(findings)]
     assert {"reduced-precision", "optimizer-loop"} <= set(shown)
     assert not {"dense-compute", "optimizer"} & set(shown)

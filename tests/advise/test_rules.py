@@ -12,7 +12,7 @@ from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
 from autoaccel.advise.rules import RULES
-from autoaccel.records.circumstances import Alone, Evaluation, Part, Scaling, Switched
+from autoaccel.records.conditions import Alone, Evaluation, Part, Scaling, Switched
 from autoaccel.records.machine import Gpu
 from autoaccel.records.profile import OperatorShare, Profile, PythonFunction
 from autoaccel.space.knobs import KNOBS
@@ -39,14 +39,14 @@ def gpu(**changes: float) -> Profile:
 
 TRIPPING: dict[str, dict[str, Any]] = {
     "data-wait": WAITS,
-    "waiting-sample": {**WAITS, "circumstances": {"samples": {"busy_seconds": 1e-4}}},
-    "slow-sample": {**WAITS, "circumstances": {"samples": {"parts": (Part("rotate", 0.8), Part("crop", 0.2))}}},
-    "few-workers": {**WAITS, "circumstances": {"loader": {"workers": 0}}},
-    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone": Alone(0.02, min_seconds=0.018)}},
-    "large-batches": {**WAITS, "circumstances": {"samples": {"handover_seconds": 0.02}}},
-    "slow-collate": {**WAITS, "circumstances": {"samples": {"collate_seconds": 0.03}}},
+    "waiting-sample": {**WAITS, "conditions": {"samples": {"busy_seconds": 1e-4}}},
+    "slow-sample": {**WAITS, "conditions": {"samples": {"parts": (Part("rotate", 0.8), Part("crop", 0.2))}}},
+    "few-workers": {**WAITS, "conditions": {"loader": {"workers": 0}}},
+    "many-workers": {"conditions": {"loader": {"workers": 8}, "alone": Alone(0.02, min_seconds=0.018)}},
+    "large-batches": {**WAITS, "conditions": {"samples": {"handover_seconds": 0.02}}},
+    "slow-collate": {**WAITS, "conditions": {"samples": {"collate_seconds": 0.03}}},
     "uncached": WAITS,
-    "epoch-start": {"profile": profile(epoch_start_seconds=0.5), "circumstances": {"loader": {"persistent": False}}},
+    "epoch-start": {"profile": profile(epoch_start_seconds=0.5), "conditions": {"loader": {"persistent": False}}},
     "dense-compute": {"profile": DENSE},
     "wide-layers": {"profile": DENSE},
     "extension": {"machine": {"packages": {"intel-extension-for-pytorch": "2.8.0"}}},
@@ -54,7 +54,7 @@ TRIPPING: dict[str, dict[str, Any]] = {
     "optimizer": {"profile": profile({"optimizer": 0.3})},
     "optimizer-loop": {
         "profile": profile({"optimizer": 0.3}),
-        "circumstances": {"model": {"parameter_tensors": 200}, "optimizer": {"fused": False}},
+        "conditions": {"model": {"parameter_tensors": 200}, "optimizer": {"fused": False}},
     },
     "attention": {"profile": profile(groups={"attention": 0.4})},
     "attention-math": {
@@ -66,103 +66,103 @@ TRIPPING: dict[str, dict[str, Any]] = {
     "small-operators": {
         "profile": profile(operator_calls_per_step=4000, operator_seconds=2e-6, large_operator_seconds=0.01)
     },
-    "tiny-batch": {"circumstances": {"batch_samples": 1, "scaling": Scaling(0.098, 0.2, 64.0)}},
+    "tiny-batch": {"conditions": {"batch_samples": 1, "scaling": Scaling(0.098, 0.2, 64.0)}},
     "norm-biases": {"profile": profile(groups={"normalisation": 0.4}), "training": {"biases_before_norm": 20}},
-    "graph-breaks": {"circumstances": {"model": {"graph_breaks": 3, "graphs": 4}}},
+    "graph-breaks": {"conditions": {"model": {"graph_breaks": 3, "graphs": 4}}},
     "no-compiler": {"machine": {"compiler": None}},
-    "data-parallel": {"circumstances": {"model": {"has_data_parallel": True}}},
-    "odd-sizes": {"profile": DENSE, "circumstances": {**ON_GPU, "model": {"odd_share": 0.9}}},
-    "channels-first": {"profile": DENSE, "circumstances": {"model": {"channels_last": False}}},
-    "float64-model": {"circumstances": {"model": {"dtypes": {"float64": 1.0}}}},
+    "data-parallel": {"conditions": {"model": {"has_data_parallel": True}}},
+    "odd-sizes": {"profile": DENSE, "conditions": {**ON_GPU, "model": {"odd_share": 0.9}}},
+    "channels-first": {"profile": DENSE, "conditions": {"model": {"channels_last": False}}},
+    "float64-model": {"conditions": {"model": {"dtypes": {"float64": 1.0}}}},
     "float64-data": {
         "profile": profile(operators=(OperatorShare("aten::copy_", "memory", 0.2, 4.0),)),
-        "circumstances": {"batch_dtypes": ("float64",)},
+        "conditions": {"batch_dtypes": ("float64",)},
     },
-    "reduced-precision": {"profile": DENSE, "circumstances": {"autocast": False}},
-    "full-float32": {"profile": DENSE, "circumstances": {**ON_GPU, "autocast": False, "float32_matmul": "highest"}},
-    "denormals": {"circumstances": {"model": {"denormal_share": 0.05}}},
+    "reduced-precision": {"profile": DENSE, "conditions": {"autocast": False}},
+    "full-float32": {"profile": DENSE, "conditions": {**ON_GPU, "autocast": False, "float32_matmul": "highest"}},
+    "denormals": {"conditions": {"model": {"denormal_share": 0.05}}},
     "synchronising": {"profile": profile(python=(function(0.4, Tensor__item=64),), reads_per_step=64)},
     "printing": {"profile": profile(python=(function(0.1, print=5),))},
     "step-metrics": {"profile": profile(python=(function(0.1, Tensor__argmax=1),))},
     "gradient-loop": {"profile": profile(python=(function(0.3, "clip", Tensor__norm=80, Tensor__item=80),))},
-    "anomaly-mode": {"circumstances": {"anomaly_mode": True, "switched": {"anomaly": SLOW}}},
-    "deterministic": {"circumstances": {"deterministic": True, "switched": {"deterministic": SLOW}}},
-    "profiler-on": {"circumstances": {"profilers": ("sys.setprofile",), "switched": {"profilers": SLOW}}},
-    "debug-variables": {"circumstances": {"environment": {"MALLOC_CHECK_": "3"}}},
-    "held-back": {"circumstances": {"environment": {"ATEN_CPU_CAPABILITY": "avx2"}}},
+    "anomaly-mode": {"conditions": {"anomaly_mode": True, "switched": {"anomaly": SLOW}}},
+    "deterministic": {"conditions": {"deterministic": True, "switched": {"deterministic": SLOW}}},
+    "profiler-on": {"conditions": {"profilers": ("sys.setprofile",), "switched": {"profilers": SLOW}}},
+    "debug-variables": {"conditions": {"environment": {"MALLOC_CHECK_": "3"}}},
+    "held-back": {"conditions": {"environment": {"ATEN_CPU_CAPABILITY": "avx2"}}},
     "between-steps": {"profile": profile({"other": 0.2})},
-    "evaluation-gradients": {"circumstances": {"evaluation": Evaluation(2.0, 4, True, 1.0)}},
-    "long-evaluation": {"circumstances": {"evaluation": Evaluation(5.0, 4, False)}},
+    "evaluation-gradients": {"conditions": {"evaluation": Evaluation(2.0, 4, True, 1.0)}},
+    "long-evaluation": {"conditions": {"evaluation": Evaluation(5.0, 4, False)}},
     "memory": {"profile": profile(groups={"memory": 0.2})},
     "page-faults": {"profile": profile(minor_faults_per_step=20_000.0)},
     "small-pages": {"profile": profile(minor_faults_per_step=20_000.0), "machine": {"huge_pages": "madvise"}},
     "swapping": {"profile": profile(major_faults_per_step=50.0)},
-    "few-threads": {"circumstances": {"threads": 1, "loader": {"workers": 0}}},
-    "many-threads": {"circumstances": {"threads": 16, "switched": {"threads": SLOW}}},
+    "few-threads": {"conditions": {"threads": 1, "loader": {"workers": 0}}},
+    "many-threads": {"conditions": {"threads": 16, "switched": {"threads": SLOW}}},
     "cpu-quota": {"machine": {"limits": {"cpu_quota": 1.5}}},
-    "slow-clock": {"surroundings": {"governor": "powersave", "clock_share": 0.5}},
-    "neighbours": {"surroundings": {"busy_share": 0.5}},
-    "old-torch": {"circumstances": {"torch_version": "2.6.0+cpu"}},
+    "slow-clock": {"machine_conditions": {"governor": "powersave", "clock_share": 0.5}},
+    "neighbours": {"machine_conditions": {"busy_share": 0.5}},
+    "old-torch": {"conditions": {"torch_version": "2.6.0+cpu"}},
     "unused-gpu": {"machine": A_GPU},
     "host-to-device": {"machine": A_GPU, "profile": profile({"host to device": 0.2})},
     "pageable-batches": {
         "profile": profile({"host to device": 0.2}),
-        "circumstances": {**ON_GPU, "loader": {"pins_memory": False}},
+        "conditions": {**ON_GPU, "loader": {"pins_memory": False}},
     },
     "blocking-copies": {"profile": gpu(blocking_copy_share=0.1)},
     "idle-gpu": {"profile": gpu(busy_share=0.4, median_kernel_seconds=4e-6)},
-    "throttled-gpu": {"circumstances": ON_GPU, "surroundings": {"gpu_throttling": ("GPU 0 is slowed down",)}},
+    "throttled-gpu": {"conditions": ON_GPU, "machine_conditions": {"gpu_throttling": ("GPU 0 is slowed down",)}},
 }
 """Rule -> what of the observations is not as it should be."""
 
 QUIET: dict[str, dict[str, Any]] = {
     # Beside the problem's own number, what makes it none.
-    "waiting-sample": {"circumstances": {"samples": {"busy_seconds": 1e-4}}},
+    "waiting-sample": {"conditions": {"samples": {"busy_seconds": 1e-4}}},
     "slow-sample": WAITS,
     "few-workers": WAITS,
-    "many-workers": {"circumstances": {"loader": {"workers": 8}, "alone": Alone(0.099, min_seconds=0.098)}},
-    "large-batches": {**WAITS, "circumstances": {"samples": {"handover_seconds": 0.02}, "loader": {"workers": 0}}},
-    "slow-collate": {"circumstances": {"samples": {"collate_seconds": 0.03}}},
+    "many-workers": {"conditions": {"loader": {"workers": 8}, "alone": Alone(0.099, min_seconds=0.098)}},
+    "large-batches": {**WAITS, "conditions": {"samples": {"handover_seconds": 0.02}, "loader": {"workers": 0}}},
+    "slow-collate": {"conditions": {"samples": {"collate_seconds": 0.03}}},
     "uncached": {**WAITS, "training": {"dataset_bytes": 7 << 30}},
     "epoch-start": {"profile": profile(epoch_start_seconds=0.5)},
     "dense-compute": {"profile": profile({"data wait": 1.0})},
     "wide-layers": {"profile": profile({"data wait": 1.0})},
     "forward-backward": {"profile": profile({"data wait": 1.0})},
-    "optimizer-loop": {"circumstances": {"model": {"parameter_tensors": 200}, "optimizer": {"fused": False}}},
+    "optimizer-loop": {"conditions": {"model": {"parameter_tensors": 200}, "optimizer": {"fused": False}}},
     "attention-math": {"profile": profile(groups={"matmul": 0.4, "attention": 0.4})},
     "small-operators": {
         "profile": profile(operator_calls_per_step=4000, operator_seconds=2e-6, large_operator_seconds=0.09)
     },
-    "tiny-batch": {"circumstances": {"batch_samples": 1, "scaling": Scaling(0.1, 6.3, 64.0)}},
+    "tiny-batch": {"conditions": {"batch_samples": 1, "scaling": Scaling(0.1, 6.3, 64.0)}},
     "norm-biases": {"profile": profile(groups={"normalisation": 0.4})},
-    "odd-sizes": {"profile": DENSE, "circumstances": {"model": {"odd_share": 0.9}}},
-    "channels-first": {"circumstances": {"model": {"channels_last": False}}},
-    "float64-data": {"circumstances": {"batch_dtypes": ("float64",)}},
+    "odd-sizes": {"profile": DENSE, "conditions": {"model": {"odd_share": 0.9}}},
+    "channels-first": {"conditions": {"model": {"channels_last": False}}},
+    "float64-data": {"conditions": {"batch_dtypes": ("float64",)}},
     "reduced-precision": {"profile": DENSE},
-    "full-float32": {"profile": DENSE, "circumstances": {"autocast": False, "float32_matmul": "highest"}},
-    "denormals": {"circumstances": {"flushes_denormals": True, "model": {"denormal_share": 0.05}}},
+    "full-float32": {"profile": DENSE, "conditions": {"autocast": False, "float32_matmul": "highest"}},
+    "denormals": {"conditions": {"flushes_denormals": True, "model": {"denormal_share": 0.05}}},
     "synchronising": {"profile": profile(python=(function(0.001, Tensor__item=1),), reads_per_step=1)},
     "printing": {"profile": profile(python=(function(0.4, print=0.1),))},
     "step-metrics": {"profile": profile(python=(function(0.001, Tensor__argmax=1),))},
     "gradient-loop": {"profile": profile(python=(function(0.3, "Net.forward", Tensor__norm=80),))},
-    "anomaly-mode": {"circumstances": {"anomaly_mode": True, "switched": {"anomaly": SAME}}},
-    "deterministic": {"circumstances": {"deterministic": True, "switched": {"deterministic": SAME}}},
-    "profiler-on": {"circumstances": {"profilers": ("tracemalloc",), "switched": {"profilers": SAME}}},
-    "debug-variables": {"circumstances": {"environment": {"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "4"}}},
-    "held-back": {"circumstances": {"environment": {"ONEDNN_MAX_CPU_ISA": "ALL"}}},
-    "evaluation-gradients": {"circumstances": {"evaluation": Evaluation(2.0, 4, False, None)}},
+    "anomaly-mode": {"conditions": {"anomaly_mode": True, "switched": {"anomaly": SAME}}},
+    "deterministic": {"conditions": {"deterministic": True, "switched": {"deterministic": SAME}}},
+    "profiler-on": {"conditions": {"profilers": ("tracemalloc",), "switched": {"profilers": SAME}}},
+    "debug-variables": {"conditions": {"environment": {"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "4"}}},
+    "held-back": {"conditions": {"environment": {"ONEDNN_MAX_CPU_ISA": "ALL"}}},
+    "evaluation-gradients": {"conditions": {"evaluation": Evaluation(2.0, 4, False, None)}},
     "small-pages": {"profile": profile(minor_faults_per_step=20_000.0), "machine": {"huge_pages": "always"}},
-    "few-threads": {"circumstances": {"threads": 1, "loader": {"workers": 3}}},
-    "many-threads": {"circumstances": {"threads": 16, "switched": {"threads": SAME}}},
+    "few-threads": {"conditions": {"threads": 1, "loader": {"workers": 3}}},
+    "many-threads": {"conditions": {"threads": 16, "switched": {"threads": SAME}}},
     "cpu-quota": {"machine": {"limits": {"cpu_quota": 4.0}}},
-    "slow-clock": {"surroundings": {"governor": "powersave", "clock_driver": "intel_pstate", "clock_share": 0.5}},
-    "neighbours": {"surroundings": {"busy_share": 0.05}},
-    "old-torch": {"circumstances": {"torch_version": "2.6.0", "date": "2025-06-01"}},
-    "unused-gpu": {"machine": A_GPU, "circumstances": ON_GPU},
-    "pageable-batches": {"profile": profile({"host to device": 0.2}), "circumstances": ON_GPU},
+    "slow-clock": {"machine_conditions": {"governor": "powersave", "clock_driver": "intel_pstate", "clock_share": 0.5}},
+    "neighbours": {"machine_conditions": {"busy_share": 0.05}},
+    "old-torch": {"conditions": {"torch_version": "2.6.0", "date": "2025-06-01"}},
+    "unused-gpu": {"machine": A_GPU, "conditions": ON_GPU},
+    "pageable-batches": {"profile": profile({"host to device": 0.2}), "conditions": ON_GPU},
     "blocking-copies": {"profile": gpu(busy_share=0.4)},
     "idle-gpu": {"profile": gpu(blocking_copy_share=0.1)},
-    "throttled-gpu": {"circumstances": ON_GPU},
+    "throttled-gpu": {"conditions": ON_GPU},
 }
 """Rule -> observations that look like its problem and are none; for the others, those without any problem will do."""
 
@@ -194,7 +194,7 @@ def test_a_bound_is_that_of_the_share_unless_it_was_measured(code: str, make_obs
     found = RULES[code](make_observed(**TRIPPING[code]))
     assert found is not None
     of_share = bound_of_share(found.share)
-    measured = {"switched", "alone"} & TRIPPING[code].get("circumstances", {}).keys()
+    measured = {"switched", "alone"} & TRIPPING[code].get("conditions", {}).keys()
     if code in ("dense-compute", "reduced-precision", "wide-layers", "forward-backward", "channels-first"):
         assert found.bound_speedup < of_share  # what is reached does not vanish: see test_reach.py
     else:
@@ -217,8 +217,8 @@ def test_gpus_that_the_user_has_hidden_are_no_finding(make_observed: MakeObserve
     assert RULES["unused-gpu"](make_observed(machine={**A_GPU, "shown_gpus": 1})) is not None
 
 
-def test_without_circumstances_only_what_a_profile_shows_is_said(make_observed: MakeObserved) -> None:
-    nothing = dict.fromkeys(("circumstances", "rates", "training", "surroundings"))
+def test_without_conditions_only_what_a_profile_shows_is_said(make_observed: MakeObserved) -> None:
+    nothing = dict.fromkeys(("conditions", "rates", "training", "machine_conditions"))
     for code, changes in TRIPPING.items():
         observed = make_observed(**{**changes, **nothing})
         assert {found.code for found in advise(observed.profile, observed.machine)} <= RULES.keys(), code
@@ -230,10 +230,10 @@ def advised(observed: Observations) -> list[str]:
     found = advise(
         observed.profile,
         observed.machine,
-        observed.circumstances,
+        observed.conditions,
         observed.rates,
         observed.training,
-        observed.surroundings,
+        observed.machine_conditions,
     )
     return [finding.code for finding in found]
 
@@ -266,7 +266,7 @@ def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_observed:
         msgspec.structs.replace(SLOW, min_without_seconds=0.02),  # the bound is 5, and 2 is the rule
         msgspec.structs.replace(SLOW, min_step_seconds=0.06),  # 1.2 where the steps as they are are quick ones
     ):
-        found = RULES["anomaly-mode"](make_observed(circumstances={"switched": {"anomaly": unsteady}}))
+        found = RULES["anomaly-mode"](make_observed(conditions={"switched": {"anomaly": unsteady}}))
         assert found is not None
         assert not found.claims_half
 
@@ -274,8 +274,8 @@ def test_the_bound_of_what_was_switched_off_leaves_room_for_noise(make_observed:
 def test_more_threads_are_not_advised_where_they_were_slower(make_observed: MakeObserved) -> None:
     few = {"threads": 1, "loader": {"workers": 0}}
     slower = Switched(0.1, min_step_seconds=0.1, without_seconds=0.2, min_without_seconds=0.2)
-    assert RULES["few-threads"](make_observed(circumstances={**few, "switched": {"threads": slower}})) is None
-    found = RULES["few-threads"](make_observed(circumstances={**few, "switched": {"threads": SLOW}}))
+    assert RULES["few-threads"](make_observed(conditions={**few, "switched": {"threads": slower}})) is None
+    found = RULES["few-threads"](make_observed(conditions={**few, "switched": {"threads": SLOW}}))
     assert found is not None
     assert found.bound_speedup == pytest.approx(4.0)
     assert found.expected_speedup == pytest.approx(2.0)
@@ -293,24 +293,24 @@ def test_who_has_waited_computes_more_slowly_too(code: str, make_observed: MakeO
     """A sleep of three quarters of a step that was taken out won 4.6x: what is left ran faster without."""
     warm = {"alone": Alone(step_seconds=0.012, min_seconds=0.01)}
     tripping = TRIPPING[code]
-    changes = {**tripping, "circumstances": {**tripping.get("circumstances", {}), **warm}, "profile": WAITS["profile"]}
+    changes = {**tripping, "conditions": {**tripping.get("conditions", {}), **warm}, "profile": WAITS["profile"]}
     found = RULES[code](make_observed(**changes))
     assert found is not None
     assert found.bound_speedup == pytest.approx(10.0)
 
 
 def test_a_batch_at_hand_says_nothing_where_nothing_waits(make_observed: MakeObserved) -> None:
-    found = RULES["data-wait"](make_observed(circumstances={"alone": Alone(step_seconds=0.09, min_seconds=0.08)}))
+    found = RULES["data-wait"](make_observed(conditions={"alone": Alone(step_seconds=0.09, min_seconds=0.08)}))
     assert found is not None
     assert found.bound_speedup < 1.01
 
 
 def test_what_sleeps_is_found_although_neighbours_keep_the_cores_busy(make_observed: MakeObserved) -> None:
     sleeping = {"parts": (Part("time.sleep in Photos.__getitem__ (model.py)", 0.9),)}
-    found = RULES["waiting-sample"](make_observed(**WAITS, circumstances={"samples": sleeping}))
+    found = RULES["waiting-sample"](make_observed(**WAITS, conditions={"samples": sleeping}))
     assert found is not None
     assert "time.sleep" in found.title
-    assert RULES["slow-sample"](make_observed(**WAITS, circumstances={"samples": sleeping})) is None
+    assert RULES["slow-sample"](make_observed(**WAITS, conditions={"samples": sleeping})) is None
 
 
 def test_lines_that_empty_the_caches_cost_more_than_their_own_time(make_observed: MakeObserved) -> None:
@@ -331,7 +331,7 @@ def test_fresh_memory_costs_other_operators_too(own: float, share: float, make_o
 
 def test_reading_a_number_makes_a_gpu_idle(make_observed: MakeObserved) -> None:
     reading = msgspec.structs.replace(gpu(busy_share=0.5), python=(function(0.01, Tensor__item=1),))
-    found = RULES["synchronising"](make_observed(profile=reading, circumstances=ON_GPU))
+    found = RULES["synchronising"](make_observed(profile=reading, conditions=ON_GPU))
     assert found is not None
     assert found.share == pytest.approx(0.5)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.advice import Advice, Diagnosis
-from autoaccel.records.circumstances import Surroundings
+from autoaccel.records.conditions import MachineConditions
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import Cache, Cpu, Library, Limits, Machine, NumaNode, TorchFacts
 from autoaccel.records.options import TuneOptions
@@ -257,8 +257,8 @@ ADVICE = Advice(
     profile=PROFILE,
     machine=MACHINE,
     limits=LIMITS,
-    circumstances=None,
-    surroundings=Surroundings(None, None, None, None, 0, 0.0, 8 << 30, 0.0, 0.0, 0, ()),
+    conditions=None,
+    machine_conditions=MachineConditions(None, None, None, None, 0, 0.0, 8 << 30, 0.0, 0.0, 0, ()),
 )
 
 NOT_SEARCHED = {

@@ -80,7 +80,7 @@ def test_steps_of_seconds_are_not_made_by_the_dozen(monkeypatch: pytest.MonkeyPa
     found, model = look(monkeypatch, 2.2)
     assert model.steps <= 11
     assert found.profile.steps == 3
-    assert found.profile.operators and found.profile.phases and found.circumstances is not None
+    assert found.profile.operators and found.profile.phases and found.conditions is not None
     assert found.profile.flops  # the roofline is worth a step
     assert "steps on larger batches" in found.profile.left_out
 
@@ -89,23 +89,23 @@ def test_the_slower_a_step_the_less_is_looked_at_but_never_nothing(monkeypatch: 
     found, model = look(monkeypatch, 30.0)
     assert model.steps <= 6
     assert found.profile.steps == 1
-    assert found.profile.operators and found.circumstances is not None
+    assert found.profile.operators and found.conditions is not None
     assert len(found.profile.left_out) >= 4
 
 
 def test_nothing_is_left_out_where_steps_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = look(monkeypatch, 0.02, TakeProfile(seconds=2.0, thorough=True, cores=2))
     assert found.profile.left_out == ()
-    circumstances = found.circumstances
-    assert circumstances is not None and circumstances.scaling is not None and circumstances.evaluation is not None
-    assert found.profile.modules and "threads" in circumstances.switched
+    conditions = found.conditions
+    assert conditions is not None and conditions.scaling is not None and conditions.evaluation is not None
+    assert found.profile.modules and "threads" in conditions.switched
 
 
 def test_what_is_worth_more_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps under anomaly mode took five times as long: to know that is worth more than the times of modules."""
     with torch.autograd.set_detect_anomaly(True):
         found, model = look(monkeypatch, 1.0)
-    assert found.circumstances is not None and "anomaly" in found.circumstances.switched
+    assert found.conditions is not None and "anomaly" in found.conditions.switched
     assert model.steps <= 26
 
 
@@ -136,14 +136,14 @@ def test_what_a_model_cannot_take_is_left_out_and_said(monkeypatch: pytest.Monke
     """It joined small batches to see whether larger ones pay, and took the whole tune with it."""
     found, _ = look(monkeypatch, 0.02, model=Picky(0.02, monkeypatch))
     assert found.profile.failed == {"steps on larger batches": f"AssertionError: a batch must have {BATCH} samples"}
-    assert found.circumstances is not None and found.circumstances.scaling is None
+    assert found.conditions is not None and found.conditions.scaling is None
     assert found.profile.modules and found.profile.python  # what comes after it is measured all the same
 
 
 def test_what_was_found_is_told_before_anything_that_may_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Profiled] = []
     found, _ = look(monkeypatch, 0.02, told=told)
-    assert [one.measuring for one in told][:2] == ["circumstances", "loading samples"]
+    assert [one.measuring for one in told][:2] == ["training conditions", "loading samples"]
     assert all(one.profile.operators for one in told)
-    assert told[0].circumstances is None and told[1].circumstances is not None
+    assert told[0].conditions is None and told[1].conditions is not None
     assert found.measuring == "" and found.profile.failed == {}

@@ -36,7 +36,7 @@ def asked(model: Path) -> Profiled | Failure:
 def test_what_was_found_before_a_crash_is_kept(write_model: WriteModel) -> None:
     found = asked(write_model(DYING.format(condition="len(target) > 4")))
     assert isinstance(found, Profiled)
-    assert found.profile.operators and found.circumstances is not None and found.measuring == ""
+    assert found.profile.operators and found.conditions is not None and found.measuring == ""
     assert list(found.profile.failed) == ["steps on larger batches"]
     assert "SIGKILL" in found.profile.failed["steps on larger batches"]
 

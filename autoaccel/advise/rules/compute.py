@@ -99,15 +99,15 @@ def optimizer(observed: Observations) -> Finding | None:
 
 def optimizer_loop(observed: Observations) -> Finding | None:
     """The optimizer goes over the parameters one by one, with several operators for each."""
-    circumstances = observed.circumstances
-    if circumstances is None or circumstances.optimizer.fused or circumstances.optimizer.foreach:
+    conditions = observed.conditions
+    if conditions is None or conditions.optimizer.fused or conditions.optimizer.foreach:
         return None
-    tensors, share = circumstances.model.parameter_tensors, observed.update
+    tensors, share = conditions.model.parameter_tensors, observed.update
     if tensors < _MANY_TENSORS or share < _NOTICEABLE:
         return None
     return make_finding(
         "optimizer-loop",
-        f"{circumstances.optimizer.kind} updates {tensors} tensors one by one: {share:.1%} of the step",
+        f"{conditions.optimizer.kind} updates {tensors} tensors one by one: {share:.1%} of the step",
         share,
         "Pass fused=True if its class supports it, otherwise foreach=True.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
@@ -178,25 +178,25 @@ def small_operators(observed: Observations) -> Finding | None:
 
 def tiny_batch(observed: Observations) -> Finding | None:
     """Most of a step does not depend on how many samples it sees."""
-    circumstances = observed.circumstances
-    scaling = circumstances.scaling if circumstances else None
-    if circumstances is None or scaling is None or circumstances.batch_samples > _TINY_BATCH:
+    conditions = observed.conditions
+    scaling = conditions.scaling if conditions else None
+    if conditions is None or scaling is None or conditions.batch_samples > _TINY_BATCH:
         return None
     # Of a step on k batches at once, what each further one adds.
     growing = max(0.0, (scaling.larger_seconds - scaling.step_seconds) / (scaling.factor - 1))
-    samples = circumstances.samples
-    loading = samples.seconds * circumstances.batch_samples if samples else 0.0
+    samples = conditions.samples
+    loading = samples.seconds * conditions.batch_samples if samples else 0.0
     share = 1 - (growing + loading) / observed.mean_step_seconds
     if share < _PER_STEP:
         return None
     return make_finding(
         "tiny-batch",
-        f"batches of {circumstances.batch_samples:.0f}: {share:.0%} of a step does not depend on the number of samples",
+        f"batches of {conditions.batch_samples:.0f}: {share:.0%} of a step does not depend on the number of samples",
         share,
         "Use larger batches: samples per second grow, but the learning rate must be adapted.",
         knobs=("optimizer.batch_factor",),
         numbers={
-            "batch_samples": circumstances.batch_samples,
+            "batch_samples": conditions.batch_samples,
             "factor": scaling.factor,
             "step_seconds": scaling.step_seconds,
             "larger_seconds": scaling.larger_seconds,
@@ -228,24 +228,24 @@ def norm_biases(observed: Observations) -> Finding | None:
 
 def graph_breaks(observed: Observations) -> Finding | None:
     """A compiled model goes back to Python in between."""
-    circumstances = observed.circumstances
-    if circumstances is None or not circumstances.model.graph_breaks:
+    conditions = observed.conditions
+    if conditions is None or not conditions.model.graph_breaks:
         return None
-    breaks = circumstances.model.graph_breaks
+    breaks = conditions.model.graph_breaks
     return make_finding(
         "graph-breaks",
-        f"torch.compile broke the model's graph {breaks} times ({circumstances.model.graphs} graphs)",
+        f"torch.compile broke the model's graph {breaks} times ({conditions.model.graphs} graphs)",
         observed.compute,
         "TORCH_LOGS=graph_breaks shows where: usually at .item(), print and calls into other libraries.",
         knobs=("compile.fullgraph",),
-        numbers={"graph_breaks": breaks, "graphs": circumstances.model.graphs},
+        numbers={"graph_breaks": breaks, "graphs": conditions.model.graphs},
         removable=0.1,
     )
 
 
 def no_compiler(observed: Observations) -> Finding | None:
     """torch.compile cannot work on this CPU."""
-    if observed.machine.compiler is not None or observed.on_gpu or observed.circumstances is None:
+    if observed.machine.compiler is not None or observed.on_gpu or observed.conditions is None:
         return None
     return make_finding(
         "no-compiler",
@@ -258,8 +258,8 @@ def no_compiler(observed: Observations) -> Finding | None:
 
 def data_parallel(observed: Observations) -> Finding | None:
     """DataParallel copies the model to every GPU in each step."""
-    circumstances = observed.circumstances
-    if circumstances is None or not circumstances.model.has_data_parallel:
+    conditions = observed.conditions
+    if conditions is None or not conditions.model.has_data_parallel:
         return None
     return make_finding(
         "data-parallel",
@@ -273,32 +273,31 @@ def data_parallel(observed: Observations) -> Finding | None:
 
 def odd_sizes(observed: Observations) -> Finding | None:
     """Sizes of layers that matrix units have to pad."""
-    circumstances = observed.circumstances
-    if circumstances is None or circumstances.model.odd_share < _ODD:
+    conditions = observed.conditions
+    if conditions is None or conditions.model.odd_share < _ODD:
         return None
     has_units = observed.on_gpu or "amx_bf16" in observed.machine.cpu.features
-    reduced = circumstances.autocast or not circumstances.model.dtypes.keys() <= {"float32", "float64"}
-    share = 0.5 * observed.dense * circumstances.model.odd_share  # padded to the next multiple, no size doubles
+    reduced = conditions.autocast or not conditions.model.dtypes.keys() <= {"float32", "float64"}
+    share = 0.5 * observed.dense * conditions.model.odd_share  # padded to the next multiple, no size doubles
     if not has_units or not reduced or share < _NOTICEABLE:
         return None
     return make_finding(
         "odd-sizes",
-        f"{circumstances.model.odd_share:.0%} of the parameters are in layers whose sizes are not multiples of "
-        f"{_PADDED}",
+        f"{conditions.model.odd_share:.0%} of the parameters are in layers whose sizes are not multiples of {_PADDED}",
         share,
         f"Round channels, features and vocabulary up to multiples of {_PADDED}.",
-        numbers={"odd_share": circumstances.model.odd_share},
+        numbers={"odd_share": conditions.model.odd_share},
         removable=0.3,
     )
 
 
 def channels_first(observed: Observations) -> Finding | None:
     """Convolutions whose kernels work channels last get channels first."""
-    circumstances, training = observed.circumstances, observed.training
+    conditions, training = observed.conditions, observed.training
     share = observed.dense_share("convolution")
     if not share or (training is not None and not training.has_image_convolutions):
         return None
-    if circumstances is not None and circumstances.model.channels_last:
+    if conditions is not None and conditions.model.channels_last:
         return None
     return make_finding(
         "channels-first",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.observations import Observations, Rule, make_finding
 from autoaccel.advise.reach import MARGIN
-from autoaccel.records.circumstances import Samples
+from autoaccel.records.conditions import Samples
 from autoaccel.records.profile import Finding
 
 _WAITS = 0.05  # share of the step: what is less cannot be told from noise between two processes
@@ -24,7 +24,7 @@ def _bound_of_wait(observed: Observations) -> float:
     More than the share of the wait says: who has waited finds cold caches, sleeping threads and a slow clock.
     """
     bound = bound_of_share(observed.data_wait)
-    alone = observed.circumstances.alone if observed.circumstances else None
+    alone = observed.conditions.alone if observed.conditions else None
     if alone is None or observed.data_wait < _WAITS:
         return bound
     return max(bound, observed.mean_step_seconds / alone.min_seconds)
@@ -36,11 +36,11 @@ def _bound_of_workers(observed: Observations) -> float:
     Whoever loads a sample, some core is busy with it for as long as it does not sleep, beside at least one core that
     trains.
     """
-    bound, circumstances = _bound_of_wait(observed), observed.circumstances
-    if circumstances is None or circumstances.samples is None or observed.on_gpu:
+    bound, conditions = _bound_of_wait(observed), observed.conditions
+    if conditions is None or conditions.samples is None or observed.on_gpu:
         return bound
-    loading = circumstances.batch_samples * circumstances.samples.busy_seconds / observed.mean_step_seconds
-    if circumstances.loader is not None and not circumstances.loader.workers:
+    loading = conditions.batch_samples * conditions.samples.busy_seconds / observed.mean_step_seconds
+    if conditions.loader is not None and not conditions.loader.workers:
         loading = min(loading, observed.data_wait)
     return min(bound, max(1.0, MARGIN * observed.machine.usable_cores / (loading + 1 / bound)))
 
@@ -76,7 +76,7 @@ def _asleep(samples: Samples) -> float:
 
 def waiting_sample(observed: Observations) -> Finding | None:
     """Loading a sample sleeps, or waits for a disk or a network."""
-    samples = observed.circumstances.samples if observed.circumstances else None
+    samples = observed.conditions.samples if observed.conditions else None
     if samples is None or samples.seconds < _SHORTEST_SAMPLE or observed.data_wait < _WAITS:
         return None
     asleep = _asleep(samples)
@@ -98,7 +98,7 @@ def waiting_sample(observed: Observations) -> Finding | None:
 
 def slow_sample(observed: Observations) -> Finding | None:
     """One part of loading a sample is what the step waits for."""
-    samples = observed.circumstances.samples if observed.circumstances else None
+    samples = observed.conditions.samples if observed.conditions else None
     if samples is None or not samples.parts or observed.data_wait < _WAITS_MUCH:
         return None
     slowest = samples.parts[0]
@@ -123,10 +123,10 @@ def slow_sample(observed: Observations) -> Finding | None:
 
 def few_workers(observed: Observations) -> Finding | None:
     """Cores are idle while the step waits for data."""
-    circumstances = observed.circumstances
-    if circumstances is None or circumstances.loader is None or observed.data_wait < _WAITS_MUCH:
+    conditions = observed.conditions
+    if conditions is None or conditions.loader is None or observed.data_wait < _WAITS_MUCH:
         return None
-    workers, cores = circumstances.loader.workers, observed.machine.usable_cores
+    workers, cores = conditions.loader.workers, observed.machine.usable_cores
     if workers >= max(1, cores - 1):
         return None
     return make_finding(
@@ -143,71 +143,70 @@ def few_workers(observed: Observations) -> Finding | None:
 
 def many_workers(observed: Observations) -> Finding | None:
     """Loader workers take the cores from the training."""
-    circumstances = observed.circumstances
-    if circumstances is None or circumstances.loader is None or circumstances.alone is None:
+    conditions = observed.conditions
+    if conditions is None or conditions.loader is None or conditions.alone is None:
         return None
-    workers, cores = circumstances.loader.workers, observed.machine.usable_cores
+    workers, cores = conditions.loader.workers, observed.machine.usable_cores
     # One worker beside as many threads as cores is PyTorch's usual advice; twice the cores busy is no longer that.
-    if workers <= 1 or workers + circumstances.threads <= 1.5 * cores:
+    if workers <= 1 or workers + conditions.threads <= 1.5 * cores:
         return None
-    alone_seconds = circumstances.alone.step_seconds
+    alone_seconds = conditions.alone.step_seconds
     share = 1 - alone_seconds / observed.mean_step_seconds
     if share < _WORKER_COSTS:
         return None
     return make_finding(
         "many-workers",
-        f"{workers} loader workers share {cores} cores with the training (threads: {circumstances.threads}): "
+        f"{workers} loader workers share {cores} cores with the training (threads: {conditions.threads}): "
         f"with the workers stopped, a step takes {share:.0%} less",
         share,
         "Give the loader fewer workers, or none where samples are cheap.",
         knobs=("loader.workers",),
         numbers={
             "workers": workers,
-            "threads": circumstances.threads,
+            "threads": conditions.threads,
             "cores": cores,
             "alone_seconds": alone_seconds,
             "step_seconds": observed.mean_step_seconds,
         },
         removable=0.9,
-        bound_speedup=observed.mean_step_seconds / circumstances.alone.min_seconds,
+        bound_speedup=observed.mean_step_seconds / conditions.alone.min_seconds,
     )
 
 
 def large_batches(observed: Observations) -> Finding | None:
     """Handing batches from workers to the training takes long."""
-    circumstances = observed.circumstances
-    if circumstances is None or circumstances.loader is None or circumstances.samples is None:
+    conditions = observed.conditions
+    if conditions is None or conditions.loader is None or conditions.samples is None:
         return None
-    seconds = circumstances.samples.handover_seconds
-    if not circumstances.loader.workers or seconds is None:
+    seconds = conditions.samples.handover_seconds
+    if not conditions.loader.workers or seconds is None:
         return None
     share = min(observed.data_wait, seconds / observed.mean_step_seconds)
     if share < _WORKER_COSTS:
         return None
     return make_finding(
         "large-batches",
-        f"passing a batch of {circumstances.batch_bytes / 2**20:.3g} MiB from worker to step takes "
-        f"{seconds * 1e3:.3g} ms",
+        f"passing a batch of {conditions.batch_bytes / 2**20:.3g} MiB from worker to step takes {seconds * 1e3:.3g} ms",
         share,
         "Pass smaller types (uint8 images, converted in the step), or one tensor instead of many objects.",
         knobs=("loader.workers",),
-        numbers={"handover_seconds": seconds, "batch_bytes": circumstances.batch_bytes},
+        numbers={"handover_seconds": seconds, "batch_bytes": conditions.batch_bytes},
         removable=0.5,
     )
 
 
 def slow_collate(observed: Observations) -> Finding | None:
     """Making a batch of loaded samples takes long."""
-    circumstances = observed.circumstances
-    samples = circumstances.samples if circumstances else None
-    if circumstances is None or samples is None or samples.collate_seconds is None:
+    conditions = observed.conditions
+    samples = conditions.samples if conditions else None
+    if conditions is None or samples is None or samples.collate_seconds is None:
         return None
     share = min(observed.data_wait, samples.collate_seconds / observed.mean_step_seconds)
     if share < _WAITS:
         return None
     return make_finding(
         "slow-collate",
-        f"collating a batch of {circumstances.batch_samples:.0f} samples takes {samples.collate_seconds * 1e3:.3g} ms",
+        f"collating a batch of {conditions.batch_samples:.0f} samples takes {samples.collate_seconds * 1e3:.3g} ms",
         share,
         "Keep the data as one tensor and index it once per batch (Dataset.__getitems__), or collate in workers.",
         knobs=("loader.workers",),
@@ -218,11 +217,11 @@ def slow_collate(observed: Observations) -> Finding | None:
 
 def uncached(observed: Observations) -> Finding | None:
     """The same samples are made anew in each epoch, although all of them fit into memory."""
-    training, surroundings = observed.training, observed.surroundings
-    samples = observed.circumstances.samples if observed.circumstances else None
+    training, machine_conditions = observed.training, observed.machine_conditions
+    samples = observed.conditions.samples if observed.conditions else None
     if training is None or training.dataset_bytes is None or samples is None or observed.data_wait < _WAITS_MUCH:
         return None
-    free = surroundings.available_bytes if surroundings else observed.machine.memory_bytes // 2
+    free = machine_conditions.available_bytes if machine_conditions else observed.machine.memory_bytes // 2
     held_bytes = training.dataset_bytes * max(1, training.loader_workers)  # by each worker
     if samples.seconds < _SHORTEST_SAMPLE or held_bytes > _CACHE_SHARE * free or training.epochs == 1:
         return None
@@ -240,10 +239,10 @@ def uncached(observed: Observations) -> Finding | None:
 
 def epoch_start(observed: Observations) -> Finding | None:
     """Each epoch begins with a wait for loader workers to start."""
-    extra, training, circumstances = observed.profile.epoch_start_seconds, observed.training, observed.circumstances
-    if extra is None or training is None or circumstances is None:
+    extra, training, conditions = observed.profile.epoch_start_seconds, observed.training, observed.conditions
+    if extra is None or training is None or conditions is None:
         return None
-    if circumstances.loader is None or not circumstances.loader.workers or circumstances.loader.persistent:
+    if conditions.loader is None or not conditions.loader.workers or conditions.loader.persistent:
         return None
     share = extra / (training.steps_per_epoch * observed.profile.step_seconds + extra)
     if share < _WAITS:

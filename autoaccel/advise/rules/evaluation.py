@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.observations import Observations, Rule, make_finding
-from autoaccel.records.circumstances import Evaluation
+from autoaccel.records.conditions import Evaluation
 from autoaccel.records.profile import Finding
 
 _NOTICEABLE = 0.02
@@ -18,7 +18,7 @@ def _share(observed: Observations, seconds: float, evaluation: Evaluation) -> fl
 
 def evaluation_gradients(observed: Observations) -> Finding | None:
     """Evaluation records a graph that nobody goes back through."""
-    evaluation = observed.circumstances.evaluation if observed.circumstances else None
+    evaluation = observed.conditions.evaluation if observed.conditions else None
     if evaluation is None or observed.training is None or not evaluation.has_gradients:
         return None
     without = evaluation.seconds_without_gradients
@@ -40,7 +40,7 @@ def evaluation_gradients(observed: Observations) -> Finding | None:
 
 def long_evaluation(observed: Observations) -> Finding | None:
     """Evaluation takes a large part of an epoch."""
-    evaluation = observed.circumstances.evaluation if observed.circumstances else None
+    evaluation = observed.conditions.evaluation if observed.conditions else None
     if evaluation is None or observed.training is None:
         return None
     share = _share(observed, evaluation.seconds, evaluation)

@@ -27,8 +27,8 @@ def host_to_device(observed: Observations) -> Finding | None:
 
 def pageable_batches(observed: Observations) -> Finding | None:
     """Batches are copied to the GPU from memory that the system may move."""
-    circumstances = observed.circumstances
-    if circumstances is None or circumstances.loader is None or not observed.on_gpu or circumstances.loader.pins_memory:
+    conditions = observed.conditions
+    if conditions is None or conditions.loader is None or not observed.on_gpu or conditions.loader.pins_memory:
         return None
     share = observed.phases("host to device")
     if share < _NOTICEABLE:
@@ -42,7 +42,7 @@ def pageable_batches(observed: Observations) -> Finding | None:
         share,
         "DataLoader(pin_memory=True), and tensor.to(device, non_blocking=True).",
         knobs=("loader.pin_memory", "loader.non_blocking"),
-        numbers={"batch_bytes": circumstances.batch_bytes, "removable_share": gain},
+        numbers={"batch_bytes": conditions.batch_bytes, "removable_share": gain},
         removable=gain,
     )
 
@@ -93,12 +93,12 @@ def idle_gpu(observed: Observations) -> Finding | None:
 
 def throttled_gpu(observed: Observations) -> Finding | None:
     """A GPU lowers its clocks while the training is profiled."""
-    surroundings = observed.surroundings
-    if surroundings is None or not surroundings.gpu_throttling or not observed.on_gpu:
+    machine_conditions = observed.machine_conditions
+    if machine_conditions is None or not machine_conditions.gpu_throttling or not observed.on_gpu:
         return None
     return make_finding(
         "throttled-gpu",
-        surroundings.gpu_throttling[0],
+        machine_conditions.gpu_throttling[0],
         0.3 * (1 - observed.data_wait),  # clocks fall by up to a third before a GPU stops
         "nvidia-smi -q -d PERFORMANCE,CLOCK shows by how much.",
         removable=0.5,

@@ -22,25 +22,25 @@ _RELEASED = {
 
 def few_threads(observed: Observations) -> Finding | None:
     """Cores are idle."""
-    circumstances = observed.circumstances
-    if circumstances is None or observed.on_gpu:
+    conditions = observed.conditions
+    if conditions is None or observed.on_gpu:
         return None
     cores = min(observed.machine.usable_cores, max(1, observed.machine.limits.physical_cores))
-    workers = circumstances.loader.workers if circumstances.loader else 0
-    if circumstances.threads >= cores - min(workers, cores - 1):
+    workers = conditions.loader.workers if conditions.loader else 0
+    if conditions.threads >= cores - min(workers, cores - 1):
         return None
     parallel = observed.compute + observed.update
-    share = parallel * (1 - circumstances.threads / cores)
+    share = parallel * (1 - conditions.threads / cores)
     finding = make_finding(
         "few-threads",
-        f"torch uses {circumstances.threads} of {cores} cores",
+        f"torch uses {conditions.threads} of {cores} cores",
         share,
         f"torch.set_num_threads({cores}), or unset OMP_NUM_THREADS: torchrun and cluster scripts set it to 1.",
         knobs=("threads.intra_op",),
-        numbers={"threads": circumstances.threads, "cores": cores},
+        numbers={"threads": conditions.threads, "cores": cores},
         removable=0.6,
     )
-    measured = circumstances.switched.get("threads")
+    measured = conditions.switched.get("threads")
     if measured is None or measured.without_seconds <= 0:
         return finding
     if measured.step_seconds < measured.without_seconds:
@@ -56,21 +56,21 @@ def few_threads(observed: Observations) -> Finding | None:
 
 def many_threads(observed: Observations) -> Finding | None:
     """More threads than cores: they wait for each other."""
-    circumstances = observed.circumstances
-    if circumstances is None or observed.on_gpu:
+    conditions = observed.conditions
+    if conditions is None or observed.on_gpu:
         return None
     cores = observed.machine.usable_cores
-    measured = circumstances.switched.get("threads")
-    if circumstances.threads <= cores or measured is None or measured.step_seconds <= 1.02 * measured.without_seconds:
+    measured = conditions.switched.get("threads")
+    if conditions.threads <= cores or measured is None or measured.step_seconds <= 1.02 * measured.without_seconds:
         return None
     return make_finding(
         "many-threads",
-        f"torch uses {circumstances.threads} threads on {cores} cores",
+        f"torch uses {conditions.threads} threads on {cores} cores",
         1 - measured.without_seconds / measured.step_seconds,
         f"torch.set_num_threads({cores}): threads that share a core keep each other waiting.",
         knobs=("threads.intra_op",),
         numbers={
-            "threads": circumstances.threads,
+            "threads": conditions.threads,
             "cores": cores,
             "step_seconds": measured.step_seconds,
             "with_one_each_seconds": measured.without_seconds,
@@ -83,9 +83,9 @@ def cpu_quota(observed: Observations) -> Finding | None:
     """A container may use less time than its cores have, and is stopped in between."""
     limits = observed.machine.limits
     allowed = len(limits.affinity)
-    if limits.cpu_quota is None or limits.cpu_quota >= allowed or observed.circumstances is None:
+    if limits.cpu_quota is None or limits.cpu_quota >= allowed or observed.conditions is None:
         return None
-    throttled = observed.surroundings.throttled_periods if observed.surroundings else 0
+    throttled = observed.machine_conditions.throttled_periods if observed.machine_conditions else 0
     return make_finding(
         "cpu-quota",
         f"this container sees {allowed} cores but has the time of {limits.cpu_quota:g}, so it is throttled",
@@ -99,17 +99,17 @@ def cpu_quota(observed: Observations) -> Finding | None:
 
 def slow_clock(observed: Observations) -> Finding | None:
     """The processor runs below its highest clock."""
-    surroundings = observed.surroundings
-    if surroundings is None or observed.on_gpu:
+    machine_conditions = observed.machine_conditions
+    if machine_conditions is None or observed.on_gpu:
         return None
     # The governors of these drivers are hints to the processor, which raises its clock under load all the same.
-    own_clock = surroundings.clock_driver in ("intel_pstate", "amd-pstate-epp")
-    slow = surroundings.clock_share is not None and surroundings.clock_share < _SLOW_CLOCK
-    saving = surroundings.governor == "powersave" and not own_clock
-    if not (slow and saving) and surroundings.turbo is not False:
+    own_clock = machine_conditions.clock_driver in ("intel_pstate", "amd-pstate-epp")
+    slow = machine_conditions.clock_share is not None and machine_conditions.clock_share < _SLOW_CLOCK
+    saving = machine_conditions.governor == "powersave" and not own_clock
+    if not (slow and saving) and machine_conditions.turbo is not False:
         return None
-    share = 1 - (surroundings.clock_share or 1.0) if slow and saving else _TURBO_SHARE
-    what = f"the CPU frequency governor is {surroundings.governor}" if saving else "turbo is off"
+    share = 1 - (machine_conditions.clock_share or 1.0) if slow and saving else _TURBO_SHARE
+    what = f"the CPU frequency governor is {machine_conditions.governor}" if saving else "turbo is off"
     return make_finding(
         "slow-clock",
         f"the processor may not run at full speed: {what}",
@@ -117,43 +117,45 @@ def slow_clock(observed: Observations) -> Finding | None:
         "sudo cpupower frequency-set --governor performance"
         if saving
         else "Turn turbo on: /sys/devices/system/cpu/intel_pstate/no_turbo or cpufreq/boost.",
-        numbers={"clock_share": surroundings.clock_share or 0.0},
+        numbers={"clock_share": machine_conditions.clock_share or 0.0},
         removable=0.7,
     )
 
 
 def neighbours(observed: Observations) -> Finding | None:
     """Others use the same cores."""
-    surroundings = observed.surroundings
-    if surroundings is None or (surroundings.busy_share < _BUSY and surroundings.stolen_share < _STOLEN):
+    machine_conditions = observed.machine_conditions
+    if machine_conditions is None or (
+        machine_conditions.busy_share < _BUSY and machine_conditions.stolen_share < _STOLEN
+    ):
         return None
-    share = min(0.9, surroundings.busy_share + surroundings.stolen_share)
+    share = min(0.9, machine_conditions.busy_share + machine_conditions.stolen_share)
     return make_finding(
         "neighbours",
-        f"other programs keep {surroundings.busy_share:.0%} of the cores busy, the host takes "
-        f"{surroundings.stolen_share:.0%}",
+        f"other programs keep {machine_conditions.busy_share:.0%} of the cores busy, the host takes "
+        f"{machine_conditions.stolen_share:.0%}",
         share,
         "Stop them, or train on a dedicated machine; these timings are unsteady.",
-        numbers={"busy_share": surroundings.busy_share, "stolen_share": surroundings.stolen_share},
+        numbers={"busy_share": machine_conditions.busy_share, "stolen_share": machine_conditions.stolen_share},
         removable=0.03,  # it passes, and says nothing of the training
     )
 
 
 def old_torch(observed: Observations) -> Finding | None:
     """Kernels get faster from version to version."""
-    circumstances = observed.circumstances
-    version = re.match(r"(\d+)\.(\d+)", circumstances.torch_version) if circumstances else None
+    conditions = observed.conditions
+    version = re.match(r"(\d+)\.(\d+)", conditions.torch_version) if conditions else None
     released = _RELEASED.get((int(version[1]), int(version[2]))) if version else None
-    if circumstances is None or released is None:
+    if conditions is None or released is None:
         return None
-    today = datetime.date.fromisoformat(circumstances.date)
+    today = datetime.date.fromisoformat(conditions.date)
     year, month = map(int, released.split("-"))
     months = 12 * (today.year - year) + today.month - month
     if months < _OLD_MONTHS:
         return None
     return make_finding(
         "old-torch",
-        f"torch {circumstances.torch_version} is {months} months old",
+        f"torch {conditions.torch_version} is {months} months old",
         observed.compute + observed.update,
         "pip install --upgrade torch: newer versions have faster kernels.",
         numbers={"months": months},
@@ -163,15 +165,15 @@ def old_torch(observed: Observations) -> Finding | None:
 
 def unused_gpu(observed: Observations) -> Finding | None:
     """There is a GPU and the training does not use it."""
-    circumstances = observed.circumstances
-    if circumstances is None or observed.on_gpu:
+    conditions = observed.conditions
+    if conditions is None or observed.on_gpu:
         return None
     hidden = observed.machine.shown_gpus == 0  # by whoever set CUDA_VISIBLE_DEVICES
-    if not circumstances.cuda_available and (hidden or not observed.machine.gpus):
+    if not conditions.cuda_available and (hidden or not observed.machine.gpus):
         return None
     advice = (
         'Remove device="cpu" from Training(...).'
-        if circumstances.cuda_available
+        if conditions.cuda_available
         else "Install a build of torch for CUDA: this build cannot use the GPU (see pytorch.org)."
     )
     return make_finding(

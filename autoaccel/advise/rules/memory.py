@@ -80,10 +80,12 @@ def _share_of_faults(observed: Observations, faults: float) -> float:
 
 def swapping(observed: Observations) -> Finding | None:
     """Memory does not suffice."""
-    surroundings = observed.surroundings
+    machine_conditions = observed.machine_conditions
     faults = observed.profile.major_faults_per_step or 0.0
-    swapped = surroundings.swapped_bytes_per_second if surroundings else 0.0
-    scarce = surroundings is not None and surroundings.available_bytes < _SCARCE * observed.machine.memory_bytes
+    swapped = machine_conditions.swapped_bytes_per_second if machine_conditions else 0.0
+    scarce = (
+        machine_conditions is not None and machine_conditions.available_bytes < _SCARCE * observed.machine.memory_bytes
+    )
     if faults < 1 and swapped < _SWAPPING and not scarce:
         return None
     share = max(0.05, min(0.95, faults * _MAJOR_FAULT_SECONDS / observed.mean_step_seconds))

@@ -14,8 +14,8 @@ _FEW_DENORMALS = 1e-3  # of the numbers; one such operand costs about 150 cycles
 
 def float64_model(observed: Observations) -> Finding | None:
     """The model computes in double precision."""
-    circumstances = observed.circumstances
-    share64 = circumstances.model.dtypes.get("float64", 0.0) if circumstances else 0.0
+    conditions = observed.conditions
+    share64 = conditions.model.dtypes.get("float64", 0.0) if conditions else 0.0
     if share64 < _MOST:
         return None
     measured = [rate_ratio(observed, kind, "float64", "float32") or 0.0 for kind in ("matmul", "convolution")]
@@ -33,10 +33,10 @@ def float64_model(observed: Observations) -> Finding | None:
 
 def float64_data(observed: Observations) -> Finding | None:
     """Batches arrive in double precision and are converted in each step."""
-    circumstances = observed.circumstances
-    if circumstances is None or "float64" not in circumstances.batch_dtypes:
+    conditions = observed.conditions
+    if conditions is None or "float64" not in conditions.batch_dtypes:
         return None
-    if circumstances.model.dtypes.get("float64", 0.0) >= _MOST:
+    if conditions.model.dtypes.get("float64", 0.0) >= _MOST:
         return None  # nothing is converted then
     copies = sum(
         operator.share for operator in observed.profile.operators if operator.name in ("aten::copy_", "aten::_to_copy")
@@ -46,20 +46,20 @@ def float64_data(observed: Observations) -> Finding | None:
         return None
     return make_finding(
         "float64-data",
-        f"batches of {circumstances.batch_bytes / 2**20:.3g} MiB are float64: twice the bytes, converted in each step",
+        f"batches of {conditions.batch_bytes / 2**20:.3g} MiB are float64: twice the bytes, converted in each step",
         share,
         "Convert the data once, in the dataset: array.astype(numpy.float32).",
-        numbers={"batch_bytes": circumstances.batch_bytes},
+        numbers={"batch_bytes": conditions.batch_bytes},
         removable=0.5,
     )
 
 
 def reduced_precision(observed: Observations) -> Finding | None:
     """The hardware has units for 16-bit numbers that the training does not use."""
-    circumstances, torch = observed.circumstances, observed.machine.torch
-    if circumstances is None or torch is None or circumstances.autocast:
+    conditions, torch = observed.conditions, observed.machine.torch
+    if conditions is None or torch is None or conditions.autocast:
         return None
-    if circumstances.model.dtypes.get("float32", 0.0) < _MOST or "bfloat16" not in torch.autocast:
+    if conditions.model.dtypes.get("float32", 0.0) < _MOST or "bfloat16" not in torch.autocast:
         return None
     if not observed.on_gpu and not observed.machine.cpu.has_bfloat16:
         return None
@@ -84,10 +84,10 @@ def reduced_precision(observed: Observations) -> Finding | None:
 
 def full_float32(observed: Observations) -> Finding | None:
     """Products in full float32 on a GPU whose tensor cores have TF32."""
-    circumstances = observed.circumstances
-    if circumstances is None or circumstances.device != "cuda" or circumstances.autocast:
+    conditions = observed.conditions
+    if conditions is None or conditions.device != "cuda" or conditions.autocast:
         return None
-    if circumstances.float32_matmul != "highest" or circumstances.model.dtypes.get("float32", 0.0) < _MOST:
+    if conditions.float32_matmul != "highest" or conditions.model.dtypes.get("float32", 0.0) < _MOST:
         return None
     share = observed.compute * observed.groups("matmul")
     if share < _NOTICEABLE:
@@ -104,10 +104,10 @@ def full_float32(observed: Observations) -> Finding | None:
 
 def denormals(observed: Observations) -> Finding | None:
     """Numbers too small for the processor's fast path."""
-    circumstances = observed.circumstances
-    if circumstances is None or observed.on_gpu or circumstances.flushes_denormals:
+    conditions = observed.conditions
+    if conditions is None or observed.on_gpu or conditions.flushes_denormals:
         return None
-    share = circumstances.model.denormal_share
+    share = conditions.model.denormal_share
     if share < _FEW_DENORMALS:
         return None
     return make_finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.observations import Observations, Rule, make_finding
-from autoaccel.records.circumstances import Switched
+from autoaccel.records.conditions import Switched
 from autoaccel.records.profile import Finding, PythonFunction
 
 _READS = ("Tensor.item", "Tensor.tolist", "Tensor.cpu", "Tensor.numpy", "Tensor.__float__", "Tensor.__bool__")
@@ -146,7 +146,7 @@ def gradient_loop(observed: Observations) -> Finding | None:
 
 def _switched_off(observed: Observations, name: str) -> Switched | None:
     """Return the step times with and without something, if that makes a difference."""
-    switched = observed.circumstances.switched.get(name) if observed.circumstances else None
+    switched = observed.conditions.switched.get(name) if observed.conditions else None
     if switched is None or switched.step_seconds < _MEASURABLE * switched.without_seconds:
         return None
     return switched
@@ -193,11 +193,11 @@ def deterministic(observed: Observations) -> Finding | None:
 def profiler_on(observed: Observations) -> Finding | None:
     """Something watches each call."""
     switched = _switched_off(observed, "profilers")
-    if switched is None or observed.circumstances is None:
+    if switched is None or observed.conditions is None:
         return None
     return _without(
         "profiler-on",
-        f"{', '.join(observed.circumstances.profilers)} is on",
+        f"{', '.join(observed.conditions.profilers)} is on",
         "Remove the profiler, tracer or coverage from runs that should be fast.",
         switched,
     )
@@ -205,11 +205,11 @@ def profiler_on(observed: Observations) -> Finding | None:
 
 def debug_variables(observed: Observations) -> Finding | None:
     """Environment variables with which people look for errors."""
-    if observed.circumstances is None:
+    if observed.conditions is None:
         return None
     names = [
         name
-        for name, value in observed.circumstances.environment.items()
+        for name, value in observed.conditions.environment.items()
         if name in _LOUD and value.lower() not in _OFF and not (name == "PYTHONMALLOC" and "debug" not in value)
     ]
     if not names:
@@ -227,9 +227,9 @@ def debug_variables(observed: Observations) -> Finding | None:
 
 def held_back(observed: Observations) -> Finding | None:
     """A variable keeps torch from instructions that the processor has."""
-    if observed.circumstances is None or observed.on_gpu:
+    if observed.conditions is None or observed.on_gpu:
         return None
-    environment = observed.circumstances.environment
+    environment = observed.conditions.environment
     names = [name for name in ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA") if name in environment]
     lowered = [name for name in names if environment[name].lower() not in ("default_max", "all", "")]
     if not lowered:

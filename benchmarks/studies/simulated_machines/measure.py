@@ -28,8 +28,8 @@ from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.findings import advise
 from autoaccel.records.base import decode
-from autoaccel.records.circumstances import Circumstances, Loader, Optimizer
-from autoaccel.records.circumstances import Model as ModelFacts
+from autoaccel.records.conditions import Loader, Optimizer, TrainingConditions
+from autoaccel.records.conditions import Model as ModelFacts
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand, Finding, Profile
 from autoaccel.records.progress import ignore
@@ -175,7 +175,7 @@ def make_case(machine: Machine, seed: int, work: Work | None = None) -> Case:
         busy_seconds=work.loading_seconds * (1 - work.asleep),
     )
     context = KnobContext(machine, work.facts, demand)
-    findings = tuple(advise(profile_of(model, own), machine, circumstances_of(work), training=work.facts))
+    findings = tuple(advise(profile_of(model, own), machine, conditions_of(work), training=work.facts))
     space = load_space("default", context, own)
     space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     return Case(context, model, own, findings, space, max(100, round(RUN_SECONDS / model.step_seconds(own))))
@@ -207,11 +207,11 @@ def profile_of(model: Model, own: Settings) -> Profile:
     )
 
 
-def circumstances_of(work: Work) -> Circumstances | None:
+def conditions_of(work: Work) -> TrainingConditions | None:
     """Return what is told of a training on a GPU, where some rules ask for it."""
     if work.facts.device == "cpu":
         return None
-    return Circumstances(
+    return TrainingConditions(
         date="2026-11-01",
         environment={},
         batch_samples=work.facts.batch_size or 0,

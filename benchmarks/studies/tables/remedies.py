@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.advise.diagnosing import diagnose
+from autoaccel.machine.conditions import begin_watching, read_machine_conditions
 from autoaccel.machine.quiet import read_load
-from autoaccel.machine.surroundings import begin_watching, read_surroundings
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement
@@ -43,7 +43,7 @@ def take_diagnosis(starter: WorkerStarter, head: TableHead) -> Diagnosis:
     answer = ask_profile(starter, task, head.own, TIMEOUT_SECONDS)
     if isinstance(answer, Failure):
         sys.exit(f"the profile failed: {answer.message}")
-    return diagnose(answer, head.machine, head.facts, read_surroundings(watch))
+    return diagnose(answer, head.machine, head.facts, read_machine_conditions(watch))
 
 
 def single_remedies(head: TableHead) -> list[tuple[str, str, Settings]]:

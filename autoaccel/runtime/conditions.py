@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from autoaccel.records.circumstances import Circumstances, Loader, Model, Optimizer
+from autoaccel.records.conditions import Loader, Model, Optimizer, TrainingConditions
 from autoaccel.runtime.accelerator import gpu_uuids
 from autoaccel.runtime.batches import count_samples, tensors_of
 from autoaccel.runtime.datasets import bytes_of
@@ -82,13 +82,13 @@ class _Seen:
         self.profiled |= torch._C._autograd._profiler_enabled()
 
 
-def gather_circumstances(loop: Inspectable) -> Circumstances:
-    """Return the circumstances of a loop that has made some steps; it makes one more."""
+def gather_conditions(loop: Inspectable) -> TrainingConditions:
+    """Return the conditions of a loop that has made some steps; it makes one more."""
     profilers = _profilers()
     seen = _Seen(loop)
     batch = loop.next_batch()
     dtypes = {_short(tensor.dtype) for tensor in tensors_of(batch)}
-    return Circumstances(
+    return TrainingConditions(
         date=datetime.date.today().isoformat(),
         environment={name: os.environ[name] for name in SLOWING_VARIABLES if name in os.environ},
         batch_samples=count_samples(batch),

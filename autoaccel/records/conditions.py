@@ -1,4 +1,4 @@
-"""Circumstances: under what a training runs, besides its settings; Surroundings: what else the computer does."""
+"""TrainingConditions: under what a training runs, besides settings. MachineConditions: what else the computer does."""
 
 from __future__ import annotations
 
@@ -99,11 +99,11 @@ class Optimizer(Record, frozen=True):
     foreach: bool
 
 
-class Circumstances(Record, frozen=True):
+class TrainingConditions(Record, frozen=True):
     """Facts gathered in the process that makes the steps, after some of them."""
 
     date: str  # today, ISO 8601
-    environment: dict[str, str]  # of those variables that slow a training down; see runtime/circumstances.py
+    environment: dict[str, str]  # of those variables that slow a training down; see runtime/conditions.py
     batch_samples: float
     batch_bytes: int
     batch_dtypes: tuple[str, ...]
@@ -129,7 +129,7 @@ class Circumstances(Record, frozen=True):
     alone: Alone | None = None
 
 
-class Surroundings(Record, frozen=True):
+class MachineConditions(Record, frozen=True):
     """What the computer does besides, and how it is set."""
 
     governor: str | None  # of the clock; None where the kernel does not tell

@@ -11,7 +11,7 @@ import psutil
 
 from autoaccel.machine.kernel_files import read_integer, read_text
 from autoaccel.machine.quiet import Load, throttled_periods
-from autoaccel.records.circumstances import Surroundings
+from autoaccel.records.conditions import MachineConditions
 
 _SPIN_SECONDS = 0.05  # a clock that follows the load has risen by then
 
@@ -34,11 +34,13 @@ def _swapped_bytes() -> int:
     return int(swap.sin + swap.sout)
 
 
-def read_surroundings(watch: Watch, root: Path = Path("/"), gpu_throttling: Sequence[str] = ()) -> Surroundings:
+def read_machine_conditions(
+    watch: Watch, root: Path = Path("/"), gpu_throttling: Sequence[str] = ()
+) -> MachineConditions:
     """Return what went on since watching began; GPUs were watched while they worked (`watch_throttling`)."""
     seconds = max(time.perf_counter() - watch.began, 1e-3)
     folder = root / "sys/devices/system/cpu/cpu0/cpufreq"
-    return Surroundings(
+    return MachineConditions(
         governor=read_text(folder / "scaling_governor"),
         clock_driver=read_text(folder / "scaling_driver"),
         clock_share=_clock_share(root),

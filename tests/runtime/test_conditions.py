@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from autoaccel.records.circumstances import Circumstances
+from autoaccel.records.conditions import TrainingConditions
 from autoaccel.records.trial import Profiled, TakeProfile
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.circumstances import gather_circumstances
+from autoaccel.runtime.conditions import gather_conditions
 from autoaccel.runtime.evaluating import measure_evaluation
 from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.looking import take_and_gather
@@ -51,17 +51,17 @@ def start(**changes: Any) -> Loop:
     return loop
 
 
-def looked_at(loop: Loop) -> Circumstances:
-    """Return the circumstances with all that is measured beside them."""
+def looked_at(loop: Loop) -> TrainingConditions:
+    """Return the conditions with all that is measured beside them."""
     told: list[Profiled] = []
-    found = take_and_gather(loop, TakeProfile(seconds=0.2), 0.01, told.append).circumstances
+    found = take_and_gather(loop, TakeProfile(seconds=0.2), 0.01, told.append).conditions
     assert found is not None
     return found
 
 
-def test_a_plain_training_has_plain_circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_training_has_plain_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_CHECK_", "3")
-    found = gather_circumstances(start())
+    found = gather_conditions(start())
     assert found.environment == {"MALLOC_CHECK_": "3"}
     assert (found.anomaly_mode, found.deterministic, found.autocast, found.gradients) == (False, False, False, True)
     assert (found.batch_samples, found.batch_bytes) == (16, 16 * 8 * 4 + 16 * 8)
@@ -127,7 +127,7 @@ def test_a_profiler_that_is_on_is_named_and_stays_on() -> None:
 def test_denormal_parameters_are_counted() -> None:
     model = nn.Linear(8, 2, bias=False)
     nn.init.constant_(model.weight, 1e-40)
-    found = gather_circumstances(start(model=model, optimizer=lambda p: torch.optim.SGD(p, lr=0.0)))
+    found = gather_conditions(start(model=model, optimizer=lambda p: torch.optim.SGD(p, lr=0.0)))
     assert found.model.denormal_share > 0.4
 
 
