@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autoaccel.advise.scaling import reduced_seconds
+from autoaccel.advise.overlap import reduced_seconds
 from autoaccel.errors import BadRequestError
 from autoaccel.records.scaling import Batch, Cluster, Exchange, Limit, LinkFigures, RunPoint, RunScaling
 

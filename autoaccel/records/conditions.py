@@ -60,8 +60,8 @@ class Alone(Record, frozen=True):
     min_seconds: float = msgspec.field(name="least_seconds")  # lower quartile
 
 
-class Scaling(Record, frozen=True):
-    """What a step on one batch and on several at once takes, without loading them."""
+class LargerBatch(Record, frozen=True):
+    """What a step takes on one batch and on a larger one made of several, without loading them."""
 
     step_seconds: float
     larger_seconds: float
@@ -124,7 +124,7 @@ class TrainingConditions(Record, frozen=True):
     loader: Loader | None = None
     samples: Samples | None = None
     evaluation: Evaluation | None = None
-    scaling: Scaling | None = None
+    larger_batch: LargerBatch | None = msgspec.field(name="scaling", default=None)
     switched: dict[str, Switched] = {}  # "anomaly", "deterministic", "profilers", "threads": steps with and without
     alone: Alone | None = None
 

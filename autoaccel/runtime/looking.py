@@ -25,11 +25,11 @@ from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.switching import (
     ALONE_STEPS,
     ROUNDS_OF_STEPS,
+    larger_batch_factors,
     measure_alone,
-    measure_scaling,
+    measure_larger_batch,
     measure_without,
     measure_without_anomaly_mode,
-    scaling_factors,
     with_threads,
     without_anomaly_mode,
     without_deterministic_algorithms,
@@ -157,12 +157,12 @@ def _look_closer(looking: Looking, loop: Inspectable, task: TakeProfile) -> None
             return _with_conditions(found, evaluation=measure_evaluation(loop, seconds, in_turns=steps == in_turns))
 
         looking.measure("evaluation", with_evaluation, (in_turns, once))
-        if factors := scaling_factors(round(conditions.batch_samples)):
+        if factors := larger_batch_factors(round(conditions.batch_samples)):
 
-            def with_scaling(found: Profiled, steps: float) -> Profiled:
-                return _with_conditions(found, scaling=measure_scaling(loop, factors[steps], seconds))
+            def with_larger_batch(found: Profiled, steps: float) -> Profiled:
+                return _with_conditions(found, larger_batch=measure_larger_batch(loop, factors[steps], seconds))
 
-            looking.measure("steps on larger batches", with_scaling, tuple(factors))
+            looking.measure("steps on larger batches", with_larger_batch, tuple(factors))
     if task.thorough:
         looking.measure(
             "times of modules", lambda found, _: _with_profile(found, modules=time_modules(loop, step_seconds)), (1.0,)

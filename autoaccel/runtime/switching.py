@@ -15,7 +15,7 @@ from unittest import mock
 import psutil
 import torch
 
-from autoaccel.records.conditions import Alone, Scaling, Switched
+from autoaccel.records.conditions import Alone, LargerBatch, Switched
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.batches import map_tensors, tensors_of
 from autoaccel.runtime.paced import Inspectable
@@ -151,7 +151,7 @@ def measure_alone(loop: Inspectable, batch: Any, seconds: float) -> Alone:
                 worker.resume()
 
 
-def scaling_factors(samples: int) -> dict[float, int]:
+def larger_batch_factors(samples: int) -> dict[float, int]:
     """Return the fewest steps that comparing a small batch with a larger one takes -> how many times as large.
 
     Loading it is included. Nothing where the batch is no small one.
@@ -161,7 +161,7 @@ def scaling_factors(samples: int) -> dict[float, int]:
     return {3.0 + 4.0 * factor: factor for factor in (_LARGER_BATCH // samples, 8, 4, 2)}
 
 
-def measure_scaling(loop: Inspectable, factor: int, seconds: float) -> Scaling:
+def measure_larger_batch(loop: Inspectable, factor: int, seconds: float) -> LargerBatch:
     """Return what steps on a batch take, and on one so many times as large.
 
     Raises:
@@ -169,7 +169,7 @@ def measure_scaling(loop: Inspectable, factor: int, seconds: float) -> Scaling:
     """
     first = loop.next_batch()
     larger = _joined([first, *(loop.next_batch() for _ in range(factor - 1))])
-    return Scaling(
+    return LargerBatch(
         step_seconds=_quantile(_seconds_on(loop, first, seconds / 2), 0.5),
         # Of the larger batch the quicker steps: the least that a sample costs decides on the bound.
         larger_seconds=_quantile(_seconds_on(loop, larger, seconds / 2), 0.25),

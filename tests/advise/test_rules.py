@@ -12,7 +12,7 @@ from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
 from autoaccel.advise.rules import RULES
-from autoaccel.records.conditions import Alone, Evaluation, Part, Scaling, Switched
+from autoaccel.records.conditions import Alone, Evaluation, LargerBatch, Part, Switched
 from autoaccel.records.machine import Gpu
 from autoaccel.records.profile import OperatorShare, Profile, PythonFunction
 from autoaccel.space.knobs import KNOBS
@@ -66,7 +66,7 @@ TRIPPING: dict[str, dict[str, Any]] = {
     "small-operators": {
         "profile": profile(operator_calls_per_step=4000, operator_seconds=2e-6, large_operator_seconds=0.01)
     },
-    "tiny-batch": {"conditions": {"batch_samples": 1, "scaling": Scaling(0.098, 0.2, 64.0)}},
+    "tiny-batch": {"conditions": {"batch_samples": 1, "larger_batch": LargerBatch(0.098, 0.2, 64.0)}},
     "norm-biases": {"profile": profile(groups={"normalisation": 0.4}), "training": {"biases_before_norm": 20}},
     "graph-breaks": {"conditions": {"model": {"graph_breaks": 3, "graphs": 4}}},
     "no-compiler": {"machine": {"compiler": None}},
@@ -133,7 +133,7 @@ QUIET: dict[str, dict[str, Any]] = {
     "small-operators": {
         "profile": profile(operator_calls_per_step=4000, operator_seconds=2e-6, large_operator_seconds=0.09)
     },
-    "tiny-batch": {"conditions": {"batch_samples": 1, "scaling": Scaling(0.1, 6.3, 64.0)}},
+    "tiny-batch": {"conditions": {"batch_samples": 1, "larger_batch": LargerBatch(0.1, 6.3, 64.0)}},
     "norm-biases": {"profile": profile(groups={"normalisation": 0.4})},
     "odd-sizes": {"profile": DENSE, "conditions": {"model": {"odd_share": 0.9}}},
     "channels-first": {"conditions": {"model": {"channels_last": False}}},

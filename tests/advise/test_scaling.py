@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from autoaccel.advise.all_reduce import LINKS, all_reduce_seconds, find_link, ring_seconds, tree_seconds
+from autoaccel.advise.overlap import BACKWARD_SHARE, buckets, reduced_seconds
 from autoaccel.advise.run_times import scale_runs
-from autoaccel.advise.scaling import BACKWARD_SHARE, buckets, reduced_seconds
 from autoaccel.errors import BadRequestError
 from autoaccel.records.scaling import Cluster, Exchange, LinkFigures, RunPoint, RunScaling
 from benchmarks.harness.rows import latest, read_rows

@@ -21,9 +21,9 @@ from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.switching import (
+    larger_batch_factors,
     measure_alone,
-    measure_scaling,
-    scaling_factors,
+    measure_larger_batch,
     without_anomaly_mode,
     without_deterministic_algorithms,
 )
@@ -73,7 +73,7 @@ def test_a_plain_training_has_plain_conditions(monkeypatch: pytest.MonkeyPatch) 
     assert found.optimizer.kind == "Adam" and found.optimizer.foreach and not found.optimizer.fused
     assert found.loader is not None and found.loader.workers == 0
     everything = looked_at(start())
-    assert everything.switched == {} and everything.scaling is None
+    assert everything.switched == {} and everything.larger_batch is None
     assert everything.samples is not None and everything.evaluation is not None
 
 
@@ -248,12 +248,14 @@ def test_a_metric_that_needs_all_data_gives_no_evaluation() -> None:
 
 
 def test_small_batches_are_compared_with_larger_ones() -> None:
-    found = measure_scaling(start(batch_size=2), 32, 0.1)
+    found = measure_larger_batch(start(batch_size=2), 32, 0.1)
     assert found.factor == 32
     assert found.step_seconds > 0 and found.larger_seconds > 0
-    assert list(scaling_factors(2).values()) == [32, 8, 4, 2]
-    assert list(scaling_factors(2)) == sorted(scaling_factors(2), reverse=True)  # dear ones first: they tell more
-    assert scaling_factors(16) == {}
+    assert list(larger_batch_factors(2).values()) == [32, 8, 4, 2]
+    assert list(larger_batch_factors(2)) == sorted(
+        larger_batch_factors(2), reverse=True
+    )  # dear ones first: they tell more
+    assert larger_batch_factors(16) == {}
 
 
 def test_a_step_on_a_batch_that_is_there_waits_for_none_and_steps_as_a_whole() -> None:

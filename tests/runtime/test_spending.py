@@ -97,7 +97,7 @@ def test_nothing_is_left_out_where_steps_are_short(monkeypatch: pytest.MonkeyPat
     found, _ = look(monkeypatch, 0.02, TakeProfile(seconds=2.0, thorough=True, cores=2))
     assert found.profile.left_out == ()
     conditions = found.conditions
-    assert conditions is not None and conditions.scaling is not None and conditions.evaluation is not None
+    assert conditions is not None and conditions.larger_batch is not None and conditions.evaluation is not None
     assert found.profile.modules and "threads" in conditions.switched
 
 
@@ -136,7 +136,7 @@ def test_what_a_model_cannot_take_is_left_out_and_said(monkeypatch: pytest.Monke
     """It joined small batches to see whether larger ones pay, and took the whole tune with it."""
     found, _ = look(monkeypatch, 0.02, model=Picky(0.02, monkeypatch))
     assert found.profile.failed == {"steps on larger batches": f"AssertionError: a batch must have {BATCH} samples"}
-    assert found.conditions is not None and found.conditions.scaling is None
+    assert found.conditions is not None and found.conditions.larger_batch is None
     assert found.profile.modules and found.profile.python  # what comes after it is measured all the same
 
 

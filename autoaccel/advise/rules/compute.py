@@ -179,11 +179,11 @@ def small_operators(observed: Observations) -> Finding | None:
 def tiny_batch(observed: Observations) -> Finding | None:
     """Most of a step does not depend on how many samples it sees."""
     conditions = observed.conditions
-    scaling = conditions.scaling if conditions else None
-    if conditions is None or scaling is None or conditions.batch_samples > _TINY_BATCH:
+    larger_batch = conditions.larger_batch if conditions else None
+    if conditions is None or larger_batch is None or conditions.batch_samples > _TINY_BATCH:
         return None
     # Of a step on k batches at once, what each further one adds.
-    growing = max(0.0, (scaling.larger_seconds - scaling.step_seconds) / (scaling.factor - 1))
+    growing = max(0.0, (larger_batch.larger_seconds - larger_batch.step_seconds) / (larger_batch.factor - 1))
     samples = conditions.samples
     loading = samples.seconds * conditions.batch_samples if samples else 0.0
     share = 1 - (growing + loading) / observed.mean_step_seconds
@@ -197,9 +197,9 @@ def tiny_batch(observed: Observations) -> Finding | None:
         knobs=("optimizer.batch_factor",),
         numbers={
             "batch_samples": conditions.batch_samples,
-            "factor": scaling.factor,
-            "step_seconds": scaling.step_seconds,
-            "larger_seconds": scaling.larger_seconds,
+            "factor": larger_batch.factor,
+            "step_seconds": larger_batch.step_seconds,
+            "larger_seconds": larger_batch.larger_seconds,
         },
         removable=0.95,
     )

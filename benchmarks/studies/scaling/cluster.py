@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from autoaccel.advise.scaling import reduced_seconds
+from autoaccel.advise.overlap import reduced_seconds
 from autoaccel.records.base import Record
 from autoaccel.records.scaling import Batch, Cluster
 
