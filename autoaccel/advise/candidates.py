@@ -176,9 +176,9 @@ def _will_wait(context: KnobContext, findings: Sequence[Finding]) -> bool:
     """Whether the step waits for its data, or will once others have made it faster, unless more workers load."""
     if any(finding.code == "data-wait" and finding.share >= _WAITS_FOR_DATA for finding in findings):
         return True
-    own = context.training.loader_workers if context.training is not None else 0
+    workers = context.training.loader_workers if context.training is not None else 0
     steps = steps_of_loading(context, times_faster(context)) or 0.0
-    return steps >= _WILL_WAIT and (workers_ahead(context) or 0) > own
+    return steps >= _WILL_WAIT and (workers_ahead(context) or 0) > workers
 
 
 def _workers_for(space: SearchSpace, context: KnobContext, ranks: int) -> int:

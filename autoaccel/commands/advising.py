@@ -38,10 +38,10 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         machine, facts = probe_and_describe(starter, workload, START_SECONDS)
         starter = starter.at(KnobContext(machine, facts))
         # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
-        own: Settings = dict(facts.settings)
+        baseline: Settings = dict(facts.settings)
         task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
         with watch_throttling() as throttling:
-            answer = ask_profile(starter, task, own, START_SECONDS)
+            answer = ask_profile(starter, task, baseline, START_SECONDS)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
     machine_conditions = read_machine_conditions(watch, gpu_throttling=throttling)

@@ -87,13 +87,13 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         starter = starter.at(KnobContext(machine, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
         run = TuningRun(request, RunFolder(Path(folder)), starter, clock, listener)
-        own = recipe.baseline
-        run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
+        baseline = recipe.baseline
+        run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "pairs of planned runs from new seeds, until it is clear"))
         check = judge_pairs(recipe, facts, kept)
         while check.verdict == "inconclusive" and clock.left > _pair_seconds(kept, recipe):
             seed, start = _FIRST_SEED + len(kept), time.perf_counter()
-            trained = train_pair(run, (own.settings, recipe.settings), facts.planned_steps, seed)
+            trained = train_pair(run, (baseline.settings, recipe.settings), facts.planned_steps, seed)
             if isinstance(trained, Failure):
                 if trained.kind != "hung" or clock.left > 0:  # else the budget was spent sooner than was expected
                     check = msgspec.structs.replace(check, verdict="does not hold", message=trained.message)

@@ -42,13 +42,13 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         facts = describe_workload(starter, workload, START_SECONDS)
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
         run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(budget_seconds), listener)
-        own = recipe.baseline
-        run.tell(BaselineMeasured(own.settings, own.step_seconds, recipe.projection.baseline_total_seconds))
+        baseline = recipe.baseline
+        run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
         starter = starter.at(KnobContext(probed, facts))
         step_seconds = recipe.baseline.step_seconds
         plan = plan_turns(step_seconds, facts.device)
-        reference = Reference(own.settings, facts.steps_per_epoch, plan, step_seconds)
+        reference = Reference(baseline.settings, facts.steps_per_epoch, plan, step_seconds)
         pairs = FreshPairs(run, reference, fresh=True)
         measured = verify_claim(
             recipe.comparison, recipe.settings, Prover(pairs, facts, run.clock, run.tell), min_pairs

@@ -63,7 +63,7 @@ class NoTime(NamedTuple):
 class RunsMissing(NamedTuple):
     """The metric scatters too much from seed to seed for the runs that were made to tell."""
 
-    own_deviation: float  # of the metric under the user's own settings
+    baseline_deviation: float  # of the metric under the user's own settings
     constraint: Constraint
     runs: int  # pairs that would do, were the settings harmless
     pair_seconds: float

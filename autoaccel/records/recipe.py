@@ -166,7 +166,7 @@ class Recipe(Record, frozen=True):
     def _repr_html_(self) -> str:
         """Return the verdict and what to change, as a notebook shows it."""
         found = {one.setting: one for one in self.contributions}
-        own = self.baseline.settings
+        baseline = self.baseline.settings
 
         def row(cells: Iterable[str], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
@@ -178,8 +178,16 @@ class Recipe(Record, frozen=True):
             return f"{one.speedup:.2f}x ({one.low:.2f} to {one.high:.2f}{'' if one.measured else ', estimated'})"
 
         rows = [
-            row((name, format_value(own[name]) if name in own else "", format_value(value), contributes(name)), "td")
-            for name, value in changed(self.settings, own).items()
+            row(
+                (
+                    name,
+                    format_value(baseline[name]) if name in baseline else "",
+                    format_value(value),
+                    contributes(name),
+                ),
+                "td",
+            )
+            for name, value in changed(self.settings, baseline).items()
         ]
         table = f"<table>{row(('change', 'from', 'to', 'contributes'), 'th')}{''.join(rows)}</table>" if rows else ""
         now = self.projection

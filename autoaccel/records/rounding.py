@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import msgspec
+
 from autoaccel.records.base import Record
 
 
@@ -59,7 +61,7 @@ class UpdatesCompared(Record, frozen=True, tag="updates-compared"):
     shortened: tuple[str, ...]  # tensors that are kept in a short type at the last point, and are not by the user
     batches: int  # at each point
     errors: tuple[UpdateError, ...]
-    own_losses: tuple[float, ...]  # of each step of the short training
+    baseline_losses: tuple[float, ...] = msgspec.field(name="own_losses")  # of each step of the short training
     losses: tuple[float, ...]  # of the same steps on the same batches, under the settings; as many, if all are finite
 
 

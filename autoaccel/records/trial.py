@@ -72,7 +72,8 @@ class WorkerSpec(Record, frozen=True):
     task: Task
     workload: Workload | None = None  # None for a probe only
     settings: Settings = {}
-    own: Settings | None = None  # what build() makes of the process, see TrainingFacts.found; None: ask the process
+    # What build() makes of the process, see TrainingFacts.found; None: ask the process.
+    found: Settings | None = msgspec.field(default=None, name="own")
     placement: RankPlacement | None = None  # among several ranks; None: it trains alone
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
 
@@ -341,6 +342,7 @@ class Trial(Record, frozen=True):
     total_seconds: float | None = None  # projected for the whole planned run
     accuracy: Accuracy | None = None  # once it was measured in the proof of these settings, or of some like them
     feasible: bool = True  # False: the metric's drop may exceed the constraint, or such settings failed in a proof
-    own_turns: tuple[Turn, ...] = ()  # of the baseline, each right beside the outcome's turn
+    # Of the baseline, each right beside the outcome's turn.
+    baseline_turns: tuple[Turn, ...] = msgspec.field(default=(), name="own_turns")
     again: bool = False  # these settings were measured before; all their readings count
     host: str = ""  # that measured it, where several machines share a study; empty: this one

@@ -81,11 +81,11 @@ def seen_words(accuracy: Accuracy) -> str:
     return f"{metric_change_words(accuracy)} over {accuracy.repeats} paired runs"
 
 
-def more_runs_words(own_deviation: float, constraint: Constraint, runs: int, pair_seconds: float) -> str:
+def more_runs_words(baseline_deviation: float, constraint: Constraint, runs: int, pair_seconds: float) -> str:
     """Return why runs could not tell whether the metric keeps the constraint, and how many would.
 
     Args:
-        own_deviation: Of the metric from seed to seed under the user's own settings.
+        baseline_deviation: Of the metric from seed to seed under the user's own settings.
         constraint: What is allowed.
         runs: How many pairs would do, were the settings harmless.
         pair_seconds: What each takes.
@@ -94,7 +94,7 @@ def more_runs_words(own_deviation: float, constraint: Constraint, runs: int, pai
     needed = needed if runs < MANY_RUNS else "more runs than are practical"
     allowed = drop_words(constraint.max_drop, constraint)
     return (
-        f"under your own settings the metric varies by {two_digits(own_deviation)} between seeds: showing a "
+        f"under your own settings the metric varies by {two_digits(baseline_deviation)} between seeds: showing a "
         f"drop of less than {allowed} takes {needed}"
     )
 
@@ -104,6 +104,6 @@ def check_advice(check: AccuracyCheck) -> str:
     go_on = "Run the same command again to continue"
     if check.accuracy is None or check.pair_seconds is None:
         return go_on
-    own = statistics.stdev(check.accuracy.baseline_runs)
-    needed = more_runs_words(own, check.constraint, check.pairs_needed or MANY_RUNS, check.pair_seconds)
+    deviation = statistics.stdev(check.accuracy.baseline_runs)
+    needed = more_runs_words(deviation, check.constraint, check.pairs_needed or MANY_RUNS, check.pair_seconds)
     return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are done. {go_on}"

@@ -125,12 +125,12 @@ def faster_words(comparison: Comparison, change: str) -> str:
     )
 
 
-def kept_words(why: KeptBecause, own: Settings) -> str:
+def kept_words(why: KeptBecause, baseline: Settings) -> str:
     """Return the sentence for a run in which the user's own settings stay."""
     if isinstance(why, NothingToWin):
         return _nothing_to_win_words(why)
     if isinstance(why, Refused):
-        return f"Keep your own settings: {refused_words(why, own)}"
+        return f"Keep your own settings: {refused_words(why, baseline)}"
     if isinstance(why, NothingBetter):
         return f"Keep your own settings: {_nothing_better_words(why)}"
     if isinstance(why, NotWorthProving):
@@ -161,9 +161,9 @@ def _nothing_better_words(why: NothingBetter) -> str:
     return f"{tried}{f' ({rest})' if rest else ''}."
 
 
-def refused_words(refused: Refused, own: Settings) -> str:
+def refused_words(refused: Refused, baseline: Settings) -> str:
     """Return why settings were not proven."""
-    change, accuracy, comparison = describe_change(refused.settings, own), refused.accuracy, refused.comparison
+    change, accuracy, comparison = describe_change(refused.settings, baseline), refused.accuracy, refused.comparison
     why = obstacle_words(refused.obstacle)
     if refused.result in ("metric drops", "more than rounding") and accuracy is not None:
         return f"{change} may cost more than --max-drop allows: {seen_words(accuracy)}."
@@ -186,9 +186,9 @@ def refused_words(refused: Refused, own: Settings) -> str:
     return f"{change} looked faster, but its proof was not complete ({'; '.join(known)})."
 
 
-def left_open_words(left: LeftOpen, own: Settings) -> str:
+def left_open_words(left: LeftOpen, baseline: Settings) -> str:
     """Return the sentence for a proof that a larger budget may complete."""
-    change = describe_change(left.proof.settings, own)
+    change = describe_change(left.proof.settings, baseline)
     shown = f", by {plan_words(left.by)}" if left.by is not None else ""
     words = (
         f"A larger budget may prove {change}, {left.speedup:.2f}x as fast in the search{shown}: "

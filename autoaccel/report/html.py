@@ -119,13 +119,13 @@ def render_report(
     for filter_ in _FILTERS:
         environment.filters[filter_.__name__] = filter_
     template = environment.from_string((files(__package__) / "report.html.j2").read_text(encoding="utf-8"))
-    own, accuracy = recipe.baseline.settings, known_accuracy(recipe)
+    baseline, accuracy = recipe.baseline.settings, known_accuracy(recipe)
     rows = _trial_rows(recipe, trials)
     profile = diagnosis.profile if diagnosis else None
     return template.render(
         recipe=recipe,
         title=Path(recipe.workload.path).name,
-        changes=[(name, own.get(name, ""), value) for name, value in changed(recipe.settings, own).items()],
+        changes=[(name, baseline.get(name, ""), value) for name, value in changed(recipe.settings, baseline).items()],
         accuracy=accuracy,
         accuracy_runs=list(zip(accuracy.baseline_runs, accuracy.recipe_runs, strict=True)),
         bars=_run_bars(recipe),
@@ -215,8 +215,8 @@ def _trial_rows(recipe: Recipe, trials: Sequence[Trial]) -> list[TrialRow]:
 def _run_bars(recipe: Recipe) -> list[RunBar]:
     now = recipe.projection
     then = before(recipe.baseline, now)
-    own, new = ("Your own settings", "your own", then), ("Recipe", "recipe", now)
-    runs = [own] if recipe.is_baseline else [own, new]
+    baseline, new = ("Your own settings", "your own", then), ("Recipe", "recipe", now)
+    runs = [baseline] if recipe.is_baseline else [baseline, new]
     longest = max(sum(run_parts(run).values()) for _, _, run in runs) or 1.0
     return [
         RunBar(

@@ -63,7 +63,7 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collect
     accuracy = _judged_accuracy(recipe, trials)
     if accuracy is None or accuracy.baseline is None:
         return None
-    own = recipe.baseline.settings
+    baseline_settings = recipe.baseline.settings
     known = _known_settings(recipe, trials, accuracy.baseline, inexact)
     limit = _limit(recipe, accuracy.baseline, accuracy.direction)
     axes = _Axes(_range([one.speedup for one in known]), _range([*(one.metric for one in known), limit]))
@@ -74,7 +74,8 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collect
                 one.kind,
                 axes.x_of(one.speedup),
                 axes.y_of(one.metric),
-                f"{describe_change(one.settings, own)}: {speedup_words(one.speedup)}, {metric_words(one.metric)}",
+                f"{describe_change(one.settings, baseline_settings)}: "
+                f"{speedup_words(one.speedup)}, {metric_words(one.metric)}",
             )
             for one in known
         ),
@@ -121,24 +122,24 @@ def _judged_accuracy(recipe: Recipe, trials: Sequence[Trial]) -> Accuracy | None
 
 def _known_settings(recipe: Recipe, trials: Sequence[Trial], baseline: float, inexact: Collection[str]) -> list[_Known]:
     """Return all settings of which both are known, each once: what was proven counts more than a trial."""
-    own = recipe.baseline.settings
+    baseline_settings = recipe.baseline.settings
     found: dict[str, _Known] = {}
     for trial in trials:
-        metric = _metric_of(trial, own, baseline, inexact)
+        metric = _metric_of(trial, baseline_settings, baseline, inexact)
         if trial.comparison is not None and metric is not None:
             kind = "feasible" if trial.feasible else "infeasible"
             found[settings_key(trial.settings)] = _Known(kind, trial.comparison.speedup, metric, trial.settings)
-    found[settings_key(own)] = _Known("own", 1.0, baseline, own)
+    found[settings_key(baseline_settings)] = _Known("own", 1.0, baseline, baseline_settings)
     if not recipe.is_baseline and (metric := _metric_of_recipe(recipe, baseline)) is not None:
         found[settings_key(recipe.settings)] = _Known("best", recipe.comparison.speedup, metric, recipe.settings)
     return list(found.values())
 
 
-def _metric_of(trial: Trial, own: Settings, baseline: float, inexact: Collection[str]) -> float | None:
+def _metric_of(trial: Trial, baseline_settings: Settings, baseline: float, inexact: Collection[str]) -> float | None:
     if trial.accuracy is not None and trial.accuracy.evidence != "exact":
         return trial.accuracy.recipe
     known = all(name in KNOBS for name in trial.settings)
-    return baseline if known and is_exact(trial.settings, own, inexact) else None
+    return baseline if known and is_exact(trial.settings, baseline_settings, inexact) else None
 
 
 def _metric_of_recipe(recipe: Recipe, baseline: float) -> float | None:

@@ -110,11 +110,11 @@ def _print_changes(console: Console, recipe: Recipe) -> None:
     found = {one.setting: contribution_words(one) for one in recipe.contributions}
     if found:
         table.add_column("contributes", overflow="fold")
-    own = recipe.baseline.settings
-    for name, value in changed(recipe.settings, own).items():
+    baseline = recipe.baseline.settings
+    for name, value in changed(recipe.settings, baseline).items():
         table.add_row(
             Text(one_line(name)),
-            Text(one_line(format_value(own[name])) if name in own else ""),
+            Text(one_line(format_value(baseline[name])) if name in baseline else ""),
             Text(one_line(format_value(value))),
             *([Text(found.get(name, ""))] if found else []),
         )

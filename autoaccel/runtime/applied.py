@@ -43,19 +43,19 @@ class Applied:
         self,
         settings: Mapping[str, Value],
         device: str | torch.device = "cpu",
-        own: Mapping[str, Value] | None = None,
+        found: Mapping[str, Value] | None = None,
     ) -> None:
         """Apply the settings to this process.
 
         Args:
             settings: All of them.
             device: That the training runs on.
-            own: What the user's own code makes of its process; None: what this process has now. Settings that equal
+            found: What the user's own code makes of its process; None: what this process has now. Settings that equal
                 these are neither written nor checked.
         """
         self.settings = dict(settings)
         self.device = torch.device(device)
-        self._effects = tuple(effects_of(settings, self.device, own).values())
+        self._effects = tuple(effects_of(settings, self.device, found).values())
         self.parts = math.prod(effect.parts() for effect in self._effects)
         """How many batches, each with its backward pass, make one step."""
         self._passes = 0

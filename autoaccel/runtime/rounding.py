@@ -75,7 +75,7 @@ def compare_updates(loop: Inspectable, folder: Path) -> UpdatesCompared:
         shortened=tuple(sorted(short)),
         batches=course["batches"],
         errors=tuple(errors) if finite else (),
-        own_losses=tuple(course["losses"]),
+        baseline_losses=tuple(course["losses"]),
         losses=tuple(losses) if finite else (),
     )
 
@@ -99,10 +99,10 @@ def _record_point(updates: Updates, path: Path, batches: int, repeat: bool) -> b
     again = updates.update_from(state, number, batch) if repeat else made[-1]
     kinds, short = updates.kinds(), updates.short()
     updates.restore(state)
-    own = _stacked(made)
+    baseline = _stacked(made)
     kept = {
         "state": state,
-        "updates": own,
+        "updates": baseline,
         "again": {name: again[name] for name in made[0]},
         "gradients": _stacked(gradients),
         "units": units,
@@ -110,7 +110,7 @@ def _record_point(updates: Updates, path: Path, batches: int, repeat: bool) -> b
         "short": sorted(short),
     }
     torch.save(kept, path)
-    return all(bool(one.isfinite().all()) for one in own.values())
+    return all(bool(one.isfinite().all()) for one in baseline.values())
 
 
 def _errors_at(updates: Updates, point: int, path: Path, batches: int) -> tuple[list[UpdateError], set[str]]:
@@ -133,15 +133,15 @@ def _errors_at(updates: Updates, point: int, path: Path, batches: int) -> tuple[
 def _error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor) -> UpdateError | None:
     """Return the error of one tensor's updates (batches, coordinates); None if it never had a gradient."""
     kind, parameter, elements = kept["kinds"][name]
-    own, again = kept["updates"][name], kept["again"][name]
-    gradient = torch.ones_like(own) if kind == "buffer" else kept["gradients"][parameter]
+    baseline, again = kept["updates"][name], kept["again"][name]
+    gradient = torch.ones_like(baseline) if kind == "buffer" else kept["gradients"][parameter]
     unit = kept["units"].get(name)
     weight = gradient.square().mean(dim=0).sqrt() if unit is None else 1 / unit
     if not weight.any():
         return None
-    own, others, again, gradient = own * weight, others * weight, again * weight, gradient * weight
-    error = others - own
-    noise, of_gradient = _variance(own), _variance(gradient)
+    baseline, others, again, gradient = baseline * weight, others * weight, again * weight, gradient * weight
+    error = others - baseline
+    noise, of_gradient = _variance(baseline), _variance(gradient)
     return UpdateError(
         name=name,
         kind=kind,
@@ -151,7 +151,7 @@ def _error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor)
         gradient=0.0 if kind == "buffer" else float(weight.square().mean()),
         error=_squared(error) / len(error),
         systematic=_squared(error.mean(dim=0)) - _variance(error) / len(error),
-        repeat_error=_squared(again - own[-1]),
+        repeat_error=_squared(again - baseline[-1]),
         noise=noise if unit is None else float(len(weight)),
         # The update holds momentum as well, the same for all batches. Its noise is of the gradient alone, and stands to
         # what the mean gradient makes of it as it does in the gradient.

@@ -32,13 +32,13 @@ from autoaccel.runtime.loading import Imports, build_training, describe, load_bu
 from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop, Progress, device_of
 from autoaccel.runtime.memory_errors import is_out_of_memory
-from autoaccel.runtime.own import find_own
 from autoaccel.runtime.paced import Inspectable, Paced, not_inspectable
 from autoaccel.runtime.pacer import Line, Pacer
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.rounding import compare_updates, record_updates
 from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.trainings import train
+from autoaccel.runtime.user_code import read_user_code
 from autoaccel.runtime.warmup import warming_up
 
 # When this is imported: a fork server imports it for its workers, and is killed as they are.
@@ -77,9 +77,9 @@ def _serve(spec: WorkerSpec, line: Line) -> Record | None:
     if imports is not None:
         training = build_training(build, workload, seed=0)
         facts, modules = describe(training), imports.since()
-        own = find_own(training)
+        found = read_user_code(training)
         facts = msgspec.structs.replace(
-            facts, found=own.settings, own_autocast=own.autocast, shapes_change=own.shapes_change
+            facts, found=found.settings, own_autocast=found.autocast, shapes_change=found.shapes_change
         )
         return Described(facts=facts, modules=modules)
     if isinstance(task, Train):
@@ -123,4 +123,4 @@ def _look(loop: Inspectable, task: TakeProfile, warmup_seconds: float, line: Lin
 def _start_loop(spec: WorkerSpec, build: Callable[[], Any], seed: int, resumed: Progress | None = None) -> Loop:
     assert spec.workload is not None  # else there were nothing to build
     training = build_training(build, spec.workload, seed)
-    return Loop(training, Applied(spec.settings, device_of(training), spec.own), seed, resumed)
+    return Loop(training, Applied(spec.settings, device_of(training), spec.found), seed, resumed)

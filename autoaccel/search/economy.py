@@ -23,7 +23,7 @@ class Economy:
     trial_seconds: float  # a first guess of what a trial takes that compiles nothing
 
     @property
-    def own_total_seconds(self) -> float:
+    def baseline_total_seconds(self) -> float:
         """Projected time of an average run under the user's own settings."""
         return float(self.total_seconds(0.0, self.compile_seconds))
 

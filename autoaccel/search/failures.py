@@ -54,10 +54,12 @@ def contains(change: Mapping[str, Value], part: Part) -> bool:
     return all(name in change and value in (None, change[name]) for name, value in part)
 
 
-def causes_of(trials: Sequence[Trial], own: Settings) -> list[Cause]:
+def causes_of(trials: Sequence[Trial], baseline: Settings) -> list[Cause]:
     """Return what explains the failures among these trials; see `find_causes`."""
-    failed = [Failed(changed(one.settings, own), one.outcome) for one in trials if isinstance(one.outcome, Failure)]
-    return find_causes(failed, [changed(one.settings, own) for one in trials if one.comparison is not None])
+    failed = [
+        Failed(changed(one.settings, baseline), one.outcome) for one in trials if isinstance(one.outcome, Failure)
+    ]
+    return find_causes(failed, [changed(one.settings, baseline) for one in trials if one.comparison is not None])
 
 
 def find_causes(failed: Sequence[Failed], works: Collection[Settings]) -> list[Cause]:

@@ -64,7 +64,7 @@ class KnowledgeGradient:
             knowledge: Learns from all trials.
         """
         self._space = task.space
-        self._own = task.own
+        self._baseline = task.baseline
         self._economy = task.economy
         self.knowledge = knowledge
         self._candidates = list(task.prior.candidates)
@@ -84,7 +84,7 @@ class KnowledgeGradient:
 
     def why_not(self, settings: Settings, bounds: SuggestionBounds) -> str | None:
         """Return why somebody else's proposal is not measured; None if it may be."""
-        if settings == self._own:
+        if settings == self._baseline:
             return "it is the baseline"
         if settings_key(settings) in bounds.busy:
             return "another worker is measuring it"
@@ -130,7 +130,7 @@ class KnowledgeGradient:
     @property
     def _is_forced(self) -> bool:
         """Whether something is tried however little it promises: what a person has set, once."""
-        return not self.knowledge.has_tried and bool(changed(self._space.fixed, self._own))
+        return not self.knowledge.has_tried and bool(changed(self._space.fixed, self._baseline))
 
     def _best(self, bounds: SuggestionBounds) -> Suggestion | NoTrial:
         """Return what pays most of all that may be tried, or measured once more."""
@@ -148,7 +148,7 @@ class KnowledgeGradient:
 
     def _pays(self, weighed: Suggestion) -> bool:
         """Whether it saves more time than it costs, and so much of each run that it could ever be noticed."""
-        noticed = _MIN_SHARE * self._economy.runs * self._economy.own_total_seconds
+        noticed = _MIN_SHARE * self._economy.runs * self._economy.baseline_total_seconds
         return weighed.gain_seconds > max(weighed.cost_seconds, noticed)
 
     def _weigh(self, options: Sequence[Settings]) -> list[Suggestion]:
@@ -164,15 +164,15 @@ class KnowledgeGradient:
             mean[:, None] + moves[:, None] * _DRAWS[None, :], compile_seconds[:, None]
         )  # (options, draws)
         ranked = knowledge.ranked()
-        best = min(economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1]), math.inf)
+        best = min(economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[:1]), math.inf)
         gains = np.maximum(best - totals, 0.0).mean(axis=1)
         # As long as nothing measured is better, the baseline is what is held.
-        held = [entry.settings for entry in ranked[:1] if entry.total_seconds < economy.own_total_seconds]
+        held = [entry.settings for entry in ranked[:1] if entry.total_seconds < economy.baseline_total_seconds]
         weighed: list[Suggestion] = []
         for option, gain in zip(options, gains.tolist(), strict=True):
             again = knowledge.readings_of(option) > 0
             if again and option in held:
-                second = min(economy.own_total_seconds, *(entry.total_seconds for entry in ranked[1:2]), math.inf)
+                second = min(economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[1:2]), math.inf)
                 gain = _gain_of_doubt(totals[len(weighed)], second)
             chance = 1.0 if again else knowledge.chance(option)
             weighed.append(Suggestion(option, again, chance * economy.runs * gain, knowledge.cost_seconds(option)))
@@ -183,7 +183,7 @@ class KnowledgeGradient:
             everything = list(self._all_settings())
         else:
             ranked = self.knowledge.ranked()[:3]
-            near = [entry.settings for entry in ranked] or [{**self._own, **self._space.fixed}]
+            near = [entry.settings for entry in ranked] or [{**self._baseline, **self._space.fixed}]
             values_of = self._space.open
             one_off = [{**one, name: value} for one in near for name in values_of for value in values_of[name]]
             everything = [*one_off, *self._proposals.draw(_MAX_PROPOSED, self.knowledge.reached)]

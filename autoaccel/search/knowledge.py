@@ -57,13 +57,13 @@ class Knowledge:
 
     def __init__(self, task: SearchTask) -> None:
         """Begin with nothing tried but the baseline."""
-        space, own, prior = task.space, task.own, task.prior
+        space, baseline, prior = task.space, task.baseline, task.prior
         self.task = task
         self.space = space
-        self._own = own
+        self._baseline = baseline
         self._economy = task.economy
-        self._own_compiled = compiled_part(own)
-        self._surrogate = Surrogate(space, own, prior.deviations, prior.halvings)
+        self._baseline_compiled = compiled_part(baseline)
+        self._surrogate = Surrogate(space, baseline, prior.deviations, prior.halvings)
         self._measured: dict[str, Settings] = {}
         self._readings = Counter[str]()  # of what was measured
         self._failed: set[str] = set()
@@ -81,9 +81,9 @@ class Knowledge:
         key = settings_key(trial.settings)
         if trial.comparison is None or not isinstance(trial.outcome, Measurement):
             self._failed.add(key)
-            is_explained = self._starts.explain(trial, self._own, self._measured.values())
+            is_explained = self._starts.explain(trial, self._baseline, self._measured.values())
             if isinstance(trial.outcome, Failure) and not is_explained:
-                self._failures.append(Failed(changed(trial.settings, self._own), trial.outcome))
+                self._failures.append(Failed(changed(trial.settings, self._baseline), trial.outcome))
             self._explain_failures()
             return
         starts_slowly = self._starts_slowly(trial.settings)
@@ -102,7 +102,7 @@ class Knowledge:
     def _explain_failures(self) -> None:
         """Find anew what the failures have in common: what works, here or on another machine, excuses."""
         if self._failures:
-            works = [changed(settings, self._own) for settings in self._measured.values()]
+            works = [changed(settings, self._baseline) for settings in self._measured.values()]
             self.causes = find_causes(self._failures, works)
 
     def rule_out(self, settings: Settings) -> None:
@@ -128,7 +128,7 @@ class Knowledge:
     def is_new(self, settings: Settings) -> bool:
         """Whether settings were not tried, and may be."""
         key = settings_key(settings)
-        tried = key in self._measured or key in self._failed or settings == self._own
+        tried = key in self._measured or key in self._failed or settings == self._baseline
         if tried or self._starts.is_given_up(settings) or not self.space.allows(settings):
             return False
         return self._is_feasible(settings) and self.chance(settings) > 0
@@ -145,7 +145,7 @@ class Knowledge:
         """Return the probability that settings work, by what others failed of; none if what is to blame is in them."""
         if not self.causes:
             return 1.0
-        change = changed(settings, self._own)
+        change = changed(settings, self._baseline)
         return math.prod(1 - cause.doubt(change) for cause in self.causes)
 
     def _is_feasible(self, settings: Settings) -> bool:
@@ -226,12 +226,12 @@ class Knowledge:
         Their steps are taken to be as fast as can be hoped: two deviations faster than expected.
         """
         mean, deviation = self.expects(settings)
-        best = min([self._economy.own_total_seconds, *(entry.total_seconds for entry in self.ranked()[:1])])
+        best = min([self._economy.baseline_total_seconds, *(entry.total_seconds for entry in self.ranked()[:1])])
         return self._economy.cold_seconds_for(best, mean + _HOPED * deviation)
 
     def _starts_slowly(self, settings: Settings) -> bool:
         """Whether the first steps take longer than the baseline's: not where what is compiled is what it compiles."""
-        return bool(slow_starters(settings)) and compiled_part(settings) != self._own_compiled
+        return bool(slow_starters(settings)) and compiled_part(settings) != self._baseline_compiled
 
 
 def _deviation(comparison: Comparison) -> float:

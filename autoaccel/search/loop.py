@@ -70,7 +70,7 @@ class Search:
                 memory if None.
         """
         self._instruments = instruments
-        self._own = task.own
+        self._baseline = task.baseline
         self._economy = task.economy
         self._knowledge = Knowledge(task)
         self._gradient = KnowledgeGradient(task, self._knowledge)
@@ -84,8 +84,8 @@ class Search:
             # Workers with the same seed would all try the same.
             sampler = make_sampler(task.sampler, task.seed + self._study.peers.rank)
         self._study.search(task, sampler)
-        self._study.tell_baseline(task.own, task.economy.own_total_seconds)
-        self.ranking = Ranking(self._knowledge, task.own, task.economy)
+        self._study.tell_baseline(task.baseline, task.economy.baseline_total_seconds)
+        self.ranking = Ranking(self._knowledge, task.baseline, task.economy)
         """Knows what could be proven, and what of it first."""
         self.trials: list[Trial] = []
         self._closed: set[Part] = set()  # because of failures, and told
@@ -108,7 +108,7 @@ class Search:
 
     def saving_of(self, total_seconds: float) -> float:
         """Return what settings whose run takes so long are expected to save on all runs."""
-        return self._economy.runs * max(0.0, self._economy.own_total_seconds - total_seconds)
+        return self._economy.runs * max(0.0, self._economy.baseline_total_seconds - total_seconds)
 
     @property
     def trial_seconds(self) -> float:
@@ -152,10 +152,10 @@ class Search:
         Of a whole run as it is on average over all that will be made, even if their slower start takes as long as it
         may: it was measured once.
         """
-        total_seconds = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
-        own_start = self._economy.compile_seconds
-        extra = slowest_start(max(0.0, self._knowledge.average_start(settings) - own_start), CONFIDENCE)
-        return math.exp(self._economy.log_speedup_for(total_seconds, own_start + extra))
+        total_seconds = self._economy.baseline_total_seconds / (1 + NOISE_THRESHOLD)
+        baseline_start = self._economy.compile_seconds
+        extra = slowest_start(max(0.0, self._knowledge.average_start(settings) - baseline_start), CONFIDENCE)
+        return math.exp(self._economy.log_speedup_for(total_seconds, baseline_start + extra))
 
     def judge(
         self,
@@ -175,7 +175,7 @@ class Search:
         if comparison is not None:
             total_seconds = self._total_seconds(settings, comparison)
             self._study.tell_proof(settings, judgement, total_seconds, accuracy)
-        risky = risky_part(settings, self._own, self._knowledge.space.inexact)
+        risky = risky_part(settings, self._baseline, self._knowledge.space.inexact)
         if judgement == "drops":
             self._rule_out(self._harmful_part(settings))
         elif judgement == "more than rounding":  # with all that contains it; but later runs may tell more
@@ -184,7 +184,7 @@ class Search:
             self._knowledge.rule_out(settings)
 
         def judged(trial: Trial) -> Trial:
-            alike = risky_part(trial.settings, self._own, self._knowledge.space.inexact) == risky
+            alike = risky_part(trial.settings, self._baseline, self._knowledge.space.inexact) == risky
             return msgspec.structs.replace(trial, accuracy=accuracy) if alike else trial
 
         self.trials = [judged(trial) for trial in self.trials]
@@ -195,7 +195,7 @@ class Search:
         wished = {name: (value,) for name, value in space.fixed.items()}
         for name, values in {**space.open, **wished}.items():
             for value in values:
-                if RISKS.index(risk_of({name: value}, {name: self._own[name]}, space.risks)) >= RISKS.index(risk):
+                if RISKS.index(risk_of({name: value}, {name: self._baseline[name]}, space.risks)) >= RISKS.index(risk):
                     self._knowledge.rule_out({name: value})
 
     def fail(self, settings: Settings, failure: Failure, spent_seconds: float) -> None:
@@ -206,7 +206,7 @@ class Search:
 
     def _fail_proof(self, settings: Settings, failure: Failure) -> None:
         # A trial makes fewer steps: that others worked in theirs excuses nothing.
-        self._failed_proofs.append(Failed(changed(settings, self._own), failure))
+        self._failed_proofs.append(Failed(changed(settings, self._baseline), failure))
         self._proof_causes = find_causes(self._failed_proofs, ())
         self._rule_out(settings)
         for closed in filter(None, (cause.closed for cause in self._proof_causes)):
@@ -216,12 +216,12 @@ class Search:
 
     def chance(self, settings: Settings) -> float:
         """Return the probability that settings do not fail in their proof, by what others have in theirs."""
-        change = changed(settings, self._own)
+        change = changed(settings, self._baseline)
         return math.prod(1 - cause.doubt(change) for cause in self._proof_causes)
 
     def _harmful_part(self, settings: Settings) -> Settings:
         """Return what in settings may have harmed the training: all of them where none changes a number."""
-        return risky_part(settings, self._own, self._knowledge.space.inexact) or settings
+        return risky_part(settings, self._baseline, self._knowledge.space.inexact) or settings
 
     def _rule_out(self, part: Settings) -> None:
         """Never try or prove again what contains these settings."""
@@ -250,7 +250,7 @@ class Search:
             if not isinstance(suggestion, Suggestion):
                 if suggestion == "out of time":
                     return suggestion
-                left = room(self._own)  # which need no proof
+                left = room(self._baseline)  # which need no proof
                 if look.measuring and left > 0:
                     # What they find may change what pays; and if one dies, somebody must be left who goes on with it.
                     self._study.wait(left)
@@ -301,7 +301,7 @@ class Search:
         held = reserve(best.settings, best.comparison.speedup) if best and best.comparison else 0.0
 
         def room(settings: Settings) -> float:
-            needed = 0.0 if settings == self._own else reserve(settings, None)
+            needed = 0.0 if settings == self._baseline else reserve(settings, None)
             return min(
                 self._clock.left - max(held, needed),
                 max_trial_seconds(settings, self._knowledge, self._budget_seconds),
@@ -342,7 +342,7 @@ class Search:
                 outcome=reading.measurement,
                 spent_seconds=self._clock.spent - before,
                 comparison=compare_in_process(reading.pairs, reading.trusted),
-                own_turns=reading.own_turns,
+                baseline_turns=reading.baseline_turns,
                 again=again,
             )
         trial = self._add(trial)
@@ -385,7 +385,7 @@ class Search:
         after the most turns that a trial is worth.
         """
         ranked = self._knowledge.ranked()
-        best_total = min([self._economy.own_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
+        best_total = min([self._economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
         needed = self._economy.log_speedup_for(best_total, self._knowledge.average_start(settings))
         plan = plan_turns(self._economy.step_seconds)
 

@@ -45,7 +45,7 @@ def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float
         why = "what it could save over all runs" if worth < share else f"{COMPILE_SHARE:.0%} of the budget"
         return Patience(usual + max(usual, min(share, worth)), "slow start", f"it compiles for longer than {why}")
     longest = math.inf if slow_starters(settings) else _MAX_TIMES_SLOWER * usual
-    seconds = usual + max(usual, min(knowledge.task.economy.own_total_seconds, longest))
+    seconds = usual + max(usual, min(knowledge.task.economy.baseline_total_seconds, longest))
     if compiles(settings):
         return Patience(seconds, "slow start", "it compiles for longer than a whole run takes")
     return Patience(seconds, "hung", "if it does not hang, it is far too slow to win")
@@ -61,4 +61,4 @@ def max_trial_seconds(settings: Settings, knowledge: Knowledge, budget_seconds: 
 
 def _is_proposed(settings: Settings, knowledge: Knowledge) -> bool:
     """Whether settings compile where neither the user's own do nor what the person has set."""
-    return compiles(settings) and not (compiles(knowledge.task.own) or compiles(knowledge.space.fixed))
+    return compiles(settings) and not (compiles(knowledge.task.baseline) or compiles(knowledge.space.fixed))

@@ -28,10 +28,10 @@ class Contender(NamedTuple):
 class Ranking:
     """What could be proven, and what of it first, by what a search has learned."""
 
-    def __init__(self, knowledge: Knowledge, own: Settings, economy: Economy) -> None:
+    def __init__(self, knowledge: Knowledge, baseline: Settings, economy: Economy) -> None:
         """Go by what is known beside these own settings."""
         self._knowledge = knowledge
-        self._own = own
+        self._baseline = baseline
         self._economy = economy
 
     def contenders(self, also: Sequence[Settings] = ()) -> list[Contender]:
@@ -40,7 +40,7 @@ class Ranking:
         Args:
             also: Settings that were not measured, but may be contenders as well.
         """
-        worthwhile = self._economy.own_total_seconds / (1 + NOISE_THRESHOLD)
+        worthwhile = self._economy.baseline_total_seconds / (1 + NOISE_THRESHOLD)
         ranked = self._knowledge.ranked(also)
         return [self._contender(*one) for one in ranked if one.total_seconds < worthwhile]
 
@@ -54,8 +54,8 @@ class Ranking:
             settings=settings,
             log_speedup=log_speedup,
             total_seconds=total_seconds,
-            risk=risk_of(settings, self._own, self._knowledge.space.risks),
-            changes=len(changed(settings, self._own)),
+            risk=risk_of(settings, self._baseline, self._knowledge.space.risks),
+            changes=len(changed(settings, self._baseline)),
             processes=ranks_of(settings),
         )
 
@@ -69,8 +69,8 @@ class Ranking:
     def _harms(self, contender: Contender) -> int:
         """Return how many of a contender's settings, but a person's wishes, seem to slow it down by a deviation."""
         chosen = contender.settings
-        names = [name for name in changed(chosen, self._own) if name in self._knowledge.space.open]
-        found = [self._knowledge.contrast([chosen, without([name], chosen, self._own)], [1, -1]) for name in names]
+        names = [name for name in changed(chosen, self._baseline) if name in self._knowledge.space.open]
+        found = [self._knowledge.contrast([chosen, without([name], chosen, self._baseline)], [1, -1]) for name in names]
         return sum(mean < -deviation for mean, deviation in found)
 
 

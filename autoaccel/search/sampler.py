@@ -18,7 +18,7 @@ from autoaccel.search.task import SearchTask
 def distributions_of(task: SearchTask) -> dict[str, CategoricalDistribution]:
     """Return what Optuna is told of each open knob: its values, and the baseline's if a wish has ruled that out."""
     return {
-        name: CategoricalDistribution(values if task.own[name] in values else (task.own[name], *values))
+        name: CategoricalDistribution(values if task.baseline[name] in values else (task.baseline[name], *values))
         for name, values in task.space.open.items()
     }
 

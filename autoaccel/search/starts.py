@@ -84,17 +84,19 @@ class SlowStarts:
         usual = max(KNOBS[name].start_seconds or 0.0 for name in starters)
         return CompileSeconds(usual, WARM_SHARE * usual if compiles(settings) else usual)
 
-    def explain(self, failed: Trial, own: Settings, works: Collection[Settings]) -> bool:
+    def explain(self, failed: Trial, baseline: Settings, works: Collection[Settings]) -> bool:
         """Return whether a trial failed because it compiles for too long; what is compiled alike is then given up.
 
         Args:
             failed: The trial.
-            own: The user's settings.
+            baseline: The user's settings.
             works: Other settings, which did not fail: not to be blamed is what all else in the trial was there.
         """
         if not isinstance(failed.outcome, Failure) or failed.outcome.kind != "slow start":
             return False
-        others = {name: value for name, value in changed(failed.settings, own).items() if not is_of_compiling(name)}
+        others = {
+            name: value for name, value in changed(failed.settings, baseline).items() if not is_of_compiling(name)
+        }
         if not all(any(one.get(name) == value for one in works) for name, value in others.items()):
             return False
         self._give_up(failed.settings)

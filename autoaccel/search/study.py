@@ -170,7 +170,7 @@ class SearchStudy:
                     "correct the sampler and use --resume, or start a new run with another --sampler."
                 ) from error
         space = self._task.space
-        return space.settle({**self._task.own, **space.fixed, **self._proposed.params})
+        return space.settle({**self._task.baseline, **space.fixed, **self._proposed.params})
 
     def refuse(self, why: str) -> None:
         """Say why what was proposed is not measured."""
@@ -322,10 +322,10 @@ def _turn_logs(trial: Trial) -> list[float]:
     """Return the logarithm of the speed-up that each turn of a trial showed."""
     if not isinstance(trial.outcome, Measurement):
         return []
-    turns = zip(trial.own_turns, trial.outcome.turns, strict=False)
+    turns = zip(trial.baseline_turns, trial.outcome.turns, strict=False)
     means = [
-        (statistics.fmean(own.step_seconds), statistics.fmean(other.step_seconds) / trial.outcome.batch_factor)
-        for own, other in turns
-        if own.step_seconds and other.step_seconds
+        (statistics.fmean(baseline.step_seconds), statistics.fmean(other.step_seconds) / trial.outcome.batch_factor)
+        for baseline, other in turns
+        if baseline.step_seconds and other.step_seconds
     ]
-    return [math.log(own / other) for own, other in means if own > 0 and other > 0]
+    return [math.log(baseline / other) for baseline, other in means if baseline > 0 and other > 0]

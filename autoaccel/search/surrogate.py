@@ -31,7 +31,7 @@ class Surrogate:
     def __init__(
         self,
         space: SearchSpace,
-        own: Settings,
+        baseline: Settings,
         deviations: Mapping[str, float],
         halvings: Mapping[str, Halving] | None = None,
     ) -> None:
@@ -39,16 +39,16 @@ class Surrogate:
 
         Args:
             space: Its knobs differ between settings, or from the baseline.
-            own: The baseline's settings.
+            baseline: The user's own settings.
             deviations: For each of them the standard deviation of its effect's logarithm, above zero.
             halvings: For counts of which fewer usually harm, what half as many are expected to do.
         """
-        forced = {name: (own[name], value) for name, value in space.fixed.items() if value != own[name]}
+        forced = {name: (baseline[name], value) for name, value in space.fixed.items() if value != baseline[name]}
         values_of = {**forced, **space.open}
         # A wish may have ruled the baseline's own value out: it is not tried, but what is tried is compared with it.
-        self._values = {name: list(dict.fromkeys((own[name], *values))) for name, values in values_of.items()}
+        self._values = {name: list(dict.fromkeys((baseline[name], *values))) for name, values in values_of.items()}
         self._names = list(self._values)
-        self._own = own
+        self._baseline = baseline
         self._similar = {name: self._similarity(name, deviations[name]) for name in self._names}
         self._joint = {
             pair: _JOINT * min(deviations[name] for name in pair) for pair in itertools.combinations(self._names, 2)
@@ -120,17 +120,17 @@ class Surrogate:
         Effects of counts are a random walk over their logarithms that begins at the baseline's: a count next to it
         hardly matters, those beyond a count begin with its effect. The farthest has the whole deviation.
         """
-        values, own = self._values[name], self._own[name]
+        values, baseline = self._values[name], self._baseline[name]
         similar = np.zeros((len(values), len(values)))
-        if all(type(value) is int for value in (own, *values)):
-            steps = [math.log2(1 + int(value)) - math.log2(1 + int(own)) for value in values]
+        if all(type(value) is int for value in (baseline, *values)):
+            steps = [math.log2(1 + int(value)) - math.log2(1 + int(baseline)) for value in values]
             farthest = max(map(abs, steps))
             for i, j in itertools.product(range(len(values)), repeat=2):
                 if steps[i] * steps[j] > 0:
                     similar[i, j] = min(abs(steps[i]), abs(steps[j])) / farthest
             return similar * deviation**2
         for i, value in enumerate(values):
-            similar[i, i] = 0.0 if value == own and type(value) is type(own) else 1.0
+            similar[i, i] = 0.0 if value == baseline and type(value) is type(baseline) else 1.0
         return similar * deviation**2
 
     def _covariance(self, some: NDArray[np.intp], others: NDArray[np.intp]) -> Vector:

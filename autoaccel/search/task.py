@@ -24,19 +24,19 @@ class Prior:
     halvings: Mapping[str, Halving] = field(default_factory=dict)  # what fewer of a count are expected to do
 
 
-def expect(space: SearchSpace, context: KnobContext, own: Settings, findings: Sequence[Finding]) -> Prior:
+def expect(space: SearchSpace, context: KnobContext, baseline: Settings, findings: Sequence[Finding]) -> Prior:
     """Return what the findings of a profile let expect of a search space.
 
     Args:
         space: That is searched.
         context: The machine and the training.
-        own: The baseline's settings.
+        baseline: The user's own settings.
         findings: Of the profile.
     """
     return Prior(
-        candidates=first_candidates(space, context, own, findings),
+        candidates=first_candidates(space, context, baseline, findings),
         deviations=effect_deviations([*space.fixed, *space.open], findings),
-        halvings=halving_means(context, own, findings),
+        halvings=halving_means(context, baseline, findings),
     )
 
 
@@ -45,7 +45,7 @@ class SearchTask:
     """What is searched."""
 
     space: SearchSpace
-    own: Settings  # the baseline's
+    baseline: Settings  # the user's own
     economy: Economy
     prior: Prior
     seed: int = 0  # of what is drawn by chance

@@ -17,7 +17,7 @@ class Reading(NamedTuple):
     """One process in turns with the baseline's."""
 
     measurement: Measurement
-    own_turns: tuple[Turn, ...]
+    baseline_turns: tuple[Turn, ...]
     pairs: list[Pair]  # step seconds of the turns that count
     trusted: bool  # enough turns were undisturbed
 

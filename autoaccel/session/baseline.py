@@ -60,7 +60,7 @@ class LiveBaseline:
         self._run = run
         self.settings = settings
         self.facts = facts
-        self._own_seconds: list[float] = []  # of every turn it ever took
+        self._step_seconds_of_turns: list[float] = []  # of every turn it ever took
         self._disturbed = 0
         self._rests = False
         unused = read_gpu_use()
@@ -81,7 +81,7 @@ class LiveBaseline:
         if self.is_apart:
             self.rest()
         self.measurement: Measurement = self._measuring.measurement
-        self._own_seconds.extend(step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch))
+        self._step_seconds_of_turns.extend(step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch))
         self.plan = plan_turns(self.step_seconds, facts.device)
         """How turns are taken, in the trials and in the proof."""
         self.scatter = TurnScatter(self.plan.usual_deviation)
@@ -90,7 +90,7 @@ class LiveBaseline:
     @property
     def step_seconds(self) -> float:
         """What its step takes: the median over all turns that it has taken so far, disturbed ones too."""
-        return statistics.median(self._own_seconds)
+        return statistics.median(self._step_seconds_of_turns)
 
     @property
     def trial_seconds(self) -> float:
@@ -127,7 +127,7 @@ class LiveBaseline:
     @property
     def usual_seconds(self) -> float:
         """What its step takes while nothing disturbs it."""
-        return usual_seconds(self._own_seconds[-RECENT_TURNS:])
+        return usual_seconds(self._step_seconds_of_turns[-RECENT_TURNS:])
 
     @property
     def reference(self) -> Reference:
@@ -138,7 +138,7 @@ class LiveBaseline:
     @property
     def disturbed_share(self) -> float:
         """Share of its turns that were disturbed."""
-        return self._disturbed / len(self._own_seconds)
+        return self._disturbed / len(self._step_seconds_of_turns)
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         """Measure settings in a process of their own.
@@ -177,7 +177,9 @@ class LiveBaseline:
         left = deadline - time.perf_counter()
         steps_per_epoch = self.facts.steps_per_epoch
         try:
-            turns = take_turns(self._measuring, candidate, self.plan, steps_per_epoch, self._own_seconds, enough, left)
+            turns = take_turns(
+                self._measuring, candidate, self.plan, steps_per_epoch, self._step_seconds_of_turns, enough, left
+            )
         finally:
             candidate.close()
         if isinstance(turns, TurnFailed):
@@ -220,13 +222,13 @@ class LiveBaseline:
         factor = candidate.batch_factor / self._measuring.batch_factor
         steps_per_epoch = self.facts.steps_per_epoch
         measured = candidate.turns[: len(beside)]
-        turns = turns_apart(beside, measured, self.plan, steps_per_epoch, factor, self._own_seconds)
+        turns = turns_apart(beside, measured, self.plan, steps_per_epoch, factor, self._step_seconds_of_turns)
         self._learn(turns)
         return Reading(candidate.measurement, beside, turns.pairs, turns.trusted)
 
     def _learn(self, turns: Turns) -> None:
         """Take into account what turns beside a trial have shown of the baseline, and of the machine."""
-        self._own_seconds.extend(turns.own_seconds)
+        self._step_seconds_of_turns.extend(turns.baseline_seconds)
         self._disturbed += turns.disturbed
         if turns.trusted:
             self.scatter.learn(log_ratios(turns.pairs))

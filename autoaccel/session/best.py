@@ -22,7 +22,7 @@ class Best:
     settings: Settings
     comparison: Comparison
     compile_seconds: CompileSeconds
-    own_compile_seconds: CompileSeconds
+    baseline_compile_seconds: CompileSeconds
     baseline_step_seconds: float
     kept_because: KeptBecause | None = None  # why they are the user's own; None: they were proven
     accuracy: Accuracy | None = None
@@ -32,7 +32,7 @@ class Best:
     left_open: LeftOpen | None = None  # a better one whose proof a larger budget may complete
 
 
-def keep_own(baseline: LiveBaseline, why: KeptBecause) -> Best:
+def keep_baseline(baseline: LiveBaseline, why: KeptBecause) -> Best:
     """Return the user's own settings, for this reason."""
     unchanged = Comparison(
         speedup=1.0, low=1.0, high=1.0, verdict="within noise", confidence=CONFIDENCE, process_pairs=0, turns=0
@@ -55,8 +55,8 @@ def proven(settings: Settings, proof: Proof, starts: tuple[CompileSeconds, Compi
         settings=settings,
         comparison=with_drift(proof.comparison, drift),
         compile_seconds=starts[0],
-        own_compile_seconds=starts[1],
-        baseline_step_seconds=proof.own_step_seconds,
+        baseline_compile_seconds=starts[1],
+        baseline_step_seconds=proof.baseline_step_seconds,
         accuracy=proof.accuracy,
         proven_after_seconds=proof.proven_after_seconds,
     )

@@ -39,7 +39,7 @@ def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
     return Recipe(
         schema=SCHEMA,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        summary=summarize(best, setup.own),
+        summary=summarize(best, setup.baseline_settings),
         workload=run.request.workload,
         machine=machine,
         settings=best.settings,
@@ -62,11 +62,14 @@ def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
     )
 
 
-def summarize(best: Best, own: Settings) -> str:
+def summarize(best: Best, baseline_settings: Settings) -> str:
     """Return what a run comes to, in a sentence; where nothing was proven, with what a larger budget may prove."""
     if best.kept_because is None:
-        return faster_words(best.comparison, describe_change(best.settings, own))
-    words = [kept_words(best.kept_because, own), *([left_open_words(best.left_open, own)] if best.left_open else [])]
+        return faster_words(best.comparison, describe_change(best.settings, baseline_settings))
+    words = [
+        kept_words(best.kept_because, baseline_settings),
+        *([left_open_words(best.left_open, baseline_settings)] if best.left_open else []),
+    ]
     return " ".join(words)
 
 
@@ -74,10 +77,10 @@ def _baseline(setup: Setup, best: Best) -> Baseline:
     """Return the user's own settings and what they measured, beside what was proven if something was."""
     batch_size, measured = setup.facts.batch_size, setup.baseline.measurement
     return Baseline(
-        settings=setup.own,
+        settings=setup.baseline_settings,
         step_seconds=best.baseline_step_seconds,
         startup_seconds=measured.startup_seconds,
-        compile_seconds=best.own_compile_seconds.average(setup.run.request.options.runs),
+        compile_seconds=best.baseline_compile_seconds.average(setup.run.request.options.runs),
         samples_per_second=batch_size / best.baseline_step_seconds if batch_size else None,
         peak_bytes=measured.peak_bytes,
     )
@@ -86,12 +89,12 @@ def _baseline(setup: Setup, best: Best) -> Baseline:
 def project(facts: TrainingFacts, baseline: Measurement, best: Best, runs: int) -> Projection:
     """Return how long the planned run will take, on average over so many."""
     planned_steps, startup_seconds = facts.planned_steps, baseline.startup_seconds
-    own_step, compiling = best.baseline_step_seconds, best.compile_seconds
-    step_seconds = own_step / best.comparison.speedup
-    own_compile_seconds, compile_seconds = best.own_compile_seconds.average(runs), compiling.average(runs)
-    extra = compile_seconds - own_compile_seconds
+    baseline_step, compiling = best.baseline_step_seconds, best.compile_seconds
+    step_seconds = baseline_step / best.comparison.speedup
+    baseline_compile_seconds, compile_seconds = best.baseline_compile_seconds.average(runs), compiling.average(runs)
+    extra = compile_seconds - baseline_compile_seconds
     warmed_up_seconds = startup_seconds + planned_steps * step_seconds
-    own_overhead_seconds = startup_seconds + own_compile_seconds
+    baseline_overhead_seconds = startup_seconds + baseline_compile_seconds
     is_proven = best.comparison.process_pairs > 0
     return Projection(
         planned_steps=planned_steps,
@@ -99,26 +102,28 @@ def project(facts: TrainingFacts, baseline: Measurement, best: Best, runs: int) 
         compile_seconds=compile_seconds,
         step_seconds=step_seconds,
         total_seconds=warmed_up_seconds + compile_seconds,
-        baseline_total_seconds=own_overhead_seconds + planned_steps * own_step,
-        break_even_steps=break_even_steps(extra, step_seconds, own_step),
-        run=run_speedup(best.comparison, planned_steps * own_step, own_overhead_seconds, extra) if is_proven else None,
+        baseline_total_seconds=baseline_overhead_seconds + planned_steps * baseline_step,
+        break_even_steps=break_even_steps(extra, step_seconds, baseline_step),
+        run=run_speedup(best.comparison, planned_steps * baseline_step, baseline_overhead_seconds, extra)
+        if is_proven
+        else None,
         first_run_seconds=warmed_up_seconds + compiling.cold,
         later_run_seconds=warmed_up_seconds + compiling.warm,
     )
 
 
-def break_even_steps(extra_seconds: float, step_seconds: float, own_step: float) -> int | None:
+def break_even_steps(extra_seconds: float, step_seconds: float, baseline_step: float) -> int | None:
     """Return from how many steps on settings with this step time repay what they start slower; None: never."""
     if extra_seconds <= 0:
         return 0
-    return math.ceil(extra_seconds / (own_step - step_seconds)) if step_seconds < own_step else None
+    return math.ceil(extra_seconds / (baseline_step - step_seconds)) if step_seconds < baseline_step else None
 
 
 def _sum_up(setup: Setup, result: SearchResult) -> SearchSummary:
     """Return what the search did."""
     run, trials, best = setup.run, result.trials, result.best
     spent_on, request = dict(run.starter.spent_on), run.request
-    lost = lost_values(setup.space, setup.own, best.settings, trials)
+    lost = lost_values(setup.space, setup.baseline_settings, best.settings, trials)
     return SearchSummary(
         trials=len(trials),
         failed=sum(isinstance(trial.outcome, Failure) for trial in trials),

@@ -26,7 +26,7 @@ from autoaccel.report.conclusions import elsewhere_words, proof_words, refused_w
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
-from autoaccel.session.best import Best, keep_own, proven
+from autoaccel.session.best import Best, keep_baseline, proven
 from autoaccel.session.contest import Attempt, Contest, Open
 from autoaccel.session.contributions import Breakdown, ProvenSettings, TimeLeft, break_down
 from autoaccel.session.judging import MetricJudge
@@ -55,13 +55,13 @@ def search_and_prove(setup: Setup) -> SearchResult | None:
     baseline = setup.baseline
     if not setup.can_win:
         why = NothingToWin(setup.facts.planned_steps, baseline.overhead_seconds, baseline.total_seconds)
-        return SearchResult(tuple(setup.run.folder.load_trials()), keep_own(baseline, why), "nothing to win")
+        return SearchResult(tuple(setup.run.folder.load_trials()), keep_baseline(baseline, why), "nothing to win")
     search = start_search(setup)
     proving = _Proving(setup, search)
     won = proving.contest.run(proving)
     if won is None or (won.attempt is None and proving.is_elsewhere(None)):
         return None
-    best = proving.end_with(won.attempt, won.breakdown) if won.attempt else proving.keep_own()
+    best = proving.end_with(won.attempt, won.breakdown) if won.attempt else proving.keep_baseline()
     return SearchResult(tuple(search.trials), best, won.stop)
 
 
@@ -81,7 +81,7 @@ class _Proving:
         self._pairs = ResumedPairs(fresh, self._earlier.pairs)
         self._prover = Prover(self._pairs, setup.facts, run.clock, run.tell)
         self._refused: Refused | None = None  # the last contender
-        self.contest = Contest(search, setup.space, setup.own, self._needed, run.clock)
+        self.contest = Contest(search, setup.space, setup.baseline_settings, self._needed, run.clock)
         self.contest.take_over(self._earlier)
 
     def is_elsewhere(self, best: Settings | None) -> bool:
@@ -152,7 +152,7 @@ class _Proving:
             obstacle=proof.obstacle,
             trials=len(search.trials),
         )
-        run.tell(Note(refused_words(self._refused, self._setup.own)))
+        run.tell(Note(refused_words(self._refused, self._setup.baseline_settings)))
         if searches_on:
             run.tell(StageStarted("search", "continuing without it"))
 
@@ -183,10 +183,10 @@ class _Proving:
             left_open=self._left_open(self.contest.open, attempt.contender.total_seconds),
         )
 
-    def keep_own(self) -> Best:
+    def keep_baseline(self) -> Best:
         """Return the user's own settings, where nothing was proven."""
-        own = keep_own(self._baseline, self._why_kept())
-        return replace(own, left_open=self._left_open([*self.contest.open, *self._left_over()]))
+        kept = keep_baseline(self._baseline, self._why_kept())
+        return replace(kept, left_open=self._left_open([*self.contest.open, *self._left_over()]))
 
     def _why_kept(self) -> KeptBecause:
         search = self._search
@@ -263,27 +263,27 @@ def _slower_starts(setup: Setup, search: Search, settings: Settings) -> tuple[Co
 
     The processes of the proof found compiled what the first with their settings had left, as later runs will.
     """
-    own = start_of(setup.own, setup.baseline.measurement)
+    baseline = start_of(setup.baseline_settings, setup.baseline.measurement)
     pairs = [pair for pair in setup.run.folder.load_pairs("proof") if pair.settings == settings]
     for pair in pairs:
         search.learn_warm_start(settings, pair.recipe.compile_seconds)
-    if pairs and compiles(setup.own):
+    if pairs and compiles(setup.baseline_settings):
         warm = statistics.median(pair.baseline.compile_seconds for pair in pairs)
-        own = CompileSeconds(own.cold, min(own.cold, warm))
-    return search.compile_seconds(settings), own
+        baseline = CompileSeconds(baseline.cold, min(baseline.cold, warm))
+    return search.compile_seconds(settings), baseline
 
 
 def _break_down(setup: Setup, search: Search, chosen: Settings, proof: Proof) -> Breakdown:
     """Return what each of the proven settings contributes, as far as the rest of the budget allows to tell."""
     assert proof.comparison is not None  # nothing is proven without
     run, baseline = setup.run, setup.baseline
-    count = len(changed(chosen, setup.own))
+    count = len(changed(chosen, setup.baseline_settings))
     if count > 1:
         run.tell(StageStarted("contributions", f"what each of the {count} settings contributes"))
-    usual = _batch_factor(search, chosen) * proof.own_step_seconds / proof.comparison.speedup
+    usual = _batch_factor(search, chosen) * proof.baseline_step_seconds / proof.comparison.speedup
     reference = baseline.reference._replace(settings=chosen, usual_seconds=usual)
     return break_down(
-        ProvenSettings(chosen, setup.own, setup.space, proof.comparison),
+        ProvenSettings(chosen, setup.baseline_settings, setup.space, proof.comparison),
         FreshPairs(run, reference, purpose="contributions"),
         search,
         TimeLeft(run.clock, run.request.budget_seconds, baseline.pair_seconds()),

@@ -83,19 +83,21 @@ class Proving(Protocol):
 class Contest:
     """Knows which settings may still be proven, and has them proven."""
 
-    def __init__(self, search: Search, space: SearchSpace, own: Settings, needed: Needed, clock: Clock) -> None:
+    def __init__(
+        self, search: Search, space: SearchSpace, baseline_settings: Settings, needed: Needed, clock: Clock
+    ) -> None:
         """Begin with nothing proven.
 
         Args:
             search: Knows the trials.
             space: That is searched.
-            own: The user's settings.
+            baseline_settings: The user's settings.
             needed: What a proof takes.
             clock: Knows the budget.
         """
         self._search = search
         self._space = space
-        self._own = own
+        self._baseline_settings = baseline_settings
         self._needed = needed
         self._clock = clock
         self._parts: list[Settings] = []  # of settings that could not be proven
@@ -211,8 +213,13 @@ class Contest:
         """
         settings, log_speedup = attempt.contender.settings, attempt.contender.log_speedup
         harmful = [one for one in breakdown.harmful if one.setting in self._space.open]
-        rest = without([one.setting for one in harmful], settings, self._own)
-        if not harmful or rest == self._own or not self._space.allows(rest) or self._search.is_ruled_out(rest):
+        rest = without([one.setting for one in harmful], settings, self._baseline_settings)
+        if (
+            not harmful
+            or rest == self._baseline_settings
+            or not self._space.allows(rest)
+            or self._search.is_ruled_out(rest)
+        ):
             return None
         gain = sum(math.log(one.speedup) for one in harmful)
         return self._search.ranking.contender(rest, log_speedup - gain)
@@ -247,8 +254,8 @@ class Contest:
     def _add_parts(self, one: Contender) -> None:
         """Let what changes no number in a contender, and what only rounds differently, be contenders as well."""
         for most in RISKS[: RISKS.index(one.risk)]:
-            part = part_up_to(most, one.settings, self._own, self._space)
-            if part is not None and part not in (*self._parts, self._own):
+            part = part_up_to(most, one.settings, self._baseline_settings, self._space)
+            if part is not None and part not in (*self._parts, self._baseline_settings):
                 self._parts.append(part)
 
 

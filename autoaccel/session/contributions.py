@@ -62,13 +62,13 @@ class ProvenSettings(NamedTuple):
     """Settings that were proven."""
 
     settings: Settings
-    own: Settings  # the user's
+    baseline_settings: Settings  # the user's
     space: SearchSpace  # that was searched
     whole: Comparison  # the proven speed-up
 
     def without(self, *names: str) -> Settings:
         """Return the recipe without some of its settings."""
-        return without(names, self.settings, self.own)
+        return without(names, self.settings, self.baseline_settings)
 
 
 class TimeLeft(NamedTuple):
@@ -99,7 +99,7 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
         predictor: Knows the trials.
         time: That there is.
     """
-    names = list(changed(recipe.settings, recipe.own))
+    names = list(changed(recipe.settings, recipe.baseline_settings))
     if len(names) < 2:
         return Breakdown()
     whole, clock = recipe.whole, time.clock
@@ -209,7 +209,7 @@ def _agrees(logs: Collection[_Log], whole: PairedReading) -> bool:
 def _strongest(recipe: ProvenSettings, predictor: Predictor, readings: Sequence[PairedReading]) -> Interaction:
     """Return the two settings whose joint effect departs most from the product of what each does alone."""
     found = []
-    for one, other in itertools.combinations(changed(recipe.settings, recipe.own), 2):
+    for one, other in itertools.combinations(changed(recipe.settings, recipe.baseline_settings), 2):
         settings = [recipe.settings, recipe.without(one), recipe.without(other), recipe.without(one, other)]
         mean, deviation = predictor.contrast(settings, [1, -1, -1, 1], readings)
         found.append(((one, other), mean, deviation))

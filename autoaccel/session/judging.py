@@ -88,12 +88,12 @@ class MetricJudge:
         Raises:
             BadRequestError: If a person has set such a value.
         """
-        own, found = self._baseline.settings, dict[str, Unprovable]()
-        if why := self._why_unprovable({**own, **space.fixed}):
+        baseline_settings, found = self._baseline.settings, dict[str, Unprovable]()
+        if why := self._why_unprovable({**baseline_settings, **space.fixed}):
             raise BadRequestError(f"--set: {unprovable_words(why)}.")
         for name, values in space.open.items():
-            other = next((value for value in values if value != own[name]), own[name])
-            if why := self._why_unprovable({**own, name: other}):
+            other = next((value for value in values if value != baseline_settings[name]), baseline_settings[name])
+            if why := self._why_unprovable({**baseline_settings, name: other}):
                 found[name] = why
         return found
 

@@ -13,28 +13,30 @@ from autoaccel.search.failures import causes_of, contains
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
 
-def lost_values(space: SearchSpace, own: Settings, chosen: Settings, trials: Sequence[Trial]) -> tuple[Lost, ...]:
+def lost_values(
+    space: SearchSpace, baseline_settings: Settings, chosen: Settings, trials: Sequence[Trial]
+) -> tuple[Lost, ...]:
     """Return what became of every open value that is neither chosen nor the user's own.
 
     Args:
         space: What could be tried.
-        own: The user's settings.
+        baseline_settings: The user's settings.
         chosen: The recipe's.
         trials: All that were made.
     """
     return tuple(
-        _lost(name, value, [own, chosen], trials)
+        _lost(name, value, [baseline_settings, chosen], trials)
         for name, values in space.open.items()
         for value in values
-        if value not in (own.get(name), chosen.get(name))
+        if value not in (baseline_settings.get(name), chosen.get(name))
     )
 
 
-def _lost(name: str, value: Value, own_and_chosen: Sequence[Settings], trials: Sequence[Trial]) -> Lost:
-    own, chosen = own_and_chosen
+def _lost(name: str, value: Value, both: Sequence[Settings], trials: Sequence[Trial]) -> Lost:
+    baseline_settings, chosen = both
     tried = [trial for trial in trials if trial.settings.get(name) == value]
     compared = [trial for trial in tried if trial.comparison is not None]
-    if not compared and (cause := _closed_by(name, value, own, trials)):
+    if not compared and (cause := _closed_by(name, value, baseline_settings, trials)):
         return Lost(name, value, len(tried), None, "closed", cause=cause)
     if not tried:
         return Lost(name, value, 0, None, "untried")
@@ -48,20 +50,20 @@ def _lost(name: str, value: Value, own_and_chosen: Sequence[Settings], trials: S
     assert best.comparison is not None  # that is what `compared` says
     speedup = best.comparison.speedup
     if feasible:
-        return Lost(name, value, len(tried), speedup, _why_not(best, own, chosen, trials))
+        return Lost(name, value, len(tried), speedup, _why_not(best, baseline_settings, chosen, trials))
     for trial in reversed(tried):
         if trial.again and isinstance(trial.outcome, Failure):
             return Lost(name, value, len(tried), speedup, "failed in its proof", trial.outcome.message)
     return Lost(name, value, len(tried), speedup, "metric may drop")
 
 
-def _closed_by(name: str, value: Value, own: Settings, trials: Sequence[Trial]) -> CommonCause | None:
+def _closed_by(name: str, value: Value, baseline_settings: Settings, trials: Sequence[Trial]) -> CommonCause | None:
     """Return what failures have closed that has a value in it; None if they have not."""
-    found = (cause.common for cause in causes_of(trials, own))
+    found = (cause.common for cause in causes_of(trials, baseline_settings))
     return next((common for common in found if common and contains({name: value}, common.part)), None)
 
 
-def _why_not(best: Trial, own: Settings, chosen: Settings, trials: Sequence[Trial]) -> LostBecause:
+def _why_not(best: Trial, baseline_settings: Settings, chosen: Settings, trials: Sequence[Trial]) -> LostBecause:
     """Return why not even the best trial with a value made it into the recipe."""
     assert best.comparison is not None
     if best.comparison.verdict == "slower":
@@ -72,7 +74,7 @@ def _why_not(best: Trial, own: Settings, chosen: Settings, trials: Sequence[Tria
     if rounding is not None and rounding.verdict == "too large":
         return "more than rounding"
     winners = [trial for trial in trials if trial.settings == chosen and trial.comparison and trial.total_seconds]
-    if chosen == own or not winners:
+    if chosen == baseline_settings or not winners:
         return "not proven"
     steps = statistics.median(trial.comparison.speedup for trial in winners if trial.comparison)
     total = statistics.median(trial.total_seconds for trial in winners if trial.total_seconds)

@@ -147,8 +147,8 @@ class MetricProof:
         """Return what more is needed than fits, each pair of which takes so long."""
         if self.accuracy is None:
             return NoTime(self.plan)
-        own, needed = deviation_of([pair.metrics[0] for pair in self._pairs]), self._runs_needed(harmless=True)
-        return RunsMissing(own, self._constraint, needed, pair_seconds)
+        deviation, needed = deviation_of([pair.metrics[0] for pair in self._pairs]), self._runs_needed(harmless=True)
+        return RunsMissing(deviation, self._constraint, needed, pair_seconds)
 
     def _runs_needed(self, harmless: bool = False) -> int:
         """Return after how many pairs it is expected to be clear that the metric holds; see `runs_needed`.
@@ -166,8 +166,8 @@ class MetricProof:
         drops = metric_drops(self._facts.direction, pairs, constraint)
         found = [(drops, constraint.max_drop, known_scatter(pairs, constraint))]
         if self.plan.evidence == "share" and (rises := loss_rises(pairs)):
-            own = sum(pair.metrics[0] for pair in pairs) / len(pairs)
-            found.append((rises, allowed_rise(own, constraint), NOTHING_KNOWN))
+            baseline = sum(pair.metrics[0] for pair in pairs) / len(pairs)
+            found.append((rises, allowed_rise(baseline, constraint), NOTHING_KNOWN))
         return found
 
     def _bound(self, runs: int) -> Bound:

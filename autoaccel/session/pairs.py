@@ -52,10 +52,10 @@ class FreshPairs:
             fresh: Whether the processes must be programs of their own, where forking would cost less.
         """
         self._run = run
-        self._own = reference.settings
+        self._reference_settings = reference.settings
         self._steps_per_epoch = reference.steps_per_epoch
         self._plan = reference.plan
-        self._own_seconds = [reference.usual_seconds]
+        self._reference_seconds = [reference.usual_seconds]
         self._fresh = fresh
         self._purpose = purpose
         self._apart = reference.is_apart
@@ -66,7 +66,7 @@ class FreshPairs:
     @property
     def disturbed_share(self) -> float:
         """Share of the turns that were disturbed."""
-        return self._disturbed / max(1, len(self._own_seconds) - 1)
+        return self._disturbed / max(1, len(self._reference_seconds) - 1)
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what one pair shows, both from this seed.
@@ -90,12 +90,12 @@ class FreshPairs:
 
     def recall(self, pair: ProofPair) -> PairReading:
         """Return what a pair showed that an earlier part of the run measured."""
-        own, other = pair.baseline, pair.recipe
-        both = min(len(own.turns), len(other.turns))
-        factor = other.batch_factor / own.batch_factor
-        taken = own.turns[:both], other.turns[:both]
-        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._own_seconds)
-        self._own_seconds.extend(turns.own_seconds)
+        reference, other = pair.baseline, pair.recipe
+        both = min(len(reference.turns), len(other.turns))
+        factor = other.batch_factor / reference.batch_factor
+        taken = reference.turns[:both], other.turns[:both]
+        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._reference_seconds)
+        self._reference_seconds.extend(turns.baseline_seconds)
         self._disturbed += turns.disturbed
         if turns.trusted:
             self._scatter.learn(log_ratios(turns.pairs))
@@ -104,27 +104,29 @@ class FreshPairs:
     def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
         """Return what two processes show that are alive together, in turns."""
         starter, clock, steps = self._run.starter, self._run.clock, task.steps
-        measuring = starter.start_all_measuring(task, [self._own, settings], names, clock.left, self._fresh)
+        measuring = starter.start_all_measuring(
+            task, [self._reference_settings, settings], names, clock.left, self._fresh
+        )
         try:
-            own, other = measuring
-            if isinstance(own, Failure):
-                return own
+            reference, other = measuring
+            if isinstance(reference, Failure):
+                return reference
             if isinstance(other, Failure):
                 return other
-            most = self._turns_worth((own, other)) if steps is None else _MAX_TURNS
+            most = self._turns_worth((reference, other)) if steps is None else _MAX_TURNS
             turns = take_turns(
-                own,
+                reference,
                 other,
                 self._plan,
                 self._steps_per_epoch,
-                self._own_seconds,
+                self._reference_seconds,
                 lambda pairs: len(pairs) >= most,
                 clock.left,
             )
             if isinstance(turns, TurnFailed):
                 return turns.failure
-            ended = [] if steps is None or not turns.pairs else [own.finish(clock.left), other.finish(clock.left)]
-            return self._keep(settings, task, turns, (own, other), ended)
+            ended = [] if steps is None or not turns.pairs else [reference.finish(clock.left), other.finish(clock.left)]
+            return self._keep(settings, task, turns, (reference, other), ended)
         finally:
             for side in measuring:
                 if not isinstance(side, Failure):
@@ -132,15 +134,15 @@ class FreshPairs:
 
     def _turns_worth(self, started: tuple[Measuring, Measuring]) -> int:
         """Return how many turns two processes are worth that have just been started."""
-        own, other = started
-        start_seconds = own.ready_seconds + other.ready_seconds
+        reference, other = started
+        start_seconds = reference.ready_seconds + other.ready_seconds
         speedup = self._plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
         return turns_worth(self._plan, start_seconds, self._scatter.deviation, speedup)
 
     def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
         """Return what two whole processes show, one after the other; who begins changes from pair to pair."""
         clock = self._run.clock
-        chosen = (self._own, settings)
+        chosen = (self._reference_settings, settings)
         measured: dict[int, Measuring] = {}
         ended: dict[int, Finished | Failure] = {}
         most = 0
@@ -165,14 +167,14 @@ class FreshPairs:
             finally:
                 measuring.close()
             measured[side] = measuring
-        own, other = measured[0], measured[1]
-        if failure := divergence(own.turns, other.turns):
+        reference, other = measured[0], measured[1]
+        if failure := divergence(reference.turns, other.turns):
             return failure
-        both = min(len(own.turns), len(other.turns))
-        factor = other.batch_factor / own.batch_factor
-        taken = own.turns[:both], other.turns[:both]
-        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._own_seconds)
-        return self._keep(settings, task, turns, (own, other), [ended[side] for side in sorted(ended)])
+        both = min(len(reference.turns), len(other.turns))
+        factor = other.batch_factor / reference.batch_factor
+        taken = reference.turns[:both], other.turns[:both]
+        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._reference_seconds)
+        return self._keep(settings, task, turns, (reference, other), [ended[side] for side in sorted(ended)])
 
     def _keep(
         self,
@@ -183,7 +185,7 @@ class FreshPairs:
         ended: Sequence[Finished | Failure],
     ) -> PairReading | Failure:
         """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down."""
-        self._own_seconds.extend(turns.own_seconds)
+        self._reference_seconds.extend(turns.baseline_seconds)
         self._disturbed += turns.disturbed
         if turns.trusted:
             self._scatter.learn(log_ratios(turns.pairs))
@@ -194,7 +196,7 @@ class FreshPairs:
                 return msgspec.structs.replace(answer, message=f"{whose}{answer.message}")
         found = [answer for answer in ended if isinstance(answer, Finished)]
         trained = pair_up(found[0], found[1]) if found else None
-        own, other = measuring
-        pair = ProofPair(settings, task.seed, own.measurement, other.measurement, trained, task.steps)
+        reference, other = measuring
+        pair = ProofPair(settings, task.seed, reference.measurement, other.measurement, trained, task.steps)
         self._run.folder.add_pair(pair, self._purpose)
         return PairReading(turns.pairs, turns.trusted, trained)

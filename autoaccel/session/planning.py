@@ -27,14 +27,14 @@ class Planner:
     """Divides the budget of one run, and tells what of it is divided how."""
 
     def __init__(
-        self, run: TuningRun, facts: TrainingFacts, own: Settings, space: SearchSpace, has_trials: bool
+        self, run: TuningRun, facts: TrainingFacts, baseline_settings: Settings, space: SearchSpace, has_trials: bool
     ) -> None:
         """Begin with nothing known, before the search has begun.
 
         Args:
             run: What all stages share.
             facts: Of the training.
-            own: The user's settings.
+            baseline_settings: The user's settings.
             space: What may be searched.
             has_trials: Whether an earlier part of the run made some.
         """
@@ -43,9 +43,11 @@ class Planner:
         self._facts = facts
         self._before_profile = 0.0  # seconds: until its process has warmed up
         # Each open knob alone, with any value but the user's own: risks are those of knobs.
-        changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
-        self._inexact = [one for one in changed if not is_exact(one, own, space.inexact)]
-        self._may_only_round = any(not why_not_by_rounding(one, own, space.risks) for one in self._inexact)
+        changed = [{**baseline_settings, **space.fixed, name: values[-1]} for name, values in space.open.items()]
+        self._inexact = [one for one in changed if not is_exact(one, baseline_settings, space.inexact)]
+        self._may_only_round = any(
+            not why_not_by_rounding(one, baseline_settings, space.risks) for one in self._inexact
+        )
 
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.

@@ -123,8 +123,8 @@ def _check_resumable(earlier: RunRecord | None, request: Request, machine: Machi
 
 
 def _load(request: Request, context: KnobContext) -> SearchSpace:
-    own, options = baseline_settings(context), request.options
-    return load_space(str(options.space), context, own, options.fixed, options.excluded, request.may_alter)
+    baseline, options = baseline_settings(context), request.options
+    return load_space(str(options.space), context, baseline, options.fixed, options.excluded, request.may_alter)
 
 
 def _join(run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis) -> SearchStudy | None:
@@ -154,7 +154,7 @@ def _worth_searching(setup: Setup) -> SearchSpace:
 
 def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
     """Close, and tell, each knob that even beside all other remedies could win nothing that would be noticed."""
-    space = narrow(space, setup.own, setup.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
+    space = narrow(space, setup.baseline_settings, setup.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     for words in [*closed_words(space), *inexact_words(space)]:
         setup.run.tell(Note(words))
     return space
@@ -165,7 +165,7 @@ def _close_unprovable(setup: Setup, space: SearchSpace) -> SearchSpace:
     found = MetricJudge(setup.run, setup.baseline, space).unprovable(space)
     for line in unprovable_lines(found):
         setup.run.tell(Note(line))
-    return close(space, setup.own, {name: unprovable_words(why) for name, why in found.items()})
+    return close(space, setup.baseline_settings, {name: unprovable_words(why) for name, why in found.items()})
 
 
 def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
@@ -188,7 +188,7 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), thorough=True, max_seconds=seconds)
     timeout_seconds = run.clock.timeout("the profile was taken", share=2 * PROFILE_SHARE)
     with watch_throttling() as throttling:
-        answer = ask_profile(run.starter, task, setup.own, timeout_seconds)
+        answer = ask_profile(run.starter, task, setup.baseline_settings, timeout_seconds)
     if isinstance(answer, Failure):
         run.tell(Note(f"no profile could be taken, so it is unknown where a step's time goes: {answer.message}"))
         return None
@@ -208,7 +208,7 @@ def _state_of(setup: Setup) -> RunRecord:
         request=setup.run.request,
         machine=setup.machine,
         facts=setup.facts,
-        baseline_settings=setup.own,
+        baseline_settings=setup.baseline_settings,
         baseline=setup.baseline.measurement,
         diagnosis=setup.diagnosis,
         space=setup.space,

@@ -74,9 +74,9 @@ class Proof(NamedTuple):
         return self.obstacle if self.result == "fails" and isinstance(self.obstacle, Failure) else None
 
     @property
-    def own_step_seconds(self) -> float:
+    def baseline_step_seconds(self) -> float:
         """The baseline's step time: the median over all turns."""
-        return statistics.median(own for turns in self.pairs for own, _ in turns)
+        return statistics.median(baseline for turns in self.pairs for baseline, _ in turns)
 
 
 class PairSource(Protocol):

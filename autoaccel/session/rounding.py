@@ -43,24 +43,26 @@ NotByRounding = Literal["changes the training", "several ranks", "takes paramete
 """Why updates cannot tell: they would be another training's, are not compared among ranks, or have no counterpart."""
 
 
-def why_not_by_rounding(settings: Settings, own: Settings, risks: Mapping[str, Risk]) -> NotByRounding | None:
+def why_not_by_rounding(
+    settings: Settings, baseline_settings: Settings, risks: Mapping[str, Risk]
+) -> NotByRounding | None:
     """Return why updates cannot tell whether the settings keep the metric; None if they can.
 
     Args:
         settings: Some that are not exact.
-        own: The user's.
+        baseline_settings: The user's.
         risks: Of knobs that may do another thing to this training than elsewhere; see `SearchSpace.risks`.
     """
-    changes = changed(settings, own)
-    if any(risk_of({name: settings[name]}, own, risks) == "changes_training" for name in changes):
+    changes = changed(settings, baseline_settings)
+    if any(risk_of({name: settings[name]}, baseline_settings, risks) == "changes_training" for name in changes):
         return "changes the training"
-    if ranks_of(settings) > 1 or ranks_of(own) > 1:
+    if ranks_of(settings) > 1 or ranks_of(baseline_settings) > 1:
         return "several ranks"
     return "takes parameters away" if _TAKES_PARAMETERS in changes else None
 
 
 def judge_rounding(
-    run: TuningRun, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+    run: TuningRun, baseline_settings: Settings, settings: Settings, has_time: Callable[[int], bool]
 ) -> RoundingEvidence | Failure:
     """Return what a few steps' updates say of settings that only round differently; see `why_not_by_rounding`.
 
@@ -70,25 +72,25 @@ def judge_rounding(
 
     Args:
         run: What all stages share; by the end of its budget both must have ended.
-        own: The user's settings, in every call of a run the same.
+        baseline_settings: The user's settings, in every call of a run the same.
         settings: To be judged.
         has_time: Returns whether there is time for two processes with so many steps. Asked before later points are
             looked at, because the first show too large an error: what throws a network about is over then.
     """
     start = time.perf_counter()
     try:
-        compared = _compare(run, own, settings, POINTS)
+        compared = _compare(run, baseline_settings, settings, POINTS)
         if not isinstance(compared, UpdatesCompared):
             return compared
         first = judge_updates(compared)
         if not may_settle(compared, first) or not has_time(update_steps(LATER_POINTS)):
             return first
         run.tell(Note(f"{_span(POINTS)} {first.reason}; checked again {_span(LATER_POINTS)}"))
-        compared = _compare(run, own, settings, LATER_POINTS)
+        compared = _compare(run, baseline_settings, settings, LATER_POINTS)
         if isinstance(compared, UpdatesCompared):
             return judge_updates(compared, by_losses=True)
-        is_own_failure = isinstance(compared, Failure) and compared.kind != "hung"
-        return compared if is_own_failure else first
+        settings_failed = isinstance(compared, Failure) and compared.kind != "hung"
+        return compared if settings_failed else first
     finally:
         run.starter.spent_on["training for the metric"] += time.perf_counter() - start
 
@@ -98,14 +100,14 @@ def _span(points: Sequence[int]) -> str:
 
 
 def _compare(
-    run: TuningRun, own: Settings, settings: Settings, points: Sequence[int]
+    run: TuningRun, baseline_settings: Settings, settings: Settings, points: Sequence[int]
 ) -> UpdatesCompared | RoundingEvidence | Failure:
     """Return what settings make otherwise at some points; evidence that is open if the user's own process fails."""
     folder = run.folder.rounding / str(points[-1])
     if not (folder / "complete").exists():
         folder.mkdir(exist_ok=True, parents=True)
         record = RecordUpdates(str(folder.absolute()), tuple(points), BATCHES)
-        recorded = run.starter.ask(record, own, "rounding-baseline", UpdatesRecorded, run.clock.left)
+        recorded = run.starter.ask(record, baseline_settings, "rounding-baseline", UpdatesRecorded, run.clock.left)
         if isinstance(recorded, Failure) and recorded.kind != "hung":
             return RoundingEvidence("open", f"under your own settings, {recorded.message}", 0, 0, 0)
         if isinstance(recorded, Failure):

@@ -44,7 +44,7 @@ class Setup:
         return self.baseline.facts
 
     @property
-    def own(self) -> Settings:
+    def baseline_settings(self) -> Settings:
         """The user's own settings."""
         return self.baseline.settings
 

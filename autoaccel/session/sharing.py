@@ -47,7 +47,7 @@ def find_study(where: str, name: str | None = None) -> StudyAddress:
     return StudyAddress(open_storage(where), name)
 
 
-def study_basis(workload: Workload, machine: Machine, own: Settings, space: SearchSpace) -> StudyBasis:
+def study_basis(workload: Workload, machine: Machine, baseline_settings: Settings, space: SearchSpace) -> StudyBasis:
     """Return what must be equal before another machine's trials may be learned from."""
     sha256, part, arguments = identity_of(workload)
     return StudyBasis(
@@ -56,7 +56,7 @@ def study_basis(workload: Workload, machine: Machine, own: Settings, space: Sear
         entry=part,
         arguments=arguments,
         fingerprint=machine.fingerprint,
-        baseline_settings=own,
+        baseline_settings=baseline_settings,
         open=space.open,
         fixed=space.fixed,
     )

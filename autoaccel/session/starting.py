@@ -14,13 +14,13 @@ from autoaccel.session.sharing import begin_study
 
 def start_search(setup: Setup) -> Search:
     """Return the search, which knows the trials of an earlier part of the run."""
-    run, space, own, options = setup.run, setup.space, setup.own, setup.run.request.options
+    run, space, baseline_settings, options = setup.run, setup.space, setup.baseline_settings, setup.run.request.options
     knobs = f"{space.size:,} combinations of {len(space.open)} knobs"
     run.tell(StageStarted("search", f"{space.title}: {knobs}"))
     if setup.facts.shapes_change and "compile.mode" in space.open:
         run.tell(Note("batches change their shapes, so code is compiled for any shape: compile.dynamic=on"))
-    prior = expect(space, setup.context, own, setup.findings)
-    task = SearchTask(space, own, _economy(setup), prior, options.seed, options.trials, options.sampler)
+    prior = expect(space, setup.context, baseline_settings, setup.findings)
+    task = SearchTask(space, baseline_settings, _economy(setup), prior, options.seed, options.trials, options.sampler)
     study = setup.study or begin_study(run.folder.study, run.folder.study_name)
     search = Search(task, Instruments(setup.baseline, run.clock, run.folder.add_trial, run.tell), study)
     if setup.study:
@@ -38,6 +38,6 @@ def _economy(setup: Setup) -> Economy:
         planned_steps=setup.facts.planned_steps,
         step_seconds=baseline.step_seconds,
         startup_seconds=baseline.measurement.startup_seconds,
-        compile_seconds=start_of(setup.own, baseline.measurement).average(runs),
+        compile_seconds=start_of(setup.baseline_settings, baseline.measurement).average(runs),
         trial_seconds=baseline.trial_seconds,
     )

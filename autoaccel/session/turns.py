@@ -22,7 +22,7 @@ class Turns(NamedTuple):
     """What two processes showed in turns."""
 
     pairs: list[Pair]  # of the turns that count: all undisturbed ones, or all if hardly any was
-    own_seconds: tuple[float, ...]  # the baseline's step seconds in every turn
+    baseline_seconds: tuple[float, ...]  # the baseline's step seconds in every turn
     disturbed: int  # turns that were
     trusted: bool  # enough of them were undisturbed
 
@@ -34,14 +34,14 @@ def lacks_room(failure: Failure) -> bool:
     return failure.kind == "memory" or "busy or unavailable" in failure.message
 
 
-def divergence(own: Sequence[Turn], other: Sequence[Turn]) -> Failure | None:
+def divergence(baseline: Sequence[Turn], other: Sequence[Turn]) -> Failure | None:
     """Return the failure of a candidate whose loss is no longer finite, unless the baseline's own is not either.
 
     Args:
-        own: The baseline's turns.
+        baseline: The baseline's turns.
         other: The candidate's.
     """
-    if any(turn.diverged for turn in own) or not any(turn.diverged for turn in other):
+    if any(turn.diverged for turn in baseline) or not any(turn.diverged for turn in other):
         return None
     return Failure(kind="diverged", message="its loss is no longer a finite number")
 
@@ -54,7 +54,7 @@ class TurnFailed(NamedTuple):
 
 
 def take_turns(
-    own: Measuring,
+    baseline: Measuring,
     other: Measuring,
     plan: TurnPlan,
     steps_per_epoch: int,
@@ -67,7 +67,7 @@ def take_turns(
     Who begins changes each time, so that a drift of the machine favours neither.
 
     Args:
-        own: The baseline's process.
+        baseline: The baseline's process.
         other: The candidate's.
         plan: How turns are taken.
         steps_per_epoch: Of the training.
@@ -76,18 +76,18 @@ def take_turns(
         timeout_seconds: For all.
     """
     deadline = time.perf_counter() + timeout_seconds
-    factor = other.batch_factor / own.batch_factor
+    factor = other.batch_factor / baseline.batch_factor
     seconds, least = plan.turn_seconds(), plan.min_turns
-    before = len(own.turns), len(other.turns)
+    before = len(baseline.turns), len(other.turns)
     while True:
         for number in range(_AT_ONCE):
-            for side in (own, other) if number % 2 == 0 else (other, own):
+            for side in (baseline, other) if number % 2 == 0 else (other, baseline):
                 turn = side.take_turn(plan.order, max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * seconds))
                 if isinstance(turn, Failure):
                     return TurnFailed(side, turn)
-        if failure := divergence(own.turns, other.turns):
+        if failure := divergence(baseline.turns, other.turns):
             return TurnFailed(other, failure)
-        alternated = list(zip(own.turns[before[0] :], other.turns[before[1] :], strict=True))
+        alternated = list(zip(baseline.turns[before[0] :], other.turns[before[1] :], strict=True))
         every, pairs = _read(alternated, steps_per_epoch, factor, usual)
         over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
         if enough(pairs) or (over and len(pairs) >= least):
@@ -97,7 +97,7 @@ def take_turns(
 
 
 def turns_apart(
-    own: Sequence[Turn],
+    baseline: Sequence[Turn],
     other: Sequence[Turn],
     plan: TurnPlan,
     steps_per_epoch: int,
@@ -107,14 +107,14 @@ def turns_apart(
     """Return what turns of two processes show that were not alive at the same time.
 
     Args:
-        own: The baseline's.
+        baseline: The baseline's.
         other: The candidate's, as many.
         plan: How they were taken.
         steps_per_epoch: Of the training.
         factor: Samples of one of the candidate's steps, over those of one of the baseline's.
         usual: Step seconds of the baseline's earlier turns.
     """
-    every, pairs = _read(list(zip(own, other, strict=True)), steps_per_epoch, factor, usual)
+    every, pairs = _read(list(zip(baseline, other, strict=True)), steps_per_epoch, factor, usual)
     return _turns(every, pairs, trusted=len(pairs) >= plan.min_turns or len(pairs) == len(every))
 
 
@@ -125,10 +125,10 @@ def _read(
     full = [turns for turns in both if all(turn.step_seconds for turn in turns)]
     if not full:
         return [], []
-    own_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
+    baseline_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
     other_seconds = step_seconds_of_turns([others for _, others in full], steps_per_epoch, factor)
-    every = list(zip(own_seconds, other_seconds, strict=True))
-    counts = undisturbed(own_seconds, usual_seconds([*usual, *own_seconds][-RECENT_TURNS:]))
+    every = list(zip(baseline_seconds, other_seconds, strict=True))
+    counts = undisturbed(baseline_seconds, usual_seconds([*usual, *baseline_seconds][-RECENT_TURNS:]))
     return every, [pair for pair, counted in zip(every, counts, strict=True) if counted]
 
 

@@ -282,8 +282,8 @@ def _values_of(
     """
     everything = wish == "all"
     listed = list(knob.values(context)) if everything else [one for one in wish if _works(knob, one, context, where)]
-    own = baseline[knob.name]
-    return (own, *(value for value in listed if value != own))
+    unchanged = baseline[knob.name]
+    return (unchanged, *(value for value in listed if value != unchanged))
 
 
 def _works(knob: Knob, value: object, context: KnobContext, where: str) -> bool:

@@ -50,20 +50,20 @@ class Bound(NamedTuple):
         return t_quantile(self.confidence, count - 1 + int(self.known.degrees)) * believed / math.sqrt(count)
 
 
-def pair_up(own: Finished, other: Finished) -> TrainedPair:
+def pair_up(baseline: Finished, other: Finished) -> TrainedPair:
     """Return what two trainings from the same seed came to, the baseline's first, where they were looked at alike."""
-    alike = own.points == other.points
+    alike = baseline.points == other.points
     return TrainedPair(
-        metrics=(own.metric, other.metric) if alike else (own.last_metric, other.last_metric),
-        losses=(own.loss, other.loss) if own.loss is not None and other.loss is not None else None,
-        first_loss=own.first_loss,
-        sample_error=_sample_error(own.scores, other.scores),
+        metrics=(baseline.metric, other.metric) if alike else (baseline.last_metric, other.last_metric),
+        losses=(baseline.loss, other.loss) if baseline.loss is not None and other.loss is not None else None,
+        first_loss=baseline.first_loss,
+        sample_error=_sample_error(baseline.scores, other.scores),
     )
 
 
-def _sample_error(own: bytes, other: bytes) -> float | None:
+def _sample_error(baseline: bytes, other: bytes) -> float | None:
     """Return the standard error of the difference of two means over the same samples, from their float32 scores."""
-    mine, theirs = array("f", own), array("f", other)
+    mine, theirs = array("f", baseline), array("f", other)
     if len(mine) != len(theirs) or len(mine) < 2:
         return None
     differences = [one - another for one, another in zip(mine, theirs, strict=True)]
@@ -127,14 +127,14 @@ def compare_metric(
 
 def metric_unit(pairs: Sequence[TrainedPair], constraint: Constraint) -> float:
     """Return what a drop is told in: the size of the baseline's mean metric if the constraint is relative, else 1."""
-    own = abs(statistics.fmean(pair.metrics[0] for pair in pairs))
-    return own if constraint.relative and own else 1.0
+    baseline = abs(statistics.fmean(pair.metrics[0] for pair in pairs))
+    return baseline if constraint.relative and baseline else 1.0
 
 
 def metric_drops(direction: Direction, pairs: Sequence[TrainedPair], constraint: Constraint) -> list[float]:
     """Return how much worse each seed's metric gets, in the constraint's unit."""
     worse = (1.0 if direction == "maximize" else -1.0) / metric_unit(pairs, constraint)
-    return [worse * (own - other) for own, other in (pair.metrics for pair in pairs)]
+    return [worse * (baseline - other) for baseline, other in (pair.metrics for pair in pairs)]
 
 
 def known_scatter(pairs: Sequence[TrainedPair], constraint: Constraint) -> Scatter:
@@ -159,9 +159,9 @@ def loss_rises(pairs: Sequence[TrainedPair]) -> list[float]:
     ]
     if len(known) < max(2, len(pairs)):
         return []
-    fall = statistics.fmean(first - own for (own, _), first in known)
+    fall = statistics.fmean(first - baseline for (baseline, _), first in known)
     # Of a loss that has not fallen yet any difference is too much: nothing was learned that could be missing.
-    return [(other - own) / max(fall, 1e-9) for (own, other), _ in known]
+    return [(other - baseline) / max(fall, 1e-9) for (baseline, other), _ in known]
 
 
 def _resolution(values: Sequence[float], samples: int | None) -> float:

@@ -29,9 +29,9 @@ def usual_seconds(step_seconds: Sequence[float]) -> float:
     return statistics.quantiles(step_seconds, n=4, method="inclusive")[0]
 
 
-def undisturbed(own_step_seconds: Sequence[float], usual: float) -> list[bool]:
+def undisturbed(baseline_step_seconds: Sequence[float], usual: float) -> list[bool]:
     """Return for each turn whether it counts.
 
     Only the baseline's own time decides: rejecting a candidate's slow turns would make it faster than it is.
     """
-    return [seconds <= _DISTURBED * usual for seconds in own_step_seconds]
+    return [seconds <= _DISTURBED * usual for seconds in baseline_step_seconds]

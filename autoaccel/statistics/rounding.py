@@ -60,7 +60,7 @@ def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEv
         by_losses: Whether losses decide as well: after enough steps for a network to settle.
     """
     points = len({one.point for one in found.errors})
-    unknown = RoundingEvidence("open", "", len(found.own_losses), points, found.batches)
+    unknown = RoundingEvidence("open", "", len(found.baseline_losses), points, found.batches)
     if not found.finite:
         return msgspec.structs.replace(unknown, verdict="too large", reason="its updates or losses are not finite")
     judged = _worth_judging(found.errors)
@@ -76,7 +76,7 @@ def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEv
         worst_tensor=worst,
         systematic_share=statistics.median(map(systematic_share, overall)),
         repeat_share=max(map(repeat_share, overall)),
-        loss_difference=loss_difference(found.own_losses, found.losses),
+        loss_difference=loss_difference(found.baseline_losses, found.losses),
     )
     verdict, reason = _verdict(evidence, found.shortened, by_losses)
     if verdict == "too large" and found.draws_numbers:
@@ -108,14 +108,14 @@ def systematic_share(one: UpdateError) -> float:
     return math.sqrt(_ratio(max(0.0, one.systematic), one.mean))
 
 
-def loss_difference(own: Sequence[float], other: Sequence[float]) -> float:
+def loss_difference(baseline: Sequence[float], other: Sequence[float]) -> float:
     """Return by how much the losses of the last half of the same steps are larger on average.
 
     It is over the scatter of the user's own losses from step to step, their fall included.
     """
-    half = len(own) // 2
-    difference = statistics.fmean(other[-half:]) - statistics.fmean(own[-half:])
-    return math.copysign(_ratio(abs(difference), statistics.stdev(own)), difference)
+    half = len(baseline) // 2
+    difference = statistics.fmean(other[-half:]) - statistics.fmean(baseline[-half:])
+    return math.copysign(_ratio(abs(difference), statistics.stdev(baseline)), difference)
 
 
 def _ratio(part: float, whole: float) -> float:

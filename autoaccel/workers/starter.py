@@ -78,7 +78,7 @@ class WorkerStarter:
         """Seconds that measuring workers spent on what; what is missing was spent waiting for something else."""
         self._context: KnobContext | None = None
         self._defaults: Settings = {}
-        self._own: Settings | None = None
+        self._found: Settings | None = None
         self._measures = measures
         self._launched_as = launched_as
         self._compile_cache = compile_cache
@@ -114,7 +114,7 @@ class WorkerStarter:
         placed = copy.copy(self)
         placed._context = context
         placed._defaults = default_settings(context)
-        placed._own = context.training.found if context.training is not None else None
+        placed._found = context.training.found if context.training is not None else None
         return placed
 
     @property
@@ -136,9 +136,9 @@ class WorkerStarter:
             return self._start_as_rank(task, settings, self._launched_as, name)
         if isinstance(task, TakeProfile) and ranks > 1:
             # Of one process alone: what looks into a step makes others, which ranks would have to agree on.
-            own = {name: self._defaults[name] for name in settings if name.startswith("parallel.")}
+            parallel = {name: self._defaults[name] for name in settings if name.startswith("parallel.")}
             return self._start_one(
-                WorkerSpec(task=task, workload=self.workload, settings={**settings, **own}), name, fresh
+                WorkerSpec(task=task, workload=self.workload, settings={**settings, **parallel}), name, fresh
             )
         if ranks == 1 or isinstance(task, (Probe, Describe)):
             return self._start_one(WorkerSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
@@ -165,7 +165,7 @@ class WorkerStarter:
     def _start_one(
         self, spec: WorkerSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
     ) -> Worker:
-        spec = msgspec.structs.replace(spec, own=self._own)
+        spec = msgspec.structs.replace(spec, found=self._found)
         follows = spec.placement is not None and self._launched_as is None and spec.placement.local_rank > 0
         # What a follower prints, the leader prints as well.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None

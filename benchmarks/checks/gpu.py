@@ -148,7 +148,7 @@ def peers_pick(name: str, budget: int, timeout_seconds: float) -> dict[str, Any]
     return {"config": config, "settings": settings_of_peer(config), "trials": report.get("trials")}
 
 
-def own_pick(name: str, budget: int, timeout_seconds: float) -> dict[str, Any]:
+def pick_of_autoaccel(name: str, budget: int, timeout_seconds: float) -> dict[str, Any]:
     """Return the recipe that a tune comes to."""
     command = [sys.executable, "-m", "autoaccel", "tune", f"{MODEL}:{name}", "--json"]
     command += ["--budget", f"{budget}s", "--max-drop", "10%", "--runs", "1000"]
@@ -159,7 +159,7 @@ def own_pick(name: str, budget: int, timeout_seconds: float) -> dict[str, Any]:
 def compared(name: str, picks: Mapping[str, Mapping[str, Value]]) -> dict[str, Any]:
     """Return what each pick is worth against the defaults."""
     with contest(f"{MODEL}:{name}") as held:
-        changes = {who: {key: value for key, value in pick.items() if held.own[key] != value}
+        changes = {who: {key: value for key, value in pick.items() if held.baseline_settings[key] != value}
                    for who, pick in picks.items()}  # fmt: skip
         return {who: {"settings": change, **held.compare(change, PAIRS)} for who, change in changes.items()}
 
@@ -168,7 +168,7 @@ def tuned(name: str, seconds: float) -> dict[str, Any]:
     """Return both picks for a workload and what they are worth, within so much time."""
     until = time.monotonic() + seconds
     tune_seconds, peer_seconds = int(0.4 * seconds), int(0.2 * seconds)
-    recipe = own_pick(name, tune_seconds, 1.5 * tune_seconds)
+    recipe = pick_of_autoaccel(name, tune_seconds, 1.5 * tune_seconds)
     found: dict[str, Any] = {"budget_seconds": tune_seconds, "peers_budget_seconds": peer_seconds}
     found |= {"summary": recipe["summary"], "search": recipe["search"]}
     picks = {"autoaccel": recipe["settings"]}

@@ -57,25 +57,25 @@ def wish(knob: Knob, context: KnobContext) -> Settings | None:
             return None
         found[other.name] = suiting[0]
     for clash in knob.clashes:
-        other, own = KNOBS[clash.knob], KNOBS[clash.knob].default(context)
+        other, baseline = KNOBS[clash.knob], KNOBS[clash.knob].default(context)
         fitting = [
             value
-            for value in (own, *other.values(context))
+            for value in (baseline, *other.values(context))
             if not clash_holds(clash, knob, {**found, other.name: value}, context)
         ]
         if not fitting:
             return None
-        if fitting[0] != own:
+        if fitting[0] != baseline:
             found[other.name] = fitting[0]
     return found
 
 
 def forbidden_because(settings: Settings, context: KnobContext) -> str:
     """Return why these settings are never tried together; empty if they are."""
-    own = default_settings(context)
-    asked = [f"{name}={_typed(value)}" for name, value in settings.items() if value != own[name]]
+    baseline = default_settings(context)
+    asked = [f"{name}={_typed(value)}" for name, value in settings.items() if value != baseline[name]]
     try:
-        load_space("everything", context, own, fixed=asked)
+        load_space("everything", context, baseline, fixed=asked)
     except BadRequestError as error:
         return str(error).removeprefix("--set: ")
     return ""

@@ -108,24 +108,26 @@ def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = Fa
     economy = Economy(
         runs=RUNS,
         planned_steps=PLANNED_STEPS,
-        step_seconds=facts.own_step_seconds,
+        step_seconds=facts.baseline_step_seconds,
         startup_seconds=baseline.startup_seconds,
         compile_seconds=baseline.compile_seconds,
         trial_seconds=facts.trial_seconds,
     )
-    space = narrow(head.space, head.own, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    task = SearchTask(space, head.own, economy, expect(space, facts.context, head.own, head.findings))
+    space = narrow(head.space, head.baseline_settings, head.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
+    task = SearchTask(
+        space, head.baseline_settings, economy, expect(space, facts.context, head.baseline_settings, head.findings)
+    )
     source = (DoomedSource if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]
-    held: list[tuple[float, Settings]] = [(0.0, head.own)]
+    held: list[tuple[float, Settings]] = [(0.0, head.baseline_settings)]
 
     def keep(trial: Trial) -> None:
-        best = one.best.settings if one.best else head.own
+        best = one.best.settings if one.best else head.baseline_settings
         if best != held[-1][1]:
             held.append((clock.spent, best))
 
     one = Search(task, Instruments(source, clock, keep, ignore), study)
     stop = one.run(lambda settings, speedup: 0.0)
-    best = one.best.settings if one.best else head.own
+    best = one.best.settings if one.best else head.baseline_settings
     everything = [facts.total_seconds(facts.settings[key], PLANNED_STEPS) for key in facts.log_speedup]
     return one, {
         "ended": stop_words(stop, len(one.trials)),

@@ -38,8 +38,8 @@ class Contest:
         assert context.training is not None
         self.run = run
         self.context = context
-        self.own = baseline_settings(context)
-        self.baseline = LiveBaseline(run, context.training, self.own)
+        self.baseline_settings = baseline_settings(context)
+        self.baseline = LiveBaseline(run, context.training, self.baseline_settings)
         self.baseline.rest()
         reference = self.baseline.reference._replace(usual_seconds=self.baseline.step_seconds, scatter=None)
         pairs = FreshPairs(run, reference, fresh=True)
@@ -47,7 +47,7 @@ class Contest:
 
     def compare(self, change: Settings, min_pairs: int) -> dict[str, Any]:
         """Return the speed-up of a change over the baseline, with its interval; or why there is none."""
-        found = self._prover.measure(self.own | change, min_pairs)
+        found = self._prover.measure(self.baseline_settings | change, min_pairs)
         assert found is not None  # for this there is no budget
         if isinstance(found, Failure):
             return {"failure": found.kind, "message": found.message}

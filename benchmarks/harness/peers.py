@@ -65,7 +65,7 @@ class Tried:
 
 def search_with_optuna(
     space: SearchSpace,
-    own: Settings,
+    baseline: Settings,
     read: Callable[[Settings], Reading | None],
     run: ProjectedRun,
     budget_seconds: float,
@@ -78,7 +78,7 @@ def search_with_optuna(
 
     Args:
         space: Open knobs with their values.
-        own: The user's settings, which are measured first.
+        baseline: The user's settings, which are measured first.
         read: Measures settings once; None if they failed.
         run: The objective.
         budget_seconds: For all readings, those that are repeated included; the last may take longer.
@@ -89,9 +89,9 @@ def search_with_optuna(
     """
     start = now()
     study = optuna.create_study(sampler=sampler)
-    study.enqueue_trial({name: own[name] for name in space.open})
+    study.enqueue_trial({name: baseline[name] for name in space.open})
     tried: dict[str, Tried] = {}
-    readings, best = 0, own
+    readings, best = 0, baseline
     while True:
         spent = now() - start
         finals = (finalists + 1) * spent / readings if readings and finalists else 0.0
@@ -107,18 +107,18 @@ def search_with_optuna(
             continue
         study.tell(trial, run.seconds(settings, reading))
         tried.setdefault(settings_key(settings), Tried(settings, [])).readings.append(reading)
-        if (found := _best(tried, run, own).settings) != best:
+        if (found := _best(tried, run, baseline).settings) != best:
             best = found
             held(best)
     ranked = sorted(tried.values(), key=lambda one: one.seconds(run))
-    last = ranked[:finalists] + [one for one in ranked[finalists:] if finalists and one.settings == own]
+    last = ranked[:finalists] + [one for one in ranked[finalists:] if finalists and one.settings == baseline]
     for one in last:
         if now() - start < budget_seconds and (reading := read(one.settings)):
             one.readings.append(reading)
-    best = min(last or ranked[:1], key=lambda one: one.seconds(run), default=Tried(own, [])).settings
+    best = min(last or ranked[:1], key=lambda one: one.seconds(run), default=Tried(baseline, [])).settings
     held(best)
     return best
 
 
-def _best(tried: dict[str, Tried], run: ProjectedRun, own: Settings) -> Tried:
-    return min(tried.values(), key=lambda one: one.seconds(run), default=Tried(own, [(math.inf, 0.0)]))
+def _best(tried: dict[str, Tried], run: ProjectedRun, baseline: Settings) -> Tried:
+    return min(tried.values(), key=lambda one: one.seconds(run), default=Tried(baseline, [(math.inf, 0.0)]))

@@ -97,14 +97,18 @@ class Facts:
         table = Table(table.head, by_baseline(table.visits))
         self.table = table
         steps_per_epoch = table.head.facts.steps_per_epoch
-        own = [step_seconds_of_turns(visit.own_turns, steps_per_epoch) for visit in table.visits if visit.own_turns]
-        self.usual = usual_seconds([seconds for turns in own for seconds in turns])
+        baseline = [
+            step_seconds_of_turns(visit.baseline_turns, steps_per_epoch)
+            for visit in table.visits
+            if visit.baseline_turns
+        ]
+        self.usual = usual_seconds([seconds for turns in baseline for seconds in turns])
         by_round: dict[int, list[float]] = defaultdict(list)
         for visit in table.visits:
-            by_round[visit.round].extend(step_seconds_of_turns(visit.own_turns, steps_per_epoch))
+            by_round[visit.round].extend(step_seconds_of_turns(visit.baseline_turns, steps_per_epoch))
         self.usual_of_round = {number: usual_seconds(seconds) for number, seconds in by_round.items() if seconds}
-        self.own_step_seconds = statistics.median(seconds for turns in own for seconds in turns)
-        self.plan = plan_turns(self.own_step_seconds)
+        self.baseline_step_seconds = statistics.median(seconds for turns in baseline for seconds in turns)
+        self.plan = plan_turns(self.baseline_step_seconds)
         self.visits: dict[str, list[Visit]] = defaultdict(list)
         self.failed: dict[str, Visit] = {}
         self.settings: dict[str, Settings] = {}
@@ -121,7 +125,7 @@ class Facts:
             key: [(visit.round, self.log_of(visit)) for visit in trusted[key] or visits]
             for key, visits in self.visits.items()
         }
-        self.round_level, self.log_speedup = self._levels(settings_key(table.head.own))
+        self.round_level, self.log_speedup = self._levels(settings_key(table.head.baseline_settings))
         self.grid_seconds = sum(visit.spent_seconds for visit in table.visits)
         self.pass_seconds = sum(visit.spent_seconds for visit in table.visits if visit.round == 1)
 
@@ -140,10 +144,10 @@ class Facts:
         """Return the logarithm of the speed-up that a visit shows."""
         assert isinstance(visit.outcome, Measurement)
         steps_per_epoch = self.table.head.facts.steps_per_epoch
-        own = step_seconds_of_turns(visit.own_turns, steps_per_epoch)
+        baseline = step_seconds_of_turns(visit.baseline_turns, steps_per_epoch)
         other = step_seconds_of_turns(visit.outcome.turns, steps_per_epoch)
-        pairs = list(zip(own, other, strict=True))
-        counts = undisturbed(own, self.usual_of_round[visit.round])
+        pairs = list(zip(baseline, other, strict=True))
+        counts = undisturbed(baseline, self.usual_of_round[visit.round])
         return middle(log_ratios([pair for pair, count in zip(pairs, counts, strict=True) if count] or pairs))
 
     def compile_seconds(self, settings: Settings) -> CompileSeconds:
@@ -158,10 +162,10 @@ class Facts:
 
     def total_seconds(self, settings: Settings, planned_steps: int) -> float:
         """Return the time of an average run, as all visits together tell it."""
-        steps_seconds = planned_steps * self.own_step_seconds / math.exp(self.log_speedup[settings_key(settings)])
+        steps_seconds = planned_steps * self.baseline_step_seconds / math.exp(self.log_speedup[settings_key(settings)])
         return self.table.head.baseline.startup_seconds + self.compile_seconds(settings).average(RUNS) + steps_seconds
 
-    def _levels(self, own: str) -> tuple[dict[int, float], dict[str, float]]:
+    def _levels(self, baseline: str) -> tuple[dict[int, float], dict[str, float]]:
         """Return the luck of each round's baseline process, and the log speed-up of each settings apart from it.
 
         A round's baseline is one process, which is some percent faster or slower than the next: what all of the
@@ -182,11 +186,11 @@ class Facts:
         speedups = {
             key: statistics.fmean(log - rounds[number] for number, log in found) for key, found in self.logs.items()
         }
-        visits = len(self.logs[own])
-        shared = (visits * speedups[own] - sum(rounds.values())) / (visits + len(rounds))
+        visits = len(self.logs[baseline])
+        shared = (visits * speedups[baseline] - sum(rounds.values())) / (visits + len(rounds))
         return (
             {number: level + shared for number, level in rounds.items()},
-            {key: 0.0 if key == own else speedup - shared for key, speedup in speedups.items()},
+            {key: 0.0 if key == baseline else speedup - shared for key, speedup in speedups.items()},
         )
 
     def _cold_seconds(self) -> dict[str, float]:
@@ -207,7 +211,7 @@ class Replay:
         self._random = generator
         self._compiled: set[str] = set()
         self._left: dict[str, list[Visit]] = {}
-        self._own_seconds = [facts.usual]
+        self._baseline_seconds = [facts.usual]
         # One baseline process serves a whole search, with the luck of one round's.
         self._level = facts.round_level[generator.choice(sorted(facts.round_level))]
 
@@ -226,7 +230,7 @@ class Replay:
         if isinstance(outcome, Failure):
             self._clock.spent += visit.spent_seconds
             return outcome
-        turns_seconds = sum(seconds_of(turn) for turn in (*visit.own_turns, *outcome.turns))
+        turns_seconds = sum(seconds_of(turn) for turn in (*visit.baseline_turns, *outcome.turns))
         seconds = max(0.0, visit.spent_seconds - turns_seconds)
         if slow_starters(visit.settings):
             part = settings_key(compiled_part(visit.settings))
@@ -254,21 +258,24 @@ class Replay:
             return outcome
         order = self._random.sample(range(len(outcome.turns)), len(outcome.turns))
         shift = math.exp(self._level - self._facts.round_level[visit.round])
-        own = Side([_slowed(visit.own_turns[index], shift) for index in order], self._clock)
+        baseline = Side([_slowed(visit.baseline_turns[index], shift) for index in order], self._clock)
         other = Side([outcome.turns[index] for index in order], self._clock)
         turns = take_turns(
-            _as_measuring(own),
+            _as_measuring(baseline),
             _as_measuring(other),
             self._facts.plan,
             self._facts.table.head.facts.steps_per_epoch,
-            self._own_seconds,
+            self._baseline_seconds,
             enough,
             math.inf,
         )
         assert not isinstance(turns, TurnFailed)
-        self._own_seconds.extend(turns.own_seconds)
+        self._baseline_seconds.extend(turns.baseline_seconds)
         return Reading(
-            msgspec.structs.replace(outcome, turns=tuple(other.turns)), tuple(own.turns), turns.pairs, turns.trusted
+            msgspec.structs.replace(outcome, turns=tuple(other.turns)),
+            tuple(baseline.turns),
+            turns.pairs,
+            turns.trusted,
         )
 
     def read_alone(self, settings: Settings) -> tuple[float, float] | None:

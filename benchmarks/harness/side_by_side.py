@@ -80,18 +80,18 @@ def kept(path: Path, search: Callable[[], Pick]) -> Pick:
     return pick
 
 
-def everything_on(own: Settings, open_knobs: Collection[str], workers: int = 2) -> Settings:
+def everything_on(baseline: Settings, open_knobs: Collection[str], workers: int = 2) -> Settings:
     """Return the advice to switch everything on, as far as these knobs are there to be changed."""
     wished: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
     wished |= {"compile.mode": "default", "loader.workers": workers}
-    return {**own, **{name: value for name, value in wished.items() if name in open_knobs}}
+    return {**baseline, **{name: value for name, value in wished.items() if name in open_knobs}}
 
 
-def pick_of_launcher(own: Settings, read: Callable[[Pick], float | None]) -> Pick:
+def pick_of_launcher(baseline: Settings, read: Callable[[Pick], float | None]) -> Pick:
     """Return PyTorch's defaults under the best of torch.backends.xeon.run_cpu's modes, by three readings each.
 
     Args:
-        own: The user's settings.
+        baseline: The user's settings.
         read: Returns step seconds of a pick in a fresh process, None if it failed.
     """
     start = time.perf_counter()
@@ -108,13 +108,13 @@ def pick_of_launcher(own: Settings, read: Callable[[Pick], float | None]) -> Pic
             continue
         environment, affinity = json.loads(dumped.partition("DUMP")[2])
         changed = {key: value for key, value in environment.items() if os.environ.get(key) != value}
-        threads = int(changed.get("OMP_NUM_THREADS", own["threads.intra_op"]))
-        pick = Pick({**own, "threads.intra_op": threads}, changed, tuple(affinity))
+        threads = int(changed.get("OMP_NUM_THREADS", baseline["threads.intra_op"]))
+        pick = Pick({**baseline, "threads.intra_op": threads}, changed, tuple(affinity))
         readings = [reading for _ in range(_LAUNCHER_READINGS) if (reading := read(pick)) is not None]
         if readings:
             found.append((statistics.median(readings), name, pick))
     if not found:
-        return Pick(own)  # none worked
+        return Pick(baseline)  # none worked
     _, name, pick = min(found, key=lambda entry: entry[0])
     print(f"run_cpu: {name}", flush=True)
     return Pick(pick.settings, pick.environment, pick.affinity, time.perf_counter() - start)
@@ -172,12 +172,12 @@ def measure_round(
         name: step_seconds_of_turns(measuring.turns, steps_per_epoch, measuring.batch_factor)
         for name, measuring in alive.items()
     }
-    own = steps.get(next(iter(picks)))
-    if own is None:
+    baseline = steps.get(next(iter(picks)))
+    if baseline is None:
         return {}
     taken = {
         name: Taken(
-            middle([math.log(a / b) for a, b in zip(own, steps[name], strict=True)]),
+            middle([math.log(a / b) for a, b in zip(baseline, steps[name], strict=True)]),
             measuring.measurement.compile_seconds,
             statistics.median(steps[name]),
         )

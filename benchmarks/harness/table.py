@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding, Profile
@@ -31,7 +33,7 @@ class TableHead(Record, frozen=True):
     workload: str
     machine: Machine
     facts: TrainingFacts
-    own: Settings
+    baseline_settings: Settings = msgspec.field(name="own")
     space: SearchSpace
     profile: Profile
     findings: tuple[Finding, ...]
@@ -47,7 +49,7 @@ class Visit(Record, frozen=True):
     round: int
     settings: Settings
     outcome: Measurement | Failure
-    own_turns: tuple[Turn, ...]
+    baseline_turns: tuple[Turn, ...] = msgspec.field(name="own_turns")
     spent_seconds: float
     cold: bool  # it compiled what no process before it had compiled
     trusted: bool = True  # enough of its turns were undisturbed

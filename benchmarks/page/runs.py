@@ -22,8 +22,8 @@ def examples(found: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for name, row in found.items():
-        own = row["baseline"]["settings"]
-        change = ", ".join(f"{knob} {value}" for knob, value in row["settings"].items() if value != own[knob])
+        baseline = row["baseline"]["settings"]
+        change = ", ".join(f"{knob} {value}" for knob, value in row["settings"].items() if value != baseline[knob])
         claimed, measured = row["comparison"], row.get("verified", {}).get("measured")
         seconds = row["search"]["spent_seconds"]
         if not measured:

@@ -53,11 +53,13 @@ def measure(name: str) -> dict[str, Any]:
         totals = {key: facts.total_seconds(facts.settings[key], steps) for key in facts.visits}
         best = min(totals, key=lambda key: totals[key])
         # The recipe names every knob; the table knows some of them.
-        picked = {name: recipe["settings"].get(name, value) for name, value in facts.table.head.own.items()}
+        picked = {
+            name: recipe["settings"].get(name, value) for name, value in facts.table.head.baseline_settings.items()
+        }
         key = next(key for key, settings in facts.settings.items() if settings == picked)
         found[str(steps)] = {
-            "picked": describe_change(picked, facts.table.head.own),
-            "table's best": describe_change(facts.settings[best], facts.table.head.own),
+            "picked": describe_change(picked, facts.table.head.baseline_settings),
+            "table's best": describe_change(facts.settings[best], facts.table.head.baseline_settings),
             "regret_by_the_table": totals[key] / totals[best] - 1,
             "compiled": is_on("compile.mode", recipe["settings"]),
             "table_compiles": is_on("compile.mode", facts.settings[best]),

@@ -82,25 +82,25 @@ class NullPairs:
         self._facts = facts
         self._random = generator
         self._visits = [visit for visits in facts.visits.values() for visit in visits if visit.trusted]
-        self._own_seconds = [facts.usual]
+        self._baseline_seconds = [facts.usual]
         self._drift = 0.0
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
         """Return a pair drawn by chance."""
         visit = self._random.choice(self._visits)
-        own, other = self._turns_of(visit)
+        baseline, other = self._turns_of(visit)
         clock = SimulatedClock(math.inf)
         head = self._facts.table.head
         turns = take_turns(
-            Side(own, clock),  # type: ignore[arg-type]
+            Side(baseline, clock),  # type: ignore[arg-type]
             Side(other, clock),  # type: ignore[arg-type]
             self._facts.plan,
             head.facts.steps_per_epoch,
-            self._own_seconds,
+            self._baseline_seconds,
             lambda pairs: len(pairs) >= TURNS,
             math.inf,
         )
-        self._own_seconds = [*self._own_seconds, *turns.own_seconds][-200:]  # type: ignore[union-attr]
+        self._baseline_seconds = [*self._baseline_seconds, *turns.baseline_seconds][-200:]  # type: ignore[union-attr]
         return PairReading(turns.pairs, turns.trusted, None)  # type: ignore[union-attr]
 
     def _turns_of(self, visit: Visit) -> tuple[list[Turn], list[Turn]]:
@@ -108,9 +108,9 @@ class NullPairs:
         effect = math.exp(self._facts.log_speedup[settings_key(visit.settings)] + self._facts.round_level[visit.round])
         self._drift += self._random.gauss(0, DRIFT)
         effect *= math.exp(self._drift + LUCK * heavy_tailed(self._random))
-        count = len(visit.own_turns)
+        count = len(visit.baseline_turns)
         order = [*self._random.sample(range(count), count), *self._random.choices(range(count), k=DRAWN_TURNS)]
-        own = [visit.own_turns[index] for index in order]
+        baseline = [visit.baseline_turns[index] for index in order]
         other = [_times(visit.outcome.turns[index], effect) for index in order]
         if self._random.random() < BURST_SHARE:
             start = self._random.randrange(len(order))
@@ -118,8 +118,8 @@ class NullPairs:
             factor = math.exp(self._random.uniform(math.log(2), math.log(10)))
             unlike = factor ** self._random.uniform(0.3, 1.5)
             for index in range(start, min(start + length, len(order))):
-                own[index], other[index] = _times(own[index], factor), _times(other[index], unlike)
-        return own, other
+                baseline[index], other[index] = _times(baseline[index], factor), _times(other[index], unlike)
+        return baseline, other
 
 
 def heavy_tailed(generator: random.Random) -> float:
@@ -141,7 +141,7 @@ def replayed(comparisons: int) -> dict[str, Any]:
         facts = tables[number % len(tables)]
         source = NullPairs(facts, generator)
         prover = Prover(source, facts.table.head.facts, SimulatedClock(math.inf), ignore)
-        proof = prover.prove(facts.table.head.own, rule_for(1, 1 + NOISE_THRESHOLD), None)
+        proof = prover.prove(facts.table.head.baseline_settings, rule_for(1, 1 + NOISE_THRESHOLD), None)
         results[proof.result] = results.get(proof.result, 0) + 1
         pairs += len(proof.pairs)
         first = source.measure({}, 0, None).turns[0]
@@ -202,16 +202,16 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
     with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), workload) as starter:
         machine, facts = probe_and_describe(starter, workload, 120.0)
         starter = starter.at(KnobContext(machine, facts))
-        own = baseline_settings(KnobContext(machine, facts))
-        first = starter.start_measuring(own, "first", 120.0)
+        baseline = baseline_settings(KnobContext(machine, facts))
+        first = starter.start_measuring(baseline, "first", 120.0)
         step_seconds = first.warm_step_seconds  # type: ignore[union-attr]
         first.close()  # type: ignore[union-attr]
         for number in range(start, end):
             request = Request(BuildFunction("", "", ""), math.inf, Constraint(0.0, True))
             run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(3600.0), ignore)
-            source = FreshPairs(run, Reference(own, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds))
+            source = FreshPairs(run, Reference(baseline, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds))
             prover = Prover(source, facts, run.clock, ignore)
-            proof = prover.prove(own, rule_for(1, 1 + NOISE_THRESHOLD, MAX_LIVE_PAIRS), None)
+            proof = prover.prove(baseline, rule_for(1, 1 + NOISE_THRESHOLD, MAX_LIVE_PAIRS), None)
             said = proof.comparison
             interval = (said.speedup, said.low, said.high) if said else None
             told = "{:.3f} ({:.3f} to {:.3f})".format(*interval) if interval else "no interval"

@@ -93,7 +93,7 @@ def read_pair(
     calm = [undisturbed(found, usual_seconds(found)) for found in seconds[:2]]
     chosen = [index for index in range(number) if all(counts[index] for counts in calm)] or range(number)
     over_kept, over_fresh = (
-        middle(log_ratios([(own[index], seconds[2][index]) for index in chosen])) for own in seconds[:2]
+        middle(log_ratios([(baseline[index], seconds[2][index]) for index in chosen])) for baseline in seconds[:2]
     )
     return Reading(over_fresh, over_kept, start_seconds, turns_seconds)
 
@@ -173,22 +173,22 @@ def measured(target: str, wish: str, numbers: range, pairs: int) -> Iterator[Blo
         machine, facts = probe_and_describe(starter, workload, TIMEOUT_SECONDS)
         context = KnobContext(machine, facts)
         starter = starter.at(context)
-        own = baseline_settings(context)
-        candidate = own | load_space("everything", context, own, fixed=[wish]).fixed
+        baseline = baseline_settings(context)
+        candidate = baseline | load_space("everything", context, baseline, fixed=[wish]).fixed
         # How many steps each takes to settle, and what it has to compile, is found out before anything counts.
-        for side in starter.start_all_measuring(Measure(), [own, candidate], ["first", "other"], TIMEOUT_SECONDS):
+        for side in starter.start_all_measuring(Measure(), [baseline, candidate], ["first", "other"], TIMEOUT_SECONDS):
             started(side).close()
         for number in numbers:
             generator = random.Random(f"{target} {number}")
-            kept = started(starter.start_measuring(own, "kept", TIMEOUT_SECONDS))
+            kept = started(starter.start_measuring(baseline, "kept", TIMEOUT_SECONDS))
             plan = plan_turns(kept.warm_step_seconds, facts.device)
             readings = []
             for _ in range(pairs):
-                one = read_pair(starter, kept, plan, [own, candidate], facts.steps_per_epoch, generator)
+                one = read_pair(starter, kept, plan, [baseline, candidate], facts.steps_per_epoch, generator)
                 readings.append(one)
                 print(f"{target} block {number + 1}: {one.fresh:+.3f} fresh, {one.kept:+.3f} kept", flush=True)
             kept.close()
-            yield Block(describe_change(candidate, own), plan.step_seconds, tuple(readings))
+            yield Block(describe_change(candidate, baseline), plan.step_seconds, tuple(readings))
 
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:

@@ -69,7 +69,7 @@ TIMEOUT_SECONDS = 300.0
 ROUNDS, TURNS = 8, 8
 
 
-def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, own: Settings) -> Pick:
+def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, baseline: Settings) -> Pick:
     """Tune as a user does; a run that is there already is not repeated."""
     model, space = WORKLOADS[name]
     if not (folder / "recipe.json").exists():
@@ -80,7 +80,7 @@ def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, own: Setti
         subprocess.run(command, cwd=ROOT, check=False)
     recipe = json.loads((folder / "recipe.json").read_text())
     # The recipe names every knob; the table, and so its best, some of them.
-    known = {name: value for name, value in recipe["settings"].items() if name in own}
+    known = {name: value for name, value in recipe["settings"].items() if name in baseline}
     return Pick(known, search_seconds=recipe["search"]["spent_seconds"])
 
 
@@ -100,7 +100,9 @@ def measure_alone(starter: WorkerStarter, pick: Pick, order: GiveTurn) -> tuple[
     ), found.compile_seconds
 
 
-def pick_of_optuna(starter: WorkerStarter, facts: Facts, own: Settings, budget_seconds: float, order: GiveTurn) -> Pick:
+def pick_of_optuna(
+    starter: WorkerStarter, facts: Facts, baseline: Settings, budget_seconds: float, order: GiveTurn
+) -> Pick:
     """Search with Optuna's default sampler for so long."""
     head = facts.table.head
     start = time.perf_counter()
@@ -110,15 +112,15 @@ def pick_of_optuna(starter: WorkerStarter, facts: Facts, own: Settings, budget_s
 
     run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds, RUNS)
     sampler = optuna.samplers.TPESampler(seed=0)
-    best = search_with_optuna(head.space, own, read, run, budget_seconds, time.perf_counter, sampler)
+    best = search_with_optuna(head.space, baseline, read, run, budget_seconds, time.perf_counter, sampler)
     return Pick(best, search_seconds=time.perf_counter() - start)
 
 
 def find_picks(
-    starter: WorkerStarter, name: str, facts: Facts, own: Settings, seconds: float, folder: Path
+    starter: WorkerStarter, name: str, facts: Facts, baseline: Settings, seconds: float, folder: Path
 ) -> dict[str, Pick]:
     """Return what each contender would train with, autoaccel's search and its peer's for the same budget."""
-    order = plan_turns(facts.own_step_seconds).order
+    order = plan_turns(facts.baseline_step_seconds).order
     planned = facts.table.head.facts.planned_steps
 
     def read(pick: Pick) -> float | None:
@@ -127,18 +129,18 @@ def find_picks(
 
     best = min(facts.visits, key=lambda key: facts.total_seconds(facts.settings[key], planned))
     return {
-        "defaults": Pick(own),
-        "everything on": Pick(everything_on(own, facts.table.head.space.open)),
-        "run_cpu": kept(folder / "run_cpu.json", lambda: pick_of_launcher(own, read)),
-        "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(starter, facts, own, seconds, order)),
-        "autoaccel": pick_of_autoaccel(name, folder / "autoaccel", seconds, own),
+        "defaults": Pick(baseline),
+        "everything on": Pick(everything_on(baseline, facts.table.head.space.open)),
+        "run_cpu": kept(folder / "run_cpu.json", lambda: pick_of_launcher(baseline, read)),
+        "optuna": kept(folder / "optuna.json", lambda: pick_of_optuna(starter, facts, baseline, seconds, order)),
+        "autoaccel": pick_of_autoaccel(name, folder / "autoaccel", seconds, baseline),
         "table's best": Pick(facts.settings[best]),
     }
 
 
 def compare(starter: WorkerStarter, picks: Mapping[str, Pick], facts: Facts, rounds: int) -> dict[str, list[float]]:
     """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes."""
-    order, steps_per_epoch = plan_turns(facts.own_step_seconds).order, facts.table.head.facts.steps_per_epoch
+    order, steps_per_epoch = plan_turns(facts.baseline_step_seconds).order, facts.table.head.facts.steps_per_epoch
     taken = [
         measure_round(starter, picks, number, order, TURNS, steps_per_epoch, TIMEOUT_SECONDS)
         for number in range(rounds)
@@ -154,11 +156,11 @@ def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict
     with tempfile.TemporaryDirectory() as scratch, WorkerStarter(Path(scratch), workload) as starter:
         machine, described = probe_and_describe(starter, workload, TIMEOUT_SECONDS)
         here = baseline_settings(KnobContext(machine, described))
-        own = {name: here[name] for name in facts.table.head.own}
+        baseline = {name: here[name] for name in facts.table.head.baseline_settings}
         starter = starter.at(KnobContext(machine, described))
-        picks = find_picks(starter, name, facts, own, budget_seconds, folder)
+        picks = find_picks(starter, name, facts, baseline, budget_seconds, folder)
         logs = compare(starter, picks, facts, rounds)
-    rows = {who: scored(facts, pick, who, own, logs[who]) for who, pick in picks.items()}
+    rows = {who: scored(facts, pick, who, baseline, logs[who]) for who, pick in picks.items()}
     return {
         "planned_steps": facts.table.head.facts.planned_steps,
         "rounds": rounds,
@@ -170,15 +172,15 @@ def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict
     }
 
 
-def scored(facts: Facts, pick: Pick, who: str, own: Settings, logs: Sequence[float]) -> dict[str, Any]:
+def scored(facts: Facts, pick: Pick, who: str, baseline: Settings, logs: Sequence[float]) -> dict[str, Any]:
     """Return what a pick is worth: its steps and its planned run, over the user's own, with Student's 95 % interval."""
-    known = own if who == "run_cpu" else pick.settings  # what it launches compiles nothing
-    compile_seconds = facts.compile_seconds(known).average(RUNS) if known != own else 0.0
+    known = baseline if who == "run_cpu" else pick.settings  # what it launches compiles nothing
+    compile_seconds = facts.compile_seconds(known).average(RUNS) if known != baseline else 0.0
     middle_log, radius = mean_and_radius(logs)
     spread = statistics.stdev(logs) if len(logs) > 1 else math.nan
     speedups = [run_speedup(facts, compile_seconds, middle_log + shift) for shift in (0.0, -radius, radius)]
     return {
-        "settings": describe_change(pick.settings, own),
+        "settings": describe_change(pick.settings, baseline),
         "step_speedup": math.exp(middle_log),
         "spread": spread if math.isfinite(spread) else None,
         "run_speedup": speedups[0],
@@ -190,19 +192,19 @@ def scored(facts: Facts, pick: Pick, who: str, own: Settings, logs: Sequence[flo
 def run_speedup(facts: Facts, compile_seconds: float, log: float) -> float:
     """Return the planned run's under the user's own settings over that with this log speed-up of the steps."""
     head = facts.table.head
-    own_seconds = head.facts.planned_steps * facts.own_step_seconds
+    baseline_seconds = head.facts.planned_steps * facts.baseline_step_seconds
     startup = head.baseline.startup_seconds
-    return (startup + own_seconds) / (startup + compile_seconds + own_seconds / math.exp(log))
+    return (startup + baseline_seconds) / (startup + compile_seconds + baseline_seconds / math.exp(log))
 
 
 def rescored(found: Mapping[str, Any], facts: Facts) -> dict[str, dict[str, float]]:
     """Return the recorded picks' speed-up of the planned run, with a first compilation (cold) and with a warm one."""
-    own = facts.table.head.own
-    known = {changes_in(describe_change(settings, own)): settings for settings in facts.settings.values()}
+    baseline = facts.table.head.baseline_settings
+    known = {changes_in(describe_change(settings, baseline)): settings for settings in facts.settings.values()}
     rows = {}
     for who, pick in found["picks"].items():
         settings = known[changes_in(pick["settings"])]
-        found_compiled = facts.compile_seconds(settings) if settings != own else CompileSeconds(0.0, 0.0)
+        found_compiled = facts.compile_seconds(settings) if settings != baseline else CompileSeconds(0.0, 0.0)
         log = math.log(pick["step_speedup"])
         rows[who] = {kind: run_speedup(facts, seconds, log) for kind, seconds in found_compiled._asdict().items()}
     return rows

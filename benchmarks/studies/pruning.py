@@ -31,7 +31,7 @@ SEEDS, PAIRS = (0, 1, 2), 8
 
 def measure(held: Contest, change: Settings) -> dict[str, Any]:
     """Return time and accuracy under a change."""
-    trained = held.run.starter.ask(Train(seeds=SEEDS), held.own | change, "train", TrainResult, math.inf)
+    trained = held.run.starter.ask(Train(seeds=SEEDS), held.baseline_settings | change, "train", TrainResult, math.inf)
     if isinstance(trained, Failure):
         return {"failure": trained.kind, "message": trained.message}
     found = {

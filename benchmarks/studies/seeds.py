@@ -81,11 +81,11 @@ def measure(case: Case) -> dict[str, Any]:
         starter = starter.at(context)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.01, True))
         run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(math.inf), ignore)
-        own = baseline_settings(context)
+        baseline = baseline_settings(context)
         steps = max(1, round(case.share * facts.planned_steps))
         pairs = []
         for seed in range(PAIRS):
-            pair = train_pair(run, (own, own | CHANGES[case.change]), steps, seed)
+            pair = train_pair(run, (baseline, baseline | CHANGES[case.change]), steps, seed)
             if isinstance(pair, Failure):
                 raise SystemExit(f"{case}: {pair.message}")
             pairs.append(msgspec.to_builtins(pair))
@@ -97,7 +97,7 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
     """Return how drops scatter, beside what the samples let expect, and what proofs on such pairs come to."""
     facts = msgspec.convert(found["facts"], TrainingFacts)
     pairs = msgspec.convert(found["pairs"], list[TrainedPair])
-    drops = [own - other for own, other in (pair.metrics for pair in pairs)]
+    drops = [baseline - other for baseline, other in (pair.metrics for pair in pairs)]
     errors = [pair.sample_error for pair in pairs if pair.sample_error is not None]
     expected = math.sqrt(statistics.fmean(error**2 for error in errors)) if errors else None
     return {
@@ -133,7 +133,7 @@ def replayed(facts: TrainingFacts, pairs: Sequence[TrainedPair], share: float, a
 def planted(facts: TrainingFacts, pairs: Sequence[TrainedPair], drop: float) -> list[TrainedPair]:
     """Return the pairs with this mean drop of the metric, and no mean rise of the loss."""
     worse = 1.0 if facts.direction == "maximize" else -1.0
-    shift = worse * drop - statistics.fmean(own - other for own, other in (pair.metrics for pair in pairs))
+    shift = worse * drop - statistics.fmean(baseline - other for baseline, other in (pair.metrics for pair in pairs))
     rises = [pair.losses[1] - pair.losses[0] for pair in pairs if pair.losses]
     rise = statistics.fmean(rises) if rises else 0.0
     return [

@@ -39,7 +39,7 @@ def case_on(name: str, **changes: Any) -> Case:
 
 def speedup(case: Case, changes: Settings) -> float:
     """Return what some changes make of a step's speed, by the model."""
-    return case.model.step_seconds(case.own) / case.model.step_seconds({**case.own, **changes})
+    return case.model.step_seconds(case.baseline) / case.model.step_seconds({**case.baseline, **changes})
 
 
 def test_on_two_sockets_a_rank_for_each_reaches_no_memory_of_the_other() -> None:
@@ -72,7 +72,7 @@ def test_short_types_pay_where_there_are_units_for_them() -> None:
 
 def test_loading_is_hidden_by_workers_that_keep_up() -> None:
     plain = case_on("arm-64")
-    late = case_on("arm-64", loading_seconds=3 * plain.model.step_seconds(plain.own))
+    late = case_on("arm-64", loading_seconds=3 * plain.model.step_seconds(plain.baseline))
     assert speedup(late, {"loader.workers": 4}) == pytest.approx(4, rel=0.2)
     assert speedup(late, {"loader.workers": 1}) < 1.4
 

@@ -14,7 +14,7 @@ from benchmarks.harness.table import TABLES, read_table
 from benchmarks.page.searches import picked_alike
 from benchmarks.studies.live import rescored
 
-OWN: Settings = {"compile.mode": "off", "optimizer.fused": False}
+BASELINE: Settings = {"compile.mode": "off", "optimizer.fused": False}
 SPACE = SearchSpace("small", {"compile.mode": ("off", "default"), "optimizer.fused": (False, True)}, {}, {})
 
 
@@ -38,7 +38,7 @@ class Bench:
         """Return what the peer ends with."""
         return search_with_optuna(
             SPACE,
-            OWN,
+            BASELINE,
             self.read,
             ProjectedRun(planned_steps, 2.0, runs),
             budget_seconds,
@@ -59,9 +59,9 @@ def test_a_peer_measures_the_users_own_settings_first_and_its_best_again() -> No
     """The user's own settings were never measured, and the best was the luckiest of single readings."""
     bench = Bench()
     bench.search(planned_steps=300)
-    assert bench.asked[0] == OWN
+    assert bench.asked[0] == BASELINE
     assert all(bench.asked.count(one) > 1 for one in bench.asked[-FINALISTS:])
-    assert OWN in bench.asked[-FINALISTS - 1 :]
+    assert BASELINE in bench.asked[-FINALISTS - 1 :]
 
 
 @pytest.mark.parametrize("budget_seconds", [0.0, 20.0, 100.0, 600.0])

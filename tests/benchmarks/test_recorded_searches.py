@@ -27,13 +27,16 @@ def on_table(name: str, seed: int) -> list[tuple[float, str]]:
     _, replayed = table.half(seed)
     budget_seconds = simulate.SHARE * table.whole.grid_seconds
     history = simulate.autoaccel(replayed, PLANNED_STEPS, budget_seconds, seed)
-    return [(round(seconds, 3), describe_change(settings, table.whole.table.head.own)) for seconds, settings in history]
+    return [
+        (round(seconds, 3), describe_change(settings, table.whole.table.head.baseline_settings))
+        for seconds, settings in history
+    ]
 
 
 def on_machine(name: str, seed: int) -> list[str]:
     """Return the trials of a search on a recorded machine."""
     case = machines.make_case(machines.recorded_machines()[name], seed)
-    return [describe_change(trial.settings, case.own) for trial in machines.search(case, seed).trials]
+    return [describe_change(trial.settings, case.baseline) for trial in machines.search(case, seed).trials]
 
 
 def recorded(group: str) -> dict[str, list[Any]]:

@@ -40,8 +40,8 @@ def test_a_table_holds_every_setting_several_times_with_raw_times(facts: Facts) 
     assert len(facts.settings) == head.space.size >= 48
     for visit in facts.table.visits:
         if isinstance(visit.outcome, Measurement):
-            assert len(visit.own_turns) == len(visit.outcome.turns) >= 6
-            assert all(turn.step_seconds for turn in (*visit.own_turns, *visit.outcome.turns))
+            assert len(visit.baseline_turns) == len(visit.outcome.turns) >= 6
+            assert all(turn.step_seconds for turn in (*visit.baseline_turns, *visit.outcome.turns))
         else:
             assert isinstance(visit.outcome, Failure)
     assert all(len(visits) >= 2 for visits in facts.visits.values())
@@ -50,7 +50,7 @@ def test_a_table_holds_every_setting_several_times_with_raw_times(facts: Facts) 
 def test_the_baseline_is_as_fast_as_itself(facts: Facts) -> None:
     from autoaccel.records.settings import settings_key
 
-    key = settings_key(facts.table.head.own)
+    key = settings_key(facts.table.head.baseline_settings)
     assert facts.log_speedup[key] == 0.0
     assert abs(math.fsum(log - facts.round_level[number] for number, log in facts.logs[key])) < 0.3
 
@@ -109,8 +109,8 @@ def test_every_sampler_searches_in_the_same_harness_and_proves_its_pick() -> Non
     table = Splits(read_table(TABLES / "wide_mlp.jsonl.gz"))
     rows = compare(table, 50_000, {"autoaccel": 3, "random": 3})
     assert rows["autoaccel"].items() >= simulate(tuned, table, 50_000, searches=3).items()
-    own, other = rows["autoaccel"], rows["random"]
-    assert other["median_regret"] <= 0.1 and other["median_seconds"] != own["median_seconds"]
+    baseline, other = rows["autoaccel"], rows["random"]
+    assert other["median_regret"] <= 0.1 and other["median_seconds"] != baseline["median_seconds"]
 
 
 class CutShort(ReplayedPairs):
@@ -132,7 +132,7 @@ def test_after_a_proof_that_is_cut_short_the_next_contender_is_proven(
 
     def found() -> list[bool]:
         ended = [tuned(facts, 50_000, facts.grid_seconds, seed)[-1][1] for seed in range(3)]
-        return [settings != facts.table.head.own for settings in ended]
+        return [settings != facts.table.head.baseline_settings for settings in ended]
 
     whole = found()
     monkeypatch.setattr("benchmarks.studies.tables.simulate.ReplayedPairs", CutShort)

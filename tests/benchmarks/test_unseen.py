@@ -34,7 +34,7 @@ from benchmarks.studies.unseen.tunes import told_by
 ROOT = Path(__file__).parents[2]
 PLAIN = ROOT / "benchmarks" / "studies" / "unseen" / "plain.py"
 PACKAGES = ("torchvision", "timm", "transformers")
-OWN: Settings = {
+BASELINE: Settings = {
     "precision.autocast": "off",
     "layout.channels_last": False,
     "threads.intra_op": 4,
@@ -146,11 +146,11 @@ def build():
 @pytest.mark.parametrize("without", [(), ("layout.channels_last",), ("precision.autocast",), ("compile.mode",)])
 def test_a_hand_grid_is_small_and_holds_what_a_person_tries_first(waits: bool, without: tuple[str, ...]) -> None:
     values = {name: some for name, some in VALUES.items() if name not in without}
-    grid = hand_grid(OWN, values, waits)
+    grid = hand_grid(BASELINE, values, waits)
     keys = [settings_key(settings) for settings in grid]
     assert len(grid) <= MAX_SETTINGS and len(set(keys)) == len(keys)
-    assert grid[0] == OWN
-    joint = dict(OWN)
+    assert grid[0] == BASELINE
+    joint = dict(BASELINE)
     for name, value in {"precision.autocast": "bfloat16", "layout.channels_last": True}.items():
         joint |= {name: value} if name not in without else {}
     assert joint in grid
@@ -162,12 +162,12 @@ def test_a_hand_grid_is_small_and_holds_what_a_person_tries_first(waits: bool, w
 
 
 PICKS = {
-    "own": Pick(OWN),
-    "autoaccel": Pick({**OWN, "precision.autocast": "bfloat16"}),
-    "grid's best": Pick({**OWN, "precision.autocast": "bfloat16"}),
-    "optuna": Pick({**OWN, "compile.mode": "default"}),
-    "run_cpu": Pick(OWN, {"OMP_NUM_THREADS": "1"}),
-    "everything on": Pick({**OWN, "layout.channels_last": True}),
+    "own": Pick(BASELINE),
+    "autoaccel": Pick({**BASELINE, "precision.autocast": "bfloat16"}),
+    "grid's best": Pick({**BASELINE, "precision.autocast": "bfloat16"}),
+    "optuna": Pick({**BASELINE, "compile.mode": "default"}),
+    "run_cpu": Pick(BASELINE, {"OMP_NUM_THREADS": "1"}),
+    "everything on": Pick({**BASELINE, "layout.channels_last": True}),
 }
 
 
@@ -177,8 +177,10 @@ def rounds() -> list[dict[str, Taken]]:
     for slower in (0.9, 1.1):
         twice = Taken(math.log(2 * slower), 0.0, 0.5)
         compiled = Taken(math.log(2 * slower), 60.0 if slower < 1 else 5.0, 0.5)
-        own, launched = Taken(0.0, 0.3, 1.0), Taken(math.log(0.5), 0.0, 2.0)
-        found.append({"own": own, "autoaccel": twice, "grid's best": twice, "optuna": compiled, "run_cpu": launched})
+        baseline, launched = Taken(0.0, 0.3, 1.0), Taken(math.log(0.5), 0.0, 2.0)
+        found.append(
+            {"own": baseline, "autoaccel": twice, "grid's best": twice, "optuna": compiled, "run_cpu": launched}
+        )
     return found
 
 
@@ -280,7 +282,7 @@ def case(tmp_path: Path) -> Case:
     """A workload with a grid of eight settings."""
     values = {name: some for name, some in VALUES.items() if name != "layout.channels_last"}
     space = SearchSpace(name="test", open=values, fixed={}, closed={})
-    return Case("test", tmp_path / "model.py", OWN, space, 100, tmp_path, None)
+    return Case("test", tmp_path / "model.py", BASELINE, space, 100, tmp_path, None)
 
 
 @pytest.fixture
@@ -290,7 +292,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def run(command: Sequence[str]) -> tuple[str, str]:
         changes = json.loads(command[3])
-        found.append(describe_change({**OWN, **changes}, OWN))
+        found.append(describe_change({**BASELINE, **changes}, BASELINE))
         seconds = (0.5 if changes.pop("precision.autocast", "off") == "bfloat16" else 1.0) * 1.5 ** len(changes)
         return json.dumps({"step_seconds": [seconds] * 3, **READING}), ""
 
@@ -299,7 +301,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_grid_reads_what_is_best_most_often_and_repeats_nothing(case: Case, read: list[str]) -> None:
-    assert Grid(case).search().settings == {**OWN, "precision.autocast": "bfloat16"}
+    assert Grid(case).search().settings == {**BASELINE, "precision.autocast": "bfloat16"}
     assert len(set(read)) == 8 and len(read) == 8 + 6 + 3 + 3
     assert read.count("precision.autocast=bfloat16") == 4 and read.count("your own settings") == 2
     again = Grid(case)
@@ -311,10 +313,10 @@ def test_what_did_nothing_is_no_part_of_a_choice() -> None:
     settings = {"precision.autocast": "bfloat16", "compile.mode": "default"}
     readings = [PlainReading(1, settings, in_vain=("compile.mode",)), PlainReading(1, {}, failure="raised")]
     assert values_in_vain(readings) == {"compile.mode": ["default"]}
-    chosen = choice_of(Pick({**OWN, **settings}), OWN, readings)
+    chosen = choice_of(Pick({**BASELINE, **settings}), BASELINE, readings)
     assert chosen["settings"] == {"precision.autocast": "bfloat16"}
-    other = {**OWN, "compile.mode": "max-autotune"}
-    assert effective(other, OWN, values_in_vain(readings)) == other
+    other = {**BASELINE, "compile.mode": "max-autotune"}
+    assert effective(other, BASELINE, values_in_vain(readings)) == other
 
 
 def test_a_grid_goes_on_where_it_was_interrupted(case: Case, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +333,7 @@ def test_a_grid_goes_on_where_it_was_interrupted(case: Case, read: list[str], mo
     for _ in range(2):
         with pytest.raises(TimeIsUp):
             Grid(case).search()
-    assert Grid(case).search().settings == {**OWN, "precision.autocast": "bfloat16"}
+    assert Grid(case).search().settings == {**BASELINE, "precision.autocast": "bfloat16"}
     assert len(read) == 20 + 2
 
 
@@ -339,7 +341,7 @@ def test_a_grid_of_long_readings_ends_after_its_first_round(
     case: Case, read: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searches, "GRID_SECONDS", 0.0)
-    assert Grid(case).search().settings == {**OWN, "precision.autocast": "bfloat16"}
+    assert Grid(case).search().settings == {**BASELINE, "precision.autocast": "bfloat16"}
     assert len(read) == len(set(read)) == 8
 
 

@@ -32,7 +32,7 @@ WriteModel = Callable[..., Path]
 def recipe_of(
     workload: Workload,
     machine: Machine,
-    own: Settings,
+    baseline: Settings,
     change: Settings,
     constraint: Constraint,
     run_seconds: float = 0.5,
@@ -44,8 +44,8 @@ def recipe_of(
         summary="",
         workload=workload,
         machine=machine,
-        settings=own | change,
-        baseline=Baseline(own, 0.01, 0.1, 0.0, None, 0),
+        settings=baseline | change,
+        baseline=Baseline(baseline, 0.01, 0.1, 0.0, None, 0),
         comparison=Comparison(1.2, 1.1, 1.3, "faster", 0.95, 5, 40),
         constraint=constraint,
         accuracy=None,
@@ -75,7 +75,10 @@ def test_pairs_are_judged_by_what_they_show(simple: Recipe, facts: TrainingFacts
     held = judge_pairs(simple, facts, kept(*same))
     assert held.verdict == "holds"
     assert held.accuracy is not None and (held.accuracy.evidence, held.accuracy.share) == ("whole", 1.0)
-    assert judge_pairs(simple, facts, kept(*[(own, own - 0.03) for own, _ in same])).verdict == "does not hold"
+    assert (
+        judge_pairs(simple, facts, kept(*[(baseline, baseline - 0.03) for baseline, _ in same])).verdict
+        == "does not hold"
+    )
     scattered = judge_pairs(simple, facts, kept((0.90, 0.93), (0.94, 0.90), (0.92, 0.92)))
     assert scattered.verdict == "inconclusive"
     assert scattered.pairs_needed is not None and scattered.pairs_needed > 20
@@ -86,8 +89,8 @@ def test_what_scattered_when_the_recipe_was_made_is_known(simple: Recipe, facts:
     facts = msgspec.structs.replace(facts, eval_samples=10_000)
     found = kept((0.90, 0.9015), (0.91, 0.9085), (0.92, 0.92))
     alone = judge_pairs(simple, facts, found).accuracy
-    own, other = (0.90, 0.91, 0.92, 0.90, 0.91, 0.92), (0.901, 0.909, 0.9205, 0.8995, 0.911, 0.919)
-    tuned = Accuracy("accuracy", "maximize", 0.91, 0.91, 0.0, 0.002, 6, 1.0, own, other)
+    baseline, other = (0.90, 0.91, 0.92, 0.90, 0.91, 0.92), (0.901, 0.909, 0.9205, 0.8995, 0.911, 0.919)
+    tuned = Accuracy("accuracy", "maximize", 0.91, 0.91, 0.0, 0.002, 6, 1.0, baseline, other)
     known = judge_pairs(msgspec.structs.replace(simple, accuracy=tuned), facts, found).accuracy
     assert alone is not None and known is not None and alone.drop_high is not None and known.drop_high is not None
     assert known.drop_high - known.drop < 0.7 * (alone.drop_high - alone.drop)
@@ -118,9 +121,9 @@ def this_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 
 def write_recipe(model: Path, machine: Machine, change: Settings, constraint: Constraint, run_seconds: float) -> Path:
-    own = default_settings(KnobContext(machine)) | {"threads.intra_op": 1}
+    baseline = default_settings(KnobContext(machine)) | {"threads.intra_op": 1}
     path = model.with_name("recipe.json")
-    write_json(path, recipe_of(find_workload(str(model)), machine, own, change, constraint, run_seconds))
+    write_json(path, recipe_of(find_workload(str(model)), machine, baseline, change, constraint, run_seconds))
     return path
 
 

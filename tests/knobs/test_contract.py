@@ -262,7 +262,7 @@ def test_knobs_of_other_packages_do_whatever_built_in_ones_do(tmp_path: Path) ->
     assert done.stdout == "all of it works\n", done.stderr
 
 
-@pytest.mark.parametrize("module", ["applied", "checkpoints", "own"])
+@pytest.mark.parametrize("module", ["applied", "checkpoints", "user_code"])
 def test_who_applies_effects_names_no_knob(module: str) -> None:
     source = (ROOT / "autoaccel" / "runtime" / f"{module}.py").read_text("utf-8")
     assert not [name for name in KNOBS if name in source]
@@ -302,7 +302,7 @@ def test_effects_take_their_turns_in_the_order_that_they_rely_on(
 ) -> None:
     """Whichever order the settings have."""
     settings = {name: default_settings(context)[name] for name in (then, first)}
-    assert list(effects_of(settings, torch.device("cpu"), own={})) == [first, then], why
+    assert list(effects_of(settings, torch.device("cpu"), found={})) == [first, then], why
 
 
 def test_the_page_of_knobs_is_what_they_declare() -> None:

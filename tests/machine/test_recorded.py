@@ -51,8 +51,10 @@ def space_of(context: KnobContext) -> SearchSpace:
 
 def guesses(context: KnobContext, *findings: Finding) -> list[Settings]:
     """Return what each first guess changes, in their order."""
-    own = baseline_settings(context)
-    return [changed(settings, own) for settings in first_candidates(space_of(context), context, own, findings)]
+    baseline = baseline_settings(context)
+    return [
+        changed(settings, baseline) for settings in first_candidates(space_of(context), context, baseline, findings)
+    ]
 
 
 def test_there_is_a_machine_of_each_kind() -> None:
@@ -74,10 +76,10 @@ def test_no_value_is_offered_that_cannot_work(
     """128 ranks of half a sample, 128 loader workers on 64 cores, threads for CPUs that a quota takes back."""
     demand = Demand(0.1, 3 * GIB, loading_seconds, loading_seconds)
     context = on(name, demand, batch_size=batch_size)
-    machine, own = context.machine, baseline_settings(context)
+    machine, baseline = context.machine, baseline_settings(context)
     space = space_of(context)
     for knob, values in space.open.items():
-        assert values[0] == own[knob]
+        assert values[0] == baseline[knob]
         assert len(values) == len(set(values)) > 1
         assert all(check_value(KNOBS[knob], value, context, "test") == value for value in values[1:])
     cores = machine.usable_physical_cores
@@ -97,7 +99,7 @@ def test_no_value_is_offered_that_cannot_work(
         assert environment_of({"threads.affinity": affinity}, context)
         for threads in space.open["threads.intra_op"]:
             fits = int(threads) <= count_cores(machine, cpus)
-            together = {**own, "threads.affinity": affinity, "threads.intra_op": threads}
+            together = {**baseline, "threads.affinity": affinity, "threads.intra_op": threads}
             assert space.allows(together) == (fits or context.device != "cpu")
 
 
@@ -252,13 +254,13 @@ def test_what_is_tried_first(on: On, name: str, first: list[Settings]) -> None:
 def test_no_guess_leaves_the_space(on: On, name: str) -> None:
     for demand in (None, Demand(0.1, GIB, 0.3, 0.3)):
         context = on(name, demand)
-        own, space = baseline_settings(context), space_of(context)
-        found = first_candidates(space, context, own, [WAITS])
+        baseline, space = baseline_settings(context), space_of(context)
+        found = first_candidates(space, context, baseline, [WAITS])
         assert found
         for settings in found:
             assert space.allows(settings)
             assert all(settings[knob] in values for knob, values in space.open.items())
-            assert changed(settings, own).keys() <= space.open.keys()
+            assert changed(settings, baseline).keys() <= space.open.keys()
 
 
 def test_a_guess_for_data_that_is_late_has_as_many_workers_as_needed(on: On) -> None:
@@ -304,7 +306,7 @@ def test_a_gpu_without_bfloat16_is_guessed_to_want_float16(on: On) -> None:
 
 def test_ranks_on_memory_nodes_of_their_own_are_not_told_to_keep_to_one(on: On) -> None:
     space = space_of(on("xeon-2x32"))
-    own = baseline_settings(on("xeon-2x32"))
-    assert not space.allows({**own, "parallel.world_size": 2, "threads.affinity": "node", "threads.intra_op": 32})
-    assert space.allows({**own, "parallel.world_size": 2, "threads.affinity": "cores"})
-    assert not space.allows({**own, "parallel.world_size": 2, "threads.intra_op": 1})  # is another count's double
+    baseline = baseline_settings(on("xeon-2x32"))
+    assert not space.allows({**baseline, "parallel.world_size": 2, "threads.affinity": "node", "threads.intra_op": 32})
+    assert space.allows({**baseline, "parallel.world_size": 2, "threads.affinity": "cores"})
+    assert not space.allows({**baseline, "parallel.world_size": 2, "threads.intra_op": 1})  # is another count's double

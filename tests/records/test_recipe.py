@@ -244,11 +244,11 @@ def test_a_torch_whose_build_is_not_told_may_be_the_recorded_one(machine: Machin
 
 
 def test_settings_are_told_by_what_differs() -> None:
-    own = {"layout.channels_last": False, "loader.workers": 0, "precision.autocast": "off"}
-    other = {**own, "layout.channels_last": True, "loader.workers": 2}
-    assert changed(other, own) == {"layout.channels_last": True, "loader.workers": 2}
-    assert describe_change(other, own) == "layout.channels_last=on, loader.workers=2"
-    assert describe_change(own, own) == "your own settings"
+    baseline = {"layout.channels_last": False, "loader.workers": 0, "precision.autocast": "off"}
+    other = {**baseline, "layout.channels_last": True, "loader.workers": 2}
+    assert changed(other, baseline) == {"layout.channels_last": True, "loader.workers": 2}
+    assert describe_change(other, baseline) == "layout.channels_last=on, loader.workers=2"
+    assert describe_change(baseline, baseline) == "your own settings"
     # 0 and False are equal in Python, but they are not the same value of a knob.
     assert changed({"loader.workers": False}, {"loader.workers": 0}) == {"loader.workers": False}
     assert settings_key({"a": 0}) != settings_key({"a": False})

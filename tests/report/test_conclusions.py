@@ -30,7 +30,7 @@ from autoaccel.report.html import render_report
 from autoaccel.report.terminal import print_recipe
 from tests.report import samples
 
-OWN: Settings = {"precision.autocast": "off"}
+BASELINE: Settings = {"precision.autocast": "off"}
 CAST: Settings = {"precision.autocast": "bfloat16"}
 NARROW = Comparison(1.01, 0.97, 1.05, "within noise", 0.975, 8, 64)
 FAST = Comparison(1.6, 1.5, 1.7, "faster", 0.975, 8, 64)
@@ -59,7 +59,7 @@ def stopped(recipe: Recipe, stop: StopReason | None) -> Recipe:
 def refused(
     result: ProofResult, comparison: Comparison | None, accuracy: Accuracy | None, obstacle: Obstacle = None
 ) -> str:
-    words = kept_words(Refused(CAST, result, comparison, accuracy, obstacle, trials=5), OWN)
+    words = kept_words(Refused(CAST, result, comparison, accuracy, obstacle, trials=5), BASELINE)
     assert words.startswith("Keep your own settings: ")
     return words
 
@@ -91,12 +91,12 @@ def test_settings_that_do_more_than_round_are_told_by_what_they_do_to_updates() 
 
 def test_a_proof_that_is_left_open_says_which_budget_would_do_and_what_would_tell() -> None:
     left, by = OpenProof(CAST, 330.0), MetricPlan("share", 20, 3, 0)
-    assert left_open_words(LeftOpen(left, 2.87, by, 7000.0), OWN) == (
+    assert left_open_words(LeftOpen(left, 2.87, by, 7000.0), BASELINE) == (
         "A larger budget may prove precision.autocast=bfloat16, 2.87x as fast in the search, by 3 pairs of runs of "
         "20 steps: --resume --budget +6m. Whole planned runs are the strongest evidence: start a new run with "
         "--evidence whole --budget 117m."
     )
-    exact = left_open_words(LeftOpen(left, 1.5, None, None), OWN)
+    exact = left_open_words(LeftOpen(left, 1.5, None, None), BASELINE)
     assert exact.endswith("1.50x as fast in the search: --resume --budget +6m.")
 
 
@@ -107,17 +107,17 @@ def test_planned_runs_that_scatter_too_much_are_asked_for_more_of() -> None:
 
 
 def test_what_is_not_worth_its_proof_names_the_way_to_ask_for_it() -> None:
-    assert "--runs" in kept_words(NotWorthProving(3.0, 20), OWN)
-    assert "3.0 s in total over 20 runs" in kept_words(NotWorthProving(3.0, 20), OWN)
+    assert "--runs" in kept_words(NotWorthProving(3.0, 20), BASELINE)
+    assert "3.0 s in total over 20 runs" in kept_words(NotWorthProving(3.0, 20), BASELINE)
 
 
 def test_a_disturbed_machine_is_told() -> None:
-    assert "too disturbed for a comparison" in kept_words(TooDisturbed(0.62), OWN)
-    assert "62%" in kept_words(TooDisturbed(0.62), OWN)
+    assert "too disturbed for a comparison" in kept_words(TooDisturbed(0.62), BASELINE)
+    assert "62%" in kept_words(TooDisturbed(0.62), BASELINE)
 
 
 def test_a_run_that_is_left_alone_says_what_its_steps_take() -> None:
-    words = kept_words(NothingToWin(planned_steps=100, overhead_seconds=10.0, total_seconds=10.2), OWN)
+    words = kept_words(NothingToWin(planned_steps=100, overhead_seconds=10.0, total_seconds=10.2), BASELINE)
     assert words == (
         "Tuning cannot help: a run takes 10.2 s, of which its 100 training steps take 200 ms and start-up the rest. "
         "Even if steps took no time, a run would be only 1.02x faster."
@@ -125,8 +125,8 @@ def test_a_run_that_is_left_alone_says_what_its_steps_take() -> None:
 
 
 def test_a_search_without_a_winner_counts_what_became_of_its_trials() -> None:
-    assert kept_words(NothingBetter(0, 0, 0), OWN) == "Keep your own settings: no trial was worth its time."
-    assert kept_words(NothingBetter(7, 2, 1), OWN) == (
+    assert kept_words(NothingBetter(0, 0, 0), BASELINE) == "Keep your own settings: no trial was worth its time."
+    assert kept_words(NothingBetter(7, 2, 1), BASELINE) == (
         "Keep your own settings: none of 7 trials shortens the run (2 may cost more accuracy than --max-drop "
         "allows; 1 failed)."
     )

@@ -189,15 +189,15 @@ def test_an_older_recipe_has_a_report_without_what_it_does_not_know():
 
 def test_run_bars_have_the_lengths_of_the_runs(source):
     tracks = re.findall(r'<div class="track">((?:<span class="part-.*?</span>)+)</div>', source)
-    own, new = (sum(float(width) for width in re.findall(r"width:([\d.]+)%", track)) for track in tracks)
-    assert own == pytest.approx(100.0, abs=0.1)
+    baseline, new = (sum(float(width) for width in re.findall(r"width:([\d.]+)%", track)) for track in tracks)
+    assert baseline == pytest.approx(100.0, abs=0.1)
     projection = samples.RECIPE.projection
     assert new == pytest.approx(100 * projection.total_seconds / projection.baseline_total_seconds, abs=0.1)
 
 
 def test_nothing_faster_says_so():
-    own = samples.measured(10, samples.BASELINE, 1.0, 0.97, 1.03, "within noise")
-    page = Page(render_report(samples.NOTHING_FASTER, None, (*samples.TRIALS, own), {}))
+    baseline = samples.measured(10, samples.BASELINE, 1.0, 0.97, 1.03, "within noise")
+    page = Page(render_report(samples.NOTHING_FASTER, None, (*samples.TRIALS, baseline), {}))
     assert samples.NOTHING_FASTER.summary in page.words
     assert "keep your own settings" in page.words
     assert "Confidence in the speed-up" not in page.words and "autoaccel run" not in page.words

@@ -40,7 +40,7 @@ class Clipping(torch.optim.AdamW):
         return super().step(closure)
 
 
-class Own(torch.optim.SGD):
+class UserCodeFacts(torch.optim.SGD):
     """A step that makes no use of torch's."""
 
     def step(self, closure: Any = None) -> None:
@@ -139,7 +139,7 @@ def test_a_step_that_asks_for_no_form_is_told(settings: Settings) -> None:
     """Its groups say fused, but nothing reads them: the setting did nothing and counted as tried."""
     model = network()
     applied = Applied(settings)
-    optimizer = applied.optimizer(Own(model.parameters(), lr=0.1))
+    optimizer = applied.optimizer(UserCodeFacts(model.parameters(), lr=0.1))
     applied.backward(model(INPUTS).sum())
     applied.step(optimizer)
     assert "Own has a step of its own" in next(iter(applied.check()[1].values()))

@@ -78,7 +78,7 @@ def loop_with(settings: Settings | None = None, **changes: Any) -> Loop:
         "evaluate": "accuracy",
         **changes,
     }
-    return Loop(Training(**arguments), Applied(settings or {}, own={}), seed=0)
+    return Loop(Training(**arguments), Applied(settings or {}, found={}), seed=0)
 
 
 def recorded_in(folder: Path, own: Loop) -> UpdatesRecorded | Failure:
@@ -109,7 +109,7 @@ def test_the_same_settings_make_the_same_updates(optimizer: str, tmp_path: Path)
         "scheduler_interval": "step",
     }
     found = compared(tmp_path, loop_with(**changes), loop_with(**changes))
-    assert found.losses == found.own_losses
+    assert found.losses == found.baseline_losses
     assert len(found.losses) == POINTS[-1]
     assert {one.point for one in found.errors} == set(POINTS)
     kinds = {one.kind for one in found.errors}

@@ -19,7 +19,7 @@ from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.statistics.runs import WARM_SHARE
 
-OWN: Settings = {
+BASELINE: Settings = {
     "threads.intra_op": 4,
     "precision.autocast": "off",
     "layout.channels_last": False,
@@ -56,7 +56,7 @@ def gradient_of(task: SearchTask) -> KnowledgeGradient:
 def gradient_for(
     economy: Economy, candidates: Sequence[Settings] = (), space: SearchSpace = SPACE
 ) -> KnowledgeGradient:
-    return gradient_of(SearchTask(space, OWN, economy, Prior(candidates, DEVIATIONS)))
+    return gradient_of(SearchTask(space, BASELINE, economy, Prior(candidates, DEVIATIONS)))
 
 
 def gradient(
@@ -105,7 +105,10 @@ BEST = max(true_log(dict(zip(SPACE.open, values, strict=True))) for values in it
 
 
 def test_candidates_come_first_in_their_order() -> None:
-    candidates: tuple[Settings, ...] = ({**OWN, "precision.autocast": "bfloat16"}, {**OWN, "loader.workers": 2})
+    candidates: tuple[Settings, ...] = (
+        {**BASELINE, "precision.autocast": "bfloat16"},
+        {**BASELINE, "loader.workers": 2},
+    )
     chosen = gradient(candidates=candidates)
     assert [chosen.suggest(), chosen.suggest()][0].settings == candidates[0]  # type: ignore[union-attr]
     chosen = gradient(candidates=candidates)
@@ -142,16 +145,18 @@ def test_a_value_that_fails_twice_and_never_worked_is_not_tried_again() -> None:
 
 def test_what_worked_elsewhere_is_not_to_blame() -> None:
     chosen = gradient()
-    chosen.knowledge.learn(finished(1, {**OWN, "precision.autocast": "bfloat16"}, 0.3))
+    chosen.knowledge.learn(finished(1, {**BASELINE, "precision.autocast": "bfloat16"}, 0.3))
     for number, workers in ((2, 1), (3, 2)):
-        chosen.knowledge.learn(failed(number, {**OWN, "precision.autocast": "bfloat16", "loader.workers": workers}))
+        chosen.knowledge.learn(
+            failed(number, {**BASELINE, "precision.autocast": "bfloat16", "loader.workers": workers})
+        )
     found = [trial.settings for trial in search(chosen)]
     assert any(settings["precision.autocast"] == "bfloat16" for settings in found)
 
 
 def test_what_worked_on_another_machine_is_not_to_blame_whenever_that_is_heard_of() -> None:
     chosen = gradient()
-    cast = {**OWN, "precision.autocast": "bfloat16"}
+    cast = {**BASELINE, "precision.autocast": "bfloat16"}
     for number, workers in ((1, 1), (2, 2)):
         chosen.knowledge.learn(failed(number, {**cast, "loader.workers": workers}))
     chosen.knowledge.learn(finished(3, cast, 0.3))
@@ -159,15 +164,15 @@ def test_what_worked_on_another_machine_is_not_to_blame_whenever_that_is_heard_o
 
 
 def test_what_others_measure_is_not_suggested_and_what_they_left_comes_first() -> None:
-    candidates = ({**OWN, "precision.autocast": "bfloat16"}, {**OWN, "layout.channels_last": True})
+    candidates = ({**BASELINE, "precision.autocast": "bfloat16"}, {**BASELINE, "layout.channels_last": True})
     busy = {settings_key(candidates[0])}
     suggestion = gradient(candidates=candidates).suggest(SuggestionBounds(busy=busy))
     assert isinstance(suggestion, Suggestion) and suggestion.settings == candidates[1]
-    fixed = {name: value for name, value in OWN.items() if name != "layout.channels_last"}
+    fixed = {name: value for name, value in BASELINE.items() if name != "layout.channels_last"}
     space = SearchSpace(name="test", open={"layout.channels_last": (False, True)}, fixed=fixed, closed={})
     assert gradient(space=space).suggest(SuggestionBounds(busy={settings_key(candidates[1])})) == "nothing pays"
-    left = {**OWN, "threads.intra_op": 1}
-    suggestion = gradient(candidates=candidates).suggest(SuggestionBounds(orphans=[OWN, left]))
+    left = {**BASELINE, "threads.intra_op": 1}
+    suggestion = gradient(candidates=candidates).suggest(SuggestionBounds(orphans=[BASELINE, left]))
     assert isinstance(suggestion, Suggestion) and suggestion.settings == left
     suggestion = gradient(candidates=candidates).suggest(SuggestionBounds(lambda settings: 1.0, orphans=[left]))
     assert suggestion == "out of time"
@@ -177,7 +182,7 @@ def test_nothing_is_tried_twice_but_to_make_sure_and_nothing_forbidden() -> None
     trials = search(gradient(planned_steps=10_000_000))
     new = [settings_key(trial.settings) for trial in trials if not trial.again]
     assert len(new) == len(set(new))
-    assert settings_key(OWN) not in new
+    assert settings_key(BASELINE) not in new
     assert all(SPACE.allows(trial.settings) for trial in trials)
     for number, trial in enumerate(trials):
         if trial.again:
@@ -187,7 +192,7 @@ def test_nothing_is_tried_twice_but_to_make_sure_and_nothing_forbidden() -> None
 def test_what_is_far_slower_than_ones_own_settings_is_not_measured_again() -> None:
     """However bad the best of the trials is, there is nothing to make sure of: one's own settings are better."""
     chosen = gradient(planned_steps=1_000_000)
-    slow: Settings = {**OWN, "threads.intra_op": 1}
+    slow: Settings = {**BASELINE, "threads.intra_op": 1}
     chosen.knowledge.learn(finished(1, slow, -1.0))
     suggestion = chosen.suggest()
     assert isinstance(suggestion, Suggestion)
@@ -210,8 +215,8 @@ def test_what_can_save_less_than_a_trial_costs_is_not_tried() -> None:
 
 def test_the_first_guess_is_tried_however_dear_a_trial_looks() -> None:
     """On a busy machine the baseline's start took long; only a trial shows what a trial takes."""
-    guess: Settings = {**OWN, "precision.autocast": "bfloat16"}
-    compiled: Settings = {**OWN, "compile.mode": "default"}
+    guess: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
+    compiled: Settings = {**BASELINE, "compile.mode": "default"}
     dear = Economy(20, 200, 0.04, 3.0, 0.1, 500.0)
     chosen = gradient_for(dear, [compiled, guess])
     suggestion = chosen.suggest()
@@ -225,20 +230,20 @@ def test_the_first_guess_is_tried_however_dear_a_trial_looks() -> None:
 
 def test_what_ranks_cost_is_told_by_trials_with_ranks() -> None:
     """Two ranks took half a minute to start where one process took eight seconds."""
-    own: Settings = {**OWN, "parallel.world_size": 1}
+    baseline: Settings = {**BASELINE, "parallel.world_size": 1}
     space = SearchSpace("test", {**SPACE.open, "parallel.world_size": (1, 2)}, {}, {})
-    chosen = gradient_of(SearchTask(space, own, economy(100_000), Prior([], dict.fromkeys(space.open, 0.3))))
+    chosen = gradient_of(SearchTask(space, baseline, economy(100_000), Prior([], dict.fromkeys(space.open, 0.3))))
     for number, (ranks, seconds) in enumerate([(1, 8.0), (1, 8.0), (2, 30.0)], 1):
-        settings: Settings = {**own, "parallel.world_size": ranks, "loader.workers": number - 1}
+        settings: Settings = {**baseline, "parallel.world_size": ranks, "loader.workers": number - 1}
         chosen.knowledge.learn(msgspec.structs.replace(finished(number, settings, 0.1), spent_seconds=seconds))
-    orphans: list[Settings] = [{**own, "optimizer.fused": True, "parallel.world_size": ranks} for ranks in (1, 2)]
+    orphans: list[Settings] = [{**baseline, "optimizer.fused": True, "parallel.world_size": ranks} for ranks in (1, 2)]
     found = [chosen.suggest(SuggestionBounds(orphans=[one])) for one in orphans]
     costs = [suggestion.cost_seconds for suggestion in found if isinstance(suggestion, Suggestion)]
     assert costs == [8.0, 30.0]
 
 
 def test_what_does_not_fit_in_the_time_that_is_left_is_passed_over() -> None:
-    compiled: Settings = {**OWN, "compile.mode": "default"}
+    compiled: Settings = {**BASELINE, "compile.mode": "default"}
     chosen = gradient(planned_steps=1_000_000, candidates=(compiled,))
     suggestion = chosen.suggest(SuggestionBounds(lambda settings: 10.0))
     assert isinstance(suggestion, Suggestion)
@@ -254,7 +259,7 @@ def test_cheap_starts_come_before_compilations() -> None:
 
 def test_the_first_run_pays_for_a_cold_compilation_and_all_others_for_a_warm_one() -> None:
     chosen = gradient()
-    compiled: Settings = {**OWN, "compile.mode": "default"}
+    compiled: Settings = {**BASELINE, "compile.mode": "default"}
     chosen.knowledge.learn(finished(1, compiled, 0.1))
     assert chosen.knowledge.compile_seconds(compiled) == pytest.approx((COMPILE_SECONDS, WARM_SHARE * COMPILE_SECONDS))
     # The same is compiled with other workers, so that its process finds it.
@@ -268,54 +273,54 @@ def test_the_first_run_pays_for_a_cold_compilation_and_all_others_for_a_warm_one
     for seconds in (2.0, 2.2):  # as processes of the proof show
         chosen.knowledge.learn_warm_start(warm, seconds)
     assert chosen.knowledge.compile_seconds(compiled) == pytest.approx((COMPILE_SECONDS, 2.0))
-    assert chosen.knowledge.compile_seconds(OWN) == pytest.approx((0.1, 0.1))
+    assert chosen.knowledge.compile_seconds(BASELINE) == pytest.approx((0.1, 0.1))
 
 
 def test_a_compilation_weighs_the_less_the_more_runs_share_it() -> None:
-    compiled: Settings = {**OWN, "compile.mode": "default"}
+    compiled: Settings = {**BASELINE, "compile.mode": "default"}
     totals = []
     for runs in (1, 20):
         chosen = gradient_for(economy(1000, runs))
         chosen.knowledge.learn(finished(1, compiled, 0.5))
-        totals.append(chosen.knowledge.ranked()[0].total_seconds - economy(1000, runs).own_total_seconds)
+        totals.append(chosen.knowledge.ranked()[0].total_seconds - economy(1000, runs).baseline_total_seconds)
     # 20 s and then 3 s, where 40 s of steps become some 26: one run hardly repays it, each of twenty does.
     assert totals[0] > 0 > totals[1]
 
 
 def test_what_the_users_own_settings_compile_costs_no_other_settings_more() -> None:
     """The baseline compiled first, so that the process of a trial with the same model found it compiled."""
-    own: Settings = {**OWN, "compile.mode": "default"}
-    chosen = gradient_of(SearchTask(SPACE, own, economy(1000), Prior([], DEVIATIONS)))
-    workers: Settings = {**own, "loader.workers": 2}
+    baseline: Settings = {**BASELINE, "compile.mode": "default"}
+    chosen = gradient_of(SearchTask(SPACE, baseline, economy(1000), Prior([], DEVIATIONS)))
+    workers: Settings = {**baseline, "loader.workers": 2}
     chosen.knowledge.learn(finished(1, workers, 0.1, first_seconds=1.04))
-    assert chosen.knowledge.compile_seconds(workers) == chosen.knowledge.compile_seconds(own) == (0.1, 0.1)
+    assert chosen.knowledge.compile_seconds(workers) == chosen.knowledge.compile_seconds(baseline) == (0.1, 0.1)
 
 
 def test_what_compiles_for_too_long_is_given_up_with_all_that_is_compiled_alike() -> None:
     chosen = gradient(planned_steps=1_000_000)
-    compiled: Settings = {**OWN, "compile.mode": "default"}
+    compiled: Settings = {**BASELINE, "compile.mode": "default"}
     chosen.knowledge.learn(failed(1, compiled, "slow start"))
     assert chosen.knowledge.is_given_up({**compiled, "precision.autocast": "bfloat16"})
-    assert not chosen.knowledge.is_given_up(OWN)
+    assert not chosen.knowledge.is_given_up(BASELINE)
     trials = search(chosen)
     assert trials and not any(trial.settings["compile.mode"] == "default" for trial in trials)
 
 
 def test_what_else_may_have_hung_is_not_taken_for_a_compilation() -> None:
     chosen = gradient(planned_steps=1_000_000)
-    chosen.knowledge.learn(failed(1, {**OWN, "compile.mode": "default", "loader.workers": 2}, "slow start"))
-    assert not chosen.knowledge.is_given_up({**OWN, "compile.mode": "default"})
+    chosen.knowledge.learn(failed(1, {**BASELINE, "compile.mode": "default", "loader.workers": 2}, "slow start"))
+    assert not chosen.knowledge.is_given_up({**BASELINE, "compile.mode": "default"})
     # All else is known to work by now.
-    others: Settings = {**OWN, "loader.workers": 2, "optimizer.fused": True}
+    others: Settings = {**BASELINE, "loader.workers": 2, "optimizer.fused": True}
     chosen.knowledge.learn(finished(2, others, 0.0))
     chosen.knowledge.learn(failed(3, {**others, "compile.mode": "default"}, "slow start"))
-    assert chosen.knowledge.is_given_up({**OWN, "compile.mode": "default"})
+    assert chosen.knowledge.is_given_up({**BASELINE, "compile.mode": "default"})
 
 
 def test_what_pruning_costs_is_not_learned_from_compilations() -> None:
     chosen = gradient()
-    compiled: Settings = {**OWN, "compile.mode": "default"}
-    pruned: Settings = {**OWN, "model.sparsity": 0.5}
+    compiled: Settings = {**BASELINE, "compile.mode": "default"}
+    pruned: Settings = {**BASELINE, "model.sparsity": 0.5}
     assert chosen.knowledge.compile_seconds(compiled) == (25.0, WARM_SHARE * 25.0)
     assert chosen.knowledge.compile_seconds(pruned) == (0.0, 0.0)
     chosen.knowledge.learn(finished(1, compiled, 0.1))
@@ -324,7 +329,7 @@ def test_what_pruning_costs_is_not_learned_from_compilations() -> None:
 
 def test_what_harms_the_metric_is_ruled_out_with_all_that_contains_it() -> None:
     chosen = gradient()
-    chosen.knowledge.learn(finished(1, {**OWN, "precision.autocast": "bfloat16"}, 0.3))
+    chosen.knowledge.learn(finished(1, {**BASELINE, "precision.autocast": "bfloat16"}, 0.3))
     chosen.knowledge.rule_out({"precision.autocast": "bfloat16"})
     assert chosen.knowledge.ranked() == []
     assert not any(trial.settings["precision.autocast"] == "bfloat16" for trial in search(chosen))
@@ -353,7 +358,7 @@ def test_trials_of_an_earlier_part_are_not_tried_again() -> None:
 
 
 def test_what_a_person_has_set_is_tried_once_however_short_the_run() -> None:
-    fixed: Settings = {**OWN, "loader.workers": 2}
+    fixed: Settings = {**BASELINE, "loader.workers": 2}
     closed = SearchSpace(name="t", open={}, fixed=fixed, closed={})
     chosen = gradient_for(economy(20), space=closed)
     suggestion = chosen.suggest()
@@ -367,7 +372,7 @@ def test_in_a_space_too_large_to_weigh_optuna_proposes() -> None:
     counts = tuple(range(200))
     larger = {**SPACE.open, "threads.intra_op": counts[1:], "loader.workers": counts}
     space = msgspec.structs.replace(SPACE, open=larger)
-    chosen = gradient_of(SearchTask(space, OWN, economy(100_000), Prior([], dict.fromkeys(OWN, 0.2))))
+    chosen = gradient_of(SearchTask(space, BASELINE, economy(100_000), Prior([], dict.fromkeys(BASELINE, 0.2))))
     for number in range(1, 16):
         suggestion = chosen.suggest()
         assert isinstance(suggestion, Suggestion)

@@ -21,8 +21,8 @@ from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.session.lost_values import lost_values
 from autoaccel.statistics.turn_plan import Enough
 
-OWN: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
-CAST: Settings = {**OWN, "precision.autocast": "bfloat16"}
+BASELINE: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
+CAST: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
 SPACE = SearchSpace(
     name="test",
     open={
@@ -78,13 +78,13 @@ class FakeSource:
                 pairs.append((STEP_SECONDS, STEP_SECONDS / noise))
                 self.clock.spent += 2 * TURN_SECONDS
         self.turns[name] = len(pairs)
-        turns = tuple(Turn((own,)) for own, _ in pairs)
+        turns = tuple(Turn((baseline,)) for baseline, _ in pairs)
         measurement = Measurement(3.0, (STEP_SECONDS,), tuple(Turn((other,)) for _, other in pairs))
         return Reading(measurement, turns, pairs, trusted=True)
 
 
 def task_for(economy: Economy, guesses: Sequence[Settings]) -> SearchTask:
-    return SearchTask(SPACE, OWN, economy, Prior(guesses, dict.fromkeys(SPACE.open, 0.2)))
+    return SearchTask(SPACE, BASELINE, economy, Prior(guesses, dict.fromkeys(SPACE.open, 0.2)))
 
 
 def economy_of(planned_steps: int = 20_000, runs: int = 20) -> Economy:
@@ -111,7 +111,7 @@ def test_the_faster_settings_win_and_every_trial_is_kept() -> None:
     assert search.best is not None
     assert search.best.settings["precision.autocast"] == "bfloat16"
     assert kept == search.trials
-    assert all(trial.own_turns and trial.total_seconds for trial in kept)
+    assert all(trial.baseline_turns and trial.total_seconds for trial in kept)
 
 
 def test_a_trial_that_is_clearly_worse_ends_early_and_a_close_one_does_not() -> None:
@@ -209,7 +209,7 @@ def test_what_failures_have_in_common_is_closed_and_told_and_all_else_is_tried()
     source, told = WorkersCrash({"bfloat16": 0.4}, FakeClock(300)), list[Event]()
     economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     loads: Settings = {"loader.workers": 2}
-    guesses = [{**CAST, "layout.channels_last": True, **loads}, {**CAST, **loads}, {**OWN, **loads}]
+    guesses = [{**CAST, "layout.channels_last": True, **loads}, {**CAST, **loads}, {**BASELINE, **loads}]
     search = Search(task_for(economy, guesses), Instruments(source, source.clock, ignore, told.append))
     search.run(nothing)
     assert search.best is not None
@@ -218,7 +218,9 @@ def test_what_failures_have_in_common_is_closed_and_told_and_all_else_is_tried()
     assert 2 <= len(failed) <= 4
     notes = [event.text for event in told if isinstance(event, Note)]
     assert any(note.startswith("loader.workers=2 is not tried again: ") for note in notes)
-    lost = {(one.knob, one.value): one for one in lost_values(SPACE, OWN, CAST, search.trials)}["loader.workers", 2]
+    lost = {(one.knob, one.value): one for one in lost_values(SPACE, BASELINE, CAST, search.trials)}[
+        "loader.workers", 2
+    ]
     assert lost.because == "closed" and lost.cause is not None
     assert "failed trials, and no others, have this in common: RuntimeError" in lost.cause.words
 
@@ -247,12 +249,12 @@ class EndlessCompiler(FakeSource):
 
 def test_an_endless_compilation_costs_its_share_and_what_is_compiled_alike_is_not_tried_again() -> None:
     """A compilation that did not end took what was left of the budget, and nothing was proven."""
-    own: Settings = {**OWN, "compile.mode": "off"}
+    baseline: Settings = {**BASELINE, "compile.mode": "off"}
     space = msgspec.structs.replace(SPACE, open={**SPACE.open, "compile.mode": ("off", "default")})
     clock, told = FakeClock(600), list[Event]()
     economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
-    compiled: Settings = {**own, "compile.mode": "default"}
-    task = SearchTask(space, own, economy, Prior([compiled], dict.fromkeys(space.open, 0.2)))
+    compiled: Settings = {**baseline, "compile.mode": "default"}
+    task = SearchTask(space, baseline, economy, Prior([compiled], dict.fromkeys(space.open, 0.2)))
     search = Search(task, Instruments(EndlessCompiler({"bfloat16": 0.4}, clock), clock, ignore, told.append))
     search.run(nothing)
     first, *others = search.trials
@@ -267,12 +269,12 @@ def test_an_endless_compilation_costs_its_share_and_what_is_compiled_alike_is_no
 
 
 def test_a_compilation_that_would_not_fit_in_its_share_is_not_begun() -> None:
-    own: Settings = {**OWN, "compile.mode": "off"}
+    baseline: Settings = {**BASELINE, "compile.mode": "off"}
     space = msgspec.structs.replace(SPACE, open={**SPACE.open, "compile.mode": ("off", "default")})
     clock = FakeClock(100)  # a fifth of which is less than a compilation is expected to take
     economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
-    prior = Prior([{**own, "compile.mode": "default"}], dict.fromkeys(space.open, 0.2))
+    prior = Prior([{**baseline, "compile.mode": "default"}], dict.fromkeys(space.open, 0.2))
     source = EndlessCompiler({"bfloat16": 0.4}, clock)
-    search = Search(SearchTask(space, own, economy, prior), Instruments(source, clock, ignore, ignore))
+    search = Search(SearchTask(space, baseline, economy, prior), Instruments(source, clock, ignore, ignore))
     search.run(nothing)
     assert search.trials and all(trial.settings["compile.mode"] == "off" for trial in search.trials)

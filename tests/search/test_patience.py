@@ -13,8 +13,8 @@ from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.patience import COMPILE_SHARE, Patience, max_trial_seconds, patience_for
 from autoaccel.search.task import Prior, SearchTask
 
-OWN: Settings = {"precision.autocast": "off", "compile.mode": "off"}
-COMPILED: Settings = {**OWN, "compile.mode": "default"}
+BASELINE: Settings = {"precision.autocast": "off", "compile.mode": "off"}
+COMPILED: Settings = {**BASELINE, "compile.mode": "default"}
 TRIAL_SECONDS, BUDGET_SECONDS = 5.0, 600.0
 
 
@@ -26,7 +26,7 @@ def knowledge(planned_steps: int, runs: int, wished: bool = False) -> Knowledge:
         fixed={"compile.mode": "default"} if wished else {},
         closed={},
     )
-    return Knowledge(SearchTask(space, OWN, economy(planned_steps, runs), Prior([], dict.fromkeys(OWN, 0.2))))
+    return Knowledge(SearchTask(space, BASELINE, economy(planned_steps, runs), Prior([], dict.fromkeys(BASELINE, 0.2))))
 
 
 def economy(planned_steps: int, runs: int) -> Economy:
@@ -58,7 +58,7 @@ def test_what_a_person_has_set_may_compile_for_as_long_as_a_run() -> None:
 
 
 def test_what_compiles_nothing_may_be_ten_times_as_slow() -> None:
-    cast: Settings = {**OWN, "precision.autocast": "bfloat16"}
+    cast: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
     found = patience(cast, planned_steps=10_000, runs=20)
     assert (found.seconds, found.kind) == (11 * TRIAL_SECONDS, "hung")
 
@@ -68,4 +68,4 @@ def test_a_trial_that_would_be_given_up_in_the_end_is_not_begun() -> None:
         return max_trial_seconds(settings, knowledge(10_000, 20, wished), BUDGET_SECONDS)
 
     assert most(COMPILED) == pytest.approx(TRIAL_SECONDS + COMPILE_SHARE * BUDGET_SECONDS)
-    assert most(OWN) == most(COMPILED, wished=True) == math.inf
+    assert most(BASELINE) == most(COMPILED, wished=True) == math.inf

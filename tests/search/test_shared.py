@@ -36,7 +36,7 @@ def trial_of(settings: Settings, total_seconds: float | None = 10.0) -> Trial:
         return Trial(1, settings, Failure("crashed", "it does"), 2.0)
     comparison = Comparison(1.2, 1.1, 1.3, "faster", 0.95, 1, 12)
     outcome = Measurement(1.0, (0.1,), turns)
-    return Trial(1, settings, outcome, 5.0, comparison, 0.1, total_seconds, own_turns=turns)
+    return Trial(1, settings, outcome, 5.0, comparison, 0.1, total_seconds, baseline_turns=turns)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_what_one_finishes_all_others_learn_once(join: Join) -> None:
     first.finish(trial_of({"a": 3}, None))
     look = second.look()
     assert [(found.settings, found.host) for found in look.trials] == [(trial.settings, "a"), ({"a": 3}, "a")]
-    assert look.trials[0].outcome == trial.outcome and look.trials[0].own_turns == trial.own_turns
+    assert look.trials[0].outcome == trial.outcome and look.trials[0].baseline_turns == trial.baseline_turns
     assert isinstance(look.trials[1].outcome, Failure)
     assert not look.measuring and not look.busy and not look.orphans
     assert second.look().trials == () == first.look().trials

@@ -56,7 +56,7 @@ def test_what_was_not_compiled_yet_is_expected_to_take_what_others_did() -> None
 
 def test_an_average_run_takes_as_long_with_the_longest_compilation_that_it_can_bear() -> None:
     economy = Economy(20, 1000, 0.1, 3.0, 0.0, 3.0)
-    cold = economy.cold_seconds_for(economy.own_total_seconds, 0.4)
+    cold = economy.cold_seconds_for(economy.baseline_total_seconds, 0.4)
     average = (cold + 19 * WARM_SHARE * cold) / 20
-    assert economy.total_seconds(0.4, average) == pytest.approx(economy.own_total_seconds)
-    assert economy.cold_seconds_for(economy.own_total_seconds, -0.1) < 0
+    assert economy.total_seconds(0.4, average) == pytest.approx(economy.baseline_total_seconds)
+    assert economy.cold_seconds_for(economy.baseline_total_seconds, -0.1) < 0

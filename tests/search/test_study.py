@@ -32,8 +32,8 @@ from autoaccel.search.task import Prior, SearchTask
 from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.statistics.turn_plan import Enough
 
-OWN: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
-CAST: Settings = {**OWN, "precision.autocast": "bfloat16"}
+BASELINE: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
+CAST: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
 SPACE = SearchSpace(
     name="test",
     open={
@@ -68,14 +68,14 @@ class Bench:
             return Failure("crashed", "float16 is not for this machine")
         log = sum(LOGS.get(str(value), 0.0) for value in settings.values()) + self.random.gauss(0, 0.02)
         pairs = [(STEP_SECONDS, STEP_SECONDS * math.exp(-log - self.random.gauss(0, 0.02))) for _ in range(6)]
-        turns = tuple(Turn((own,)) for own, _ in pairs)
+        turns = tuple(Turn((baseline,)) for baseline, _ in pairs)
         measurement = Measurement(3.0, (STEP_SECONDS,), tuple(Turn((other,)) for _, other in pairs))
         return Reading(measurement, turns, pairs, trusted=True)
 
 
 def task_for(sampler: str = "autoaccel", max_trials: int | None = None) -> SearchTask:
-    prior = Prior([CAST], dict.fromkeys(OWN, 0.2))
-    return SearchTask(SPACE, OWN, ECONOMY, prior, max_trials=max_trials, sampler=sampler)
+    prior = Prior([CAST], dict.fromkeys(BASELINE, 0.2))
+    return SearchTask(SPACE, BASELINE, ECONOMY, prior, max_trials=max_trials, sampler=sampler)
 
 
 def search_in(path: Path, task: SearchTask, bench: Bench | None = None) -> Search:
@@ -99,8 +99,8 @@ def is_told(told: optuna.trial.FrozenTrial, trial: Trial) -> bool:
         return False
     if isinstance(trial.outcome, Failure):
         return told.state == TrialState.FAIL and told.user_attrs["reason"] == trial.outcome.message
-    logs = [math.log(own.step_seconds[0] / other.step_seconds[0])
-            for own, other in zip(trial.own_turns, trial.outcome.turns, strict=True)]  # fmt: skip
+    logs = [math.log(baseline.step_seconds[0] / other.step_seconds[0])
+            for baseline, other in zip(trial.baseline_turns, trial.outcome.turns, strict=True)]  # fmt: skip
     return (
         told.state == TrialState.COMPLETE
         and told.value == trial.total_seconds
@@ -115,8 +115,8 @@ def test_the_finished_study_holds_the_baseline_and_then_every_trial(tmp_path: Pa
     search.run(nothing)
     study = load(tmp_path / "study.journal")
     baseline, *others = study.trials
-    assert baseline.params == baseline.user_attrs["baseline"] == OWN
-    assert baseline.value == pytest.approx(ECONOMY.own_total_seconds)
+    assert baseline.params == baseline.user_attrs["baseline"] == BASELINE
+    assert baseline.value == pytest.approx(ECONOMY.baseline_total_seconds)
     assert baseline.distributions == distributions_of(task_for())
     told = [one for one in others if "not measured" not in one.user_attrs]
     assert len(told) == len(search.trials) > 3
@@ -136,10 +136,10 @@ def test_what_a_proof_finds_is_a_trial_of_its_own(tmp_path: Path) -> None:
     both: Settings = {**CAST, "layout.channels_last": True}
     search.judge(both, accuracy, "drops", Comparison(1.5, 1.4, 1.6, "faster", 0.95, 4, 32))
     search.judge(
-        {**OWN, "layout.channels_last": True}, None, "holds", Comparison(1.1, 1.05, 1.2, "faster", 0.95, 4, 32)
+        {**BASELINE, "layout.channels_last": True}, None, "holds", Comparison(1.1, 1.05, 1.2, "faster", 0.95, 4, 32)
     )
-    search.judge({**OWN, "loader.workers": 1}, None, "slower")  # in an earlier part of the run
-    search.fail({**OWN, "loader.workers": 2}, Failure("diverged", "its loss is no number"), 9.0)
+    search.judge({**BASELINE, "loader.workers": 1}, None, "slower")  # in an earlier part of the run
+    search.fail({**BASELINE, "loader.workers": 2}, Failure("diverged", "its loss is no number"), 9.0)
     study = load(tmp_path / "study.journal")
     drops, holds, fails = study.trials[before:]
     assert (drops.params, drops.user_attrs["proof"], drops.constraints) == (both, "drops", {"metric": 1.0})
@@ -170,7 +170,7 @@ def test_another_sampler_stops_by_the_same_rule_and_measures_only_what_may_be(tm
     assert bench.spent < bench.budget_seconds
     assert search.best is not None and search.best.settings["precision.autocast"] == "bfloat16"
     assert search.trials[0].settings == CAST  # the experts' first guess
-    assert all(SPACE.allows(trial.settings) and trial.settings != OWN for trial in search.trials)
+    assert all(SPACE.allows(trial.settings) and trial.settings != BASELINE for trial in search.trials)
     readings = Counter(settings_key(trial.settings) for trial in search.trials)
     assert max(readings.values()) <= MAX_READINGS
     failed = Counter(settings_key(one.settings) for one in search.trials if isinstance(one.outcome, Failure))
@@ -205,11 +205,11 @@ def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.usefixtures("stubborn")
 def test_a_sampler_that_proposes_the_same_for_ever_ends_the_search_no_later(tmp_path: Path) -> None:
     """It proposes the baseline: what pays most is tried instead."""
-    own = search_in(tmp_path / "own.journal", task_for())
-    own.run(nothing)
+    baseline = search_in(tmp_path / "own.journal", task_for())
+    baseline.run(nothing)
     search = search_in(tmp_path / "study.journal", task_for("stubborn_sampler:Stubborn"))
     search.run(nothing)
-    assert [trial.settings for trial in search.trials] == [trial.settings for trial in own.trials]
+    assert [trial.settings for trial in search.trials] == [trial.settings for trial in baseline.trials]
     refused = [one.user_attrs.get("not measured") for one in load(tmp_path / "study.journal").trials]
     assert refused.count("it is the baseline") >= 10
 
@@ -229,6 +229,8 @@ def test_autoaccels_sampler_is_one_of_optunas(tmp_path: Path) -> None:
     study = optuna.create_study(sampler=KnowledgeGradientSampler(task, KnowledgeGradient(task, knowledge)))
     first = study.ask(dict(distributions_of(task)))
     assert first.params == CAST
-    short = SearchTask(SPACE, OWN, Economy(1, 1, STEP_SECONDS, 3.0, 0.0, 4.0), Prior([], dict.fromkeys(OWN, 0.2)))
+    short = SearchTask(
+        SPACE, BASELINE, Economy(1, 1, STEP_SECONDS, 3.0, 0.0, 4.0), Prior([], dict.fromkeys(BASELINE, 0.2))
+    )
     study = optuna.create_study(sampler=KnowledgeGradientSampler(short, KnowledgeGradient(short, Knowledge(short))))
-    assert set(study.ask(dict(distributions_of(short))).params) == set(OWN)
+    assert set(study.ask(dict(distributions_of(short))).params) == set(BASELINE)

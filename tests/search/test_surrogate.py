@@ -13,7 +13,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.search.surrogate import Surrogate
 
-OWN: Settings = {"threads": 4, "cast": "off", "fused": False}
+BASELINE: Settings = {"threads": 4, "cast": "off", "fused": False}
 SPACE = SearchSpace(
     name="test",
     open={"threads": (4, 3, 2, 1), "cast": ("off", "bfloat16", "float16"), "fused": (False, True)},
@@ -24,11 +24,11 @@ DEVIATIONS = {"threads": 0.3, "cast": 0.3, "fused": 0.02}
 
 
 def surrogate() -> Surrogate:
-    return Surrogate(SPACE, OWN, DEVIATIONS)
+    return Surrogate(SPACE, BASELINE, DEVIATIONS)
 
 
 def expected(model: Surrogate, **changes: object) -> tuple[float, float]:
-    mean, deviation = model.predict([{**OWN, **changes}])  # type: ignore[dict-item]
+    mean, deviation = model.predict([{**BASELINE, **changes}])  # type: ignore[dict-item]
     return float(mean[0]), float(deviation[0])
 
 
@@ -45,7 +45,7 @@ def test_without_evidence_only_the_baseline_is_certain() -> None:
 
 def test_a_reading_moves_what_shares_its_values_and_nothing_else() -> None:
     model = surrogate()
-    model.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.05)
+    model.learn({**BASELINE, "cast": "bfloat16"}, 0.4, 0.05)
     same, same_deviation = expected(model, cast="bfloat16")
     assert 0.35 < same < 0.4
     assert same_deviation < 0.06
@@ -57,15 +57,15 @@ def test_a_reading_moves_what_shares_its_values_and_nothing_else() -> None:
 
 def test_neighbouring_counts_are_alike() -> None:
     model = surrogate()
-    model.learn({**OWN, "threads": 1}, -0.6, 0.05)
+    model.learn({**BASELINE, "threads": 1}, -0.6, 0.05)
     two, three = expected(model, threads=2)[0], expected(model, threads=3)[0]
     assert -0.6 < two < three < 0.0
 
 
 def test_a_vague_reading_moves_little() -> None:
     sure, vague = surrogate(), surrogate()
-    sure.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.05)
-    vague.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.4)
+    sure.learn({**BASELINE, "cast": "bfloat16"}, 0.4, 0.05)
+    vague.learn({**BASELINE, "cast": "bfloat16"}, 0.4, 0.4)
     assert expected(vague, cast="bfloat16")[0] < 0.5 * expected(sure, cast="bfloat16")[0]
 
 
@@ -80,8 +80,8 @@ def test_it_is_a_covariance_whatever_the_space() -> None:
 
 def test_a_contrast_knows_what_two_settings_share() -> None:
     model = surrogate()
-    model.learn({**OWN, "cast": "bfloat16", "fused": True}, 0.4, 0.05)
-    both, one = {**OWN, "cast": "bfloat16", "fused": True}, {**OWN, "cast": "bfloat16"}
+    model.learn({**BASELINE, "cast": "bfloat16", "fused": True}, 0.4, 0.05)
+    both, one = {**BASELINE, "cast": "bfloat16", "fused": True}, {**BASELINE, "cast": "bfloat16"}
     mean, deviation = model.contrast([both, one], [1, -1])
     assert mean == pytest.approx(expected(model, cast="bfloat16", fused=True)[0] - expected(model, cast="bfloat16")[0])
     # Fusing hardly matters, so the ratio of the two is better known than the speed-up of either.
@@ -91,9 +91,9 @@ def test_a_contrast_knows_what_two_settings_share() -> None:
 
 def test_what_a_person_has_set_can_be_left_out() -> None:
     space = SearchSpace("test", {"threads": (4, 2)}, {"cast": "bfloat16", "fused": False}, {})
-    model = Surrogate(space, OWN, DEVIATIONS)
-    model.learn({**OWN, "cast": "bfloat16"}, 0.4, 0.05)
-    mean, _ = model.contrast([{**OWN, "cast": "bfloat16"}, OWN], [1, -1])
+    model = Surrogate(space, BASELINE, DEVIATIONS)
+    model.learn({**BASELINE, "cast": "bfloat16"}, 0.4, 0.05)
+    mean, _ = model.contrast([{**BASELINE, "cast": "bfloat16"}, BASELINE], [1, -1])
     assert 0.35 < mean < 0.4
 
 

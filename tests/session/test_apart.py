@@ -117,7 +117,7 @@ def test_where_two_do_not_fit_whole_processes_alternate(
         reading = measured(baseline)
         assert isinstance(reading, Reading)
         assert reading.trusted and reading.pairs == [(STEP, STEP / 2)] * 8
-        assert len(reading.own_turns) == len(reading.measurement.turns) == 8
+        assert len(reading.baseline_turns) == len(reading.measurement.turns) == 8
     assert computer.max_alive == 1
     assert computer.started == ["baseline", "trial", "baseline", "trial", "baseline"]
 

@@ -16,7 +16,7 @@ from autoaccel.session.concluding import break_even_steps, project, summarize
 from autoaccel.session.proof import Proof
 from autoaccel.statistics.runs import CompileSeconds
 
-OWN: Settings = {"precision.autocast": "off"}
+BASELINE: Settings = {"precision.autocast": "off"}
 CAST: Settings = {"precision.autocast": "bfloat16"}
 NARROW = Comparison(1.01, 0.97, 1.05, "within noise", 0.975, 8, 64)
 FAST = Comparison(1.6, 1.5, 1.7, "faster", 0.975, 8, 64)
@@ -35,7 +35,7 @@ NOTHING = CompileSeconds(0.0, 0.0)
 def test_the_break_even_is_where_slower_first_steps_are_repaid(
     step_seconds: float, compile_seconds: float, steps: int | None
 ) -> None:
-    found = break_even_steps(compile_seconds - 0.1, step_seconds, own_step=0.04)
+    found = break_even_steps(compile_seconds - 0.1, step_seconds, baseline_step=0.04)
     assert found == steps or (found is not None and steps is not None and abs(found - steps) <= 1)
 
 
@@ -60,7 +60,7 @@ def test_a_claim_leaves_room_for_the_drift_of_a_shared_machine() -> None:
         proof = Proof("proven", [[(1.0, 1.0 / speedup)]], Comparison(speedup, low, high, "faster", 0.975, 8, 64), None)
         best = proven(CAST, proof, (NOTHING, NOTHING), drift)
         assert best.comparison.verdict == "faster"
-        return summarize(best, OWN)
+        return summarize(best, BASELINE)
 
     assert summary(1.5, 1.4, 1.61, 0.0) == (
         "1.50x faster steps, at least 1.40x with 95% confidence: precision.autocast=bfloat16."
@@ -77,6 +77,6 @@ def test_a_proof_that_is_left_open_is_told_where_nothing_was_proven() -> None:
     """Where something was, that is not the news; the command is printed all the same."""
     left = LeftOpen(OpenProof(CAST, 330.0), 1.5, None, None)
     unchanged = Comparison(1.0, 1.0, 1.0, "within noise", 0.95, 0, 0)
-    kept = Best(OWN, unchanged, NOTHING, NOTHING, 0.1, NotWorthProving(3.0, 20), left_open=left)
-    assert summarize(kept, OWN).endswith(f". {left_open_words(left, OWN)}")
-    assert "larger budget" not in summarize(Best(CAST, FAST, NOTHING, NOTHING, 0.1, left_open=left), OWN)
+    kept = Best(BASELINE, unchanged, NOTHING, NOTHING, 0.1, NotWorthProving(3.0, 20), left_open=left)
+    assert summarize(kept, BASELINE).endswith(f". {left_open_words(left, BASELINE)}")
+    assert "larger budget" not in summarize(Best(CAST, FAST, NOTHING, NOTHING, 0.1, left_open=left), BASELINE)

@@ -35,7 +35,7 @@ from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.deciding import rule_for, share_of_error
 from autoaccel.statistics.turn_plan import Enough
 
-OWN: Settings = {"precision.autocast": "off", "loader.workers": 0, "parallel.world_size": 1}
+BASELINE: Settings = {"precision.autocast": "off", "loader.workers": 0, "parallel.world_size": 1}
 CAST: Settings = {"precision.autocast": "bfloat16"}
 WORKERS: Settings = {"loader.workers": 2}
 RANKS: Settings = {"parallel.world_size": 2}
@@ -84,7 +84,7 @@ class Truth:
         return self.budget_seconds - self.spent
 
     def log_of(self, settings: Settings, in_trial: bool = False) -> float:
-        names = [f"{name}={value}" for name, value in changed(settings, OWN).items()]
+        names = [f"{name}={value}" for name, value in changed(settings, BASELINE).items()]
         flattery = sum(self.flattered.get(name, 0.0) for name in names) if in_trial else 0.0
         return sum(self.logs.get(name, 0.0) for name in names) + flattery
 
@@ -120,11 +120,11 @@ class Pairs:
         if truth.diverges and truth.diverges.items() <= settings.items():
             return Failure("diverged", "its loss is no longer a finite number")
         drop = 0.1 if truth.drops and truth.drops.items() <= settings.items() else 0.0
-        seed_of = random.Random(f"{seed} {sorted(changed(settings, OWN))}")  # the same settings, the same metric
+        seed_of = random.Random(f"{seed} {sorted(changed(settings, BASELINE))}")  # the same settings, the same metric
         metrics = (0.9, 0.9 - drop - seed_of.gauss(0, truth.scatter))
         trained = TrainedPair(metrics) if steps else None
-        lucky = changed(settings, OWN) in truth.not_faster
-        return PairReading(truth.reading(OWN if lucky else settings, 8), True, trained)
+        lucky = changed(settings, BASELINE) in truth.not_faster
+        return PairReading(truth.reading(BASELINE if lucky else settings, 8), True, trained)
 
 
 class FakeProving:
@@ -137,7 +137,7 @@ class FakeProving:
         self.prover = Prover(Pairs(truth), facts, truth, ignore)
 
     def needed(self, settings: Settings, speedup: float | None) -> float:
-        return 4 * PAIR_SECONDS + (0.0 if is_exact(settings, OWN, ()) else 3 * TRAINING_SECONDS)
+        return 4 * PAIR_SECONDS + (0.0 if is_exact(settings, BASELINE, ()) else 3 * TRAINING_SECONDS)
 
     def reserve(self, settings: Settings, speedup: float | None) -> float:
         return min(0.6 * self.truth.budget_seconds, self.needed(settings, speedup))
@@ -145,10 +145,10 @@ class FakeProving:
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         truth, settings = self.truth, contender.settings
         plan = MetricPlan("whole", 200, pairs=3, max_pairs=6)
-        rounds = truth.updates is not None and not why_not_by_rounding(settings, OWN, SPACE.risks)
+        rounds = truth.updates is not None and not why_not_by_rounding(settings, BASELINE, SPACE.risks)
         updates = (lambda: truth.updates) if rounds else None
         error = 0.05 * share_of_error(number)
-        exact = is_exact(settings, OWN, ())
+        exact = is_exact(settings, BASELINE, ())
         metric = None if exact else MetricProof(self.facts, Constraint(0.01, False), plan, error, updates)
         rule = rule_for(number, self.search.min_speedup(settings))
         return Attempt(contender, self.prover.prove(settings, rule, metric), PAIR_SECONDS)
@@ -157,17 +157,17 @@ class FakeProving:
         settings, truth = attempt.contender.settings, self.truth
 
         def contribution(name: str) -> Contribution:
-            log = truth.log_of(settings) - truth.log_of({**settings, name: OWN[name]})
+            log = truth.log_of(settings) - truth.log_of({**settings, name: BASELINE[name]})
             low, high = math.exp(log - 0.1), math.exp(log + 0.1)
             return Contribution(name, settings[name], math.exp(log), low, high, truth.tells_contributions)
 
-        return Breakdown(tuple(contribution(name) for name in changed(settings, OWN)))
+        return Breakdown(tuple(contribution(name) for name in changed(settings, BASELINE)))
 
     def missing(self, contender: Contender) -> Open:
         return Open(contender, "incomplete", 30.0)
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
-        self.truth.proven_in_vain.append(changed(attempt.contender.settings, OWN))
+        self.truth.proven_in_vain.append(changed(attempt.contender.settings, BASELINE))
 
 
 Play = Callable[[Truth], tuple[Settings | None, Search, Contest]]
@@ -179,15 +179,15 @@ def play(facts: TrainingFacts) -> Play:
 
     def played(truth: Truth) -> tuple[Settings | None, Search, Contest]:
         economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, TRIAL_SECONDS)
-        candidates = [{**OWN, **CAST, **WORKERS, **RANKS}, {**OWN, **CAST, **WORKERS}, {**OWN, **CAST}]
-        task = SearchTask(truth.space, OWN, economy, Prior(candidates, dict.fromkeys(SPACE.open, 0.3)))
+        candidates = [{**BASELINE, **CAST, **WORKERS, **RANKS}, {**BASELINE, **CAST, **WORKERS}, {**BASELINE, **CAST}]
+        task = SearchTask(truth.space, BASELINE, economy, Prior(candidates, dict.fromkeys(SPACE.open, 0.3)))
         search = Search(task, Instruments(FakeSource(truth), truth, ignore, ignore))
 
         proving = FakeProving(truth, facts, search)
-        contest = Contest(search, truth.space, OWN, proving.needed, truth)
+        contest = Contest(search, truth.space, BASELINE, proving.needed, truth)
         won = contest.run(proving)
         assert won is not None
-        return changed(won.attempt.contender.settings, OWN) if won.attempt else None, search, contest
+        return changed(won.attempt.contender.settings, BASELINE) if won.attempt else None, search, contest
 
     return played
 
@@ -228,7 +228,7 @@ def test_without_time_to_prove_it_the_recipe_without_what_slows_it_down_is_left_
     truth.budget_seconds = 160.0
     found, _, contest = play(truth)
     assert found == {**CAST, **RANKS}
-    assert [changed(one.contender.settings, OWN) for one in contest.open] == [CAST]
+    assert [changed(one.contender.settings, BASELINE) for one in contest.open] == [CAST]
 
 
 def test_a_contribution_that_is_only_estimated_leaves_nothing_out(play: Play) -> None:
@@ -266,7 +266,9 @@ def test_what_diverges_in_its_proof_is_refused_and_the_next_is_proven(play: Play
     assert contest.number_of({}) == 1  # no speed was judged, so that no error was spent
     failed = [trial for trial in search.trials if isinstance(trial.outcome, Failure)]
     assert len(failed) == len(truth.proven_in_vain)
-    values = {(one.knob, one.value): one for one in lost_values(SPACE, OWN, {**OWN, **WORKERS}, search.trials)}
+    values = {
+        (one.knob, one.value): one for one in lost_values(SPACE, BASELINE, {**BASELINE, **WORKERS}, search.trials)
+    }
     why = values["precision.autocast", "bfloat16"]
     assert (why.because, why.message) == ("failed in its proof", "its loss is no longer a finite number")
 
@@ -298,7 +300,7 @@ def test_after_a_metric_that_is_open_the_search_goes_on_with_what_changes_no_num
     readings = Counter(settings_key(trial.settings) for trial in search.trials)
     assert max(readings.values()) <= 4  # then what is left of their processes' luck decides nothing
     last = max(trial.number for trial in search.trials if CAST.items() <= trial.settings.items())
-    assert [changed(trial.settings, OWN) for trial in search.trials[last:]] == [WORKERS]
+    assert [changed(trial.settings, BASELINE) for trial in search.trials[last:]] == [WORKERS]
 
 
 def test_a_metric_that_scatters_too_much_leaves_what_only_rounds_if_updates_tell(play: Play) -> None:
@@ -331,15 +333,15 @@ def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(play: 
     truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3})
     found, _search, contest = play(truth)
     assert found is not None
-    ranks: Settings = {**OWN, **RANKS, **CAST}
+    ranks: Settings = {**BASELINE, **RANKS, **CAST}
     results = [
-        ContenderResult({**OWN, **CAST, **WORKERS}, 1, "not faster"),
+        ContenderResult({**BASELINE, **CAST, **WORKERS}, 1, "not faster"),
         ContenderResult(ranks, 2, "metric unclear"),
     ]
     assert contest.take_over(Earlier(results, []))
     first = contest.next()
     assert first is not None and first.settings == ranks
-    assert contest.number_of(ranks) == 2 and contest.number_of({**OWN, **WORKERS}) == 3
+    assert contest.number_of(ranks) == 2 and contest.number_of({**BASELINE, **WORKERS}) == 3
     second = contest.next()
     assert second is not None and second.settings not in [result.settings for result in results]
     assert not contest.take_over(Earlier([], []))

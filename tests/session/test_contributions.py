@@ -26,13 +26,13 @@ from autoaccel.session.contributions import (
 from autoaccel.session.pairs import PairReading
 from autoaccel.statistics.comparison import compare_in_process
 
-OWN: Settings = {
+BASELINE: Settings = {
     "precision.autocast": "off",
     "layout.channels_last": False,
     "loader.workers": 0,
     "loader.prefetch": 2,
 }
-CHOSEN: Settings = {**OWN, "precision.autocast": "bfloat16", "layout.channels_last": True, "loader.workers": 2}
+CHOSEN: Settings = {**BASELINE, "precision.autocast": "bfloat16", "layout.channels_last": True, "loader.workers": 2}
 SPACE = SearchSpace(
     name="test",
     open={
@@ -69,7 +69,7 @@ class Machine:
 
     def log(self, settings: Settings) -> float:
         """Return the true logarithm of the speed-up."""
-        on = {name for name in OWN if settings[name] != OWN[name]}
+        on = {name for name in BASELINE if settings[name] != BASELINE[name]}
         both = {"precision.autocast", "layout.channels_last"} <= on
         return sum(LOGS[name] for name in on) + (self.together if both else 0.0)
 
@@ -77,7 +77,7 @@ class Machine:
         assert steps is None
         self.spent += PAIR_SECONDS
         self.asked.append(settings)
-        if any(settings[name] == OWN[name] for name in self.failing):
+        if any(settings[name] == BASELINE[name] for name in self.failing):
             return Failure("memory", "it does not fit without")
         if len(self.asked) in self.untrusted:
             return PairReading([(1.0, 9.0)] * 8, False, None)
@@ -89,7 +89,7 @@ class Machine:
 def searched(machine: Machine, *tried: Settings) -> Search:
     """Return a search that has tried these settings, each in a process with some luck."""
     economy = Economy(20, 20_000, 0.04, 3.0, 0.0, 4.0)
-    task = SearchTask(SPACE, OWN, economy, Prior([], dict.fromkeys(SPACE.open, 0.2)))
+    task = SearchTask(SPACE, BASELINE, economy, Prior([], dict.fromkeys(SPACE.open, 0.2)))
     search = Search(task, Instruments(None, machine, ignore, ignore))  # type: ignore[arg-type]
     trials = []
     for number, settings in enumerate(tried, start=1):
@@ -107,7 +107,7 @@ def broken_down(machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace 
     whole = Comparison(math.exp(log), math.exp(log - 0.05), math.exp(log + 0.05), "faster", 0.975, 6, 48)
     search = searched(machine, chosen, *tried)
     time = TimeLeft(machine, machine.budget_seconds, PAIR_SECONDS)
-    return break_down(ProvenSettings(chosen, OWN, space, whole), machine, search, time)
+    return break_down(ProvenSettings(chosen, BASELINE, space, whole), machine, search, time)
 
 
 def test_each_setting_is_left_out_and_measured_against_the_recipe() -> None:
@@ -136,7 +136,7 @@ def test_the_intervals_hold_as_often_as_they_say() -> None:
 def test_every_round_has_each_setting_and_who_comes_first_changes() -> None:
     machine = Machine()
     broken_down(machine)
-    left_out = [next(name for name in OWN if one[name] != CHOSEN[name]) for one in machine.asked]
+    left_out = [next(name for name in BASELINE if one[name] != CHOSEN[name]) for one in machine.asked]
     rounds = [left_out[start : start + 3] for start in range(0, len(left_out), 3)]
     assert MIN_PAIRS_EACH <= len(rounds) <= MAX_PAIRS_EACH
     assert all(len(set(names)) == 3 for names in rounds)
@@ -145,13 +145,13 @@ def test_every_round_has_each_setting_and_who_comes_first_changes() -> None:
 
 def test_one_setting_alone_has_nothing_to_be_told_apart_from() -> None:
     machine = Machine()
-    assert broken_down(machine, {**OWN, "precision.autocast": "bfloat16"}) == Breakdown()
+    assert broken_down(machine, {**BASELINE, "precision.autocast": "bfloat16"}) == Breakdown()
     assert machine.asked == []
 
 
 def test_without_time_the_trials_must_do_and_it_is_said() -> None:
     machine = Machine(budget_seconds=60.0)
-    tried = [{**CHOSEN, name: OWN[name]} for name in LOGS]
+    tried = [{**CHOSEN, name: BASELINE[name]} for name in LOGS]
     contributions, _ = broken_down(machine, CHOSEN, SPACE, *tried)
     assert machine.asked == []
     assert not any(one.measured for one in contributions)
@@ -164,7 +164,7 @@ def test_without_time_the_trials_must_do_and_it_is_said() -> None:
 def test_little_time_goes_to_the_setting_of_which_least_is_known() -> None:
     machine = Machine(budget_seconds=200.0)  # a fifth: enough for one setting
     # Known from a trial is what the recipe is without two of its settings.
-    tried = [{**CHOSEN, name: OWN[name]} for name in ("layout.channels_last", "loader.workers")] * 3
+    tried = [{**CHOSEN, name: BASELINE[name]} for name in ("layout.channels_last", "loader.workers")] * 3
     contributions, _ = broken_down(machine, CHOSEN, SPACE, *tried)
     assert {one.setting for one in contributions if one.measured} == {"precision.autocast"}
     assert machine.spent <= 0.6 * 200.0 + PAIR_SECONDS
@@ -190,7 +190,7 @@ def test_settings_that_need_each_other_are_named() -> None:
 
 
 def test_with_two_settings_both_alone_and_together_are_known() -> None:
-    pair: Settings = {**OWN, "precision.autocast": "bfloat16", "layout.channels_last": True}
+    pair: Settings = {**BASELINE, "precision.autocast": "bfloat16", "layout.channels_last": True}
     contributions, interaction = broken_down(Machine(together=0.3), pair)
     assert {one.setting for one in contributions} == {"precision.autocast", "layout.channels_last"}
     assert interaction is not None
@@ -230,7 +230,7 @@ def test_disturbed_pairs_do_not_count() -> None:
 
 def test_what_needs_a_setting_is_left_out_with_it() -> None:
     machine = Machine()
-    chosen: Settings = {**OWN, "loader.workers": 2, "loader.prefetch": 8}
+    chosen: Settings = {**BASELINE, "loader.workers": 2, "loader.prefetch": 8}
     contributions, _ = broken_down(machine, chosen)
     found = {one.setting: one for one in contributions}
     both = math.exp(LOGS["loader.workers"] + LOGS["loader.prefetch"])

@@ -95,8 +95,8 @@ class Simulated:
         self.rise = rise  # of the training's loss, as a part of its fall
 
     def pair(self) -> TrainedPair:
-        own = self.random.gauss(0.9, 0.02)
-        metrics = (own, own - self.drop - self.random.gauss(0, self.scatter))
+        baseline = self.random.gauss(0.9, 0.02)
+        metrics = (baseline, baseline - self.drop - self.random.gauss(0, self.scatter))
         if self.rise is None:
             return TrainedPair(metrics, sample_error=self.sample_error)
         loss = self.random.gauss(0.5, 0.05)

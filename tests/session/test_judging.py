@@ -104,7 +104,7 @@ def test_updates_are_compared_in_the_time_that_is_left(
     asked: list[Settings] = []
 
     def judge_rounding(
-        run: TuningRun, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+        run: TuningRun, baseline: Settings, settings: Settings, has_time: Callable[[int], bool]
     ) -> RoundingEvidence:
         asked.append(settings)
         return HOLDS

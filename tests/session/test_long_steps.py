@@ -54,11 +54,11 @@ def build():
 class Counted:
     """A run, and which process made how many steps."""
 
-    def __init__(self, run: TuningRun, facts: TrainingFacts, own: Settings, path: Path) -> None:
+    def __init__(self, run: TuningRun, facts: TrainingFacts, baseline: Settings, path: Path) -> None:
         self.run = run
         self.facts = facts
-        self.own = own
-        self.other: Settings = {**own, "optimizer.fused": True}
+        self.baseline = baseline
+        self.other: Settings = {**baseline, "optimizer.fused": True}
         self._path = path
 
     def forget(self) -> None:
@@ -96,7 +96,7 @@ def assert_single(measurement: Measurement) -> None:
 
 @pytest.mark.end_to_end
 def test_a_turn_is_one_step_and_the_warm_up_ends_with_the_first_two_that_agree(counted: Counted) -> None:
-    measuring = counted.run.starter.start_measuring(counted.own, "first", 60.0)
+    measuring = counted.run.starter.start_measuring(counted.baseline, "first", 60.0)
     assert isinstance(measuring, Measuring), measuring
     for _ in range(2):
         measuring.take_turn(plan_turns(STEP).order, 60.0)
@@ -113,7 +113,7 @@ def test_a_turn_is_one_step_and_the_warm_up_ends_with_the_first_two_that_agree(c
 def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
     ready = []
     for name in ("first", "again"):
-        measuring = counted.run.starter.start_measuring(counted.own, name, 60.0)
+        measuring = counted.run.starter.start_measuring(counted.baseline, name, 60.0)
         assert isinstance(measuring, Measuring), measuring
         ready.append(measuring._ready)
         measuring.close()
@@ -126,15 +126,15 @@ def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
 @pytest.mark.end_to_end
 def test_a_trial_and_a_pair_make_no_more_steps_than_they_are_worth(counted: Counted) -> None:
     run = counted.run
-    baseline = LiveBaseline(run, counted.facts, counted.own)
+    baseline = LiveBaseline(run, counted.facts, counted.baseline)
     assert len(baseline.measurement.turns) == 2
     assert baseline.ready_again_seconds <= baseline.ready_seconds - STEP
     assert counted.steps() == [made(baseline.measurement)]
     reading = baseline.measure(counted.other, "trial", lambda pairs: len(pairs) >= 2, 60.0)
     assert isinstance(reading, Reading), reading
     assert_single(reading.measurement)
-    assert len(reading.own_turns) == len(reading.measurement.turns)
-    assert sum(counted.steps()) == made(baseline.measurement) + len(reading.own_turns) + made(reading.measurement)
+    assert len(reading.baseline_turns) == len(reading.measurement.turns)
+    assert sum(counted.steps()) == made(baseline.measurement) + len(reading.baseline_turns) + made(reading.measurement)
     baseline.rest()
 
     counted.forget()

@@ -70,13 +70,13 @@ class Minute:
         turns = [(1.0, math.exp(-luck - self.random.gauss(0.0, 0.1))) for _ in range(8)]
         if steps is None:
             return PairReading(turns, True, None)
-        own, loss = self.random.gauss(0.97, 0.004), self.random.gauss(0.3, 0.02)
-        metrics = (own, own - self.random.gauss(0.0, 0.004))
+        baseline, loss = self.random.gauss(0.97, 0.004), self.random.gauss(0.3, 0.02)
+        metrics = (baseline, baseline - self.random.gauss(0.0, 0.004))
         losses = (loss, loss + self.random.gauss(0.0, 0.002))
         return PairReading(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
 
     def compare_updates(
-        self, run: TuningRun, own: Settings, settings: Settings, has_time: Callable[[int], bool]
+        self, run: TuningRun, baseline: Settings, settings: Settings, has_time: Callable[[int], bool]
     ) -> RoundingEvidence | Failure:
         if not self.take(2 * START_SECONDS + UPDATE_STEPS * STEP_SECONDS * (1 + 1 / self.speedup)):
             return Failure("hung", "the budget was spent")
@@ -93,7 +93,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One of three tunes gave up before its first pair, with half of its minute left."""
-    own = default_settings(context)
+    unchanged = default_settings(context)
     digits = msgspec.structs.replace(facts, epochs=10, steps_per_epoch=21, eval_samples=450)
 
     def proved(seed: int) -> Proof:
@@ -101,7 +101,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
         request = Request(BuildFunction("/m.py", "build", ""), minute.budget_seconds, Constraint(0.01, True))
         run = TuningRun(request, RunFolder(tmp_path), cast("WorkerStarter", None), cast("BudgetClock", minute), ignore)
         baseline = SimpleNamespace(
-            settings=own,
+            settings=unchanged,
             facts=digits,
             measurement=SimpleNamespace(warmup_step_seconds=(STEP_SECONDS * slowness,) * WARMUP_STEPS),
             step_seconds=STEP_SECONDS * slowness,
@@ -111,7 +111,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
         )
         monkeypatch.setattr(judging, "judge_rounding", minute.compare_updates)
         judge = MetricJudge(run, cast("LiveBaseline", baseline), SearchSpace("test", {}, {}, {}))
-        settings: Settings = {**own, "precision.autocast": "bfloat16"}
+        settings: Settings = {**unchanged, "precision.autocast": "bfloat16"}
         seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
         prover = Prover(minute, digits, minute, ignore)
         return prover.prove(settings, rule_for(1, 1.02), judge.begin(settings, seen, 1))

@@ -26,8 +26,8 @@ WORKERS: Settings = {"loader.workers": 2}
 
 
 def pair(settings: Settings, seed: int, steps: int | None = None, speedup: float = 2.0) -> ProofPair:
-    own, other = (Measurement(1.0, (0.1,), (Turn((seconds,) * 4),) * 8) for seconds in (0.1, 0.1 / speedup))
-    return ProofPair(settings, seed, own, other, TrainedPair((0.9, 0.89)) if steps else None, steps)
+    baseline, other = (Measurement(1.0, (0.1,), (Turn((seconds,) * 4),) * 8) for seconds in (0.1, 0.1 / speedup))
+    return ProofPair(settings, seed, baseline, other, TrainedPair((0.9, 0.89)) if steps else None, steps)
 
 
 class Fresh(FreshPairs):

@@ -42,8 +42,8 @@ from autoaccel.workers.starter import WorkerStarter
 
 WriteModel = Callable[..., Path]
 StartRun = Callable[[Path], TuningRun]
-OWN: Settings = {"threads.intra_op": 1, "precision.autocast": "off"}
-SHORTER: Settings = {**OWN, "precision.autocast": "bfloat16"}
+BASELINE: Settings = {"threads.intra_op": 1, "precision.autocast": "off"}
+SHORTER: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
 
 
 def never(steps: int) -> bool:
@@ -80,10 +80,10 @@ def test_two_processes_make_the_same_updates_under_the_same_settings(
         return ask(task, settings, name, *rest)
 
     monkeypatch.setattr(run.starter, "ask", counted)
-    same = judge_rounding(run, OWN, OWN, never)
+    same = judge_rounding(run, BASELINE, BASELINE, never)
     assert isinstance(same, RoundingEvidence)
     assert (same.verdict, same.worst_error_share, same.loss_difference) == ("holds", 0.0, 0.0)
-    shorter = judge_rounding(run, OWN, SHORTER, never)
+    shorter = judge_rounding(run, BASELINE, SHORTER, never)
     assert isinstance(shorter, RoundingEvidence)
     assert shorter.verdict == "holds", shorter
     assert 0.0 < shorter.error_share < 0.01
@@ -123,7 +123,7 @@ def test_too_large_an_error_is_asked_again_later(
         run = run_for(model)
         monkeypatch.setattr(run.starter, "ask", ask)
         asked.clear()
-        return judge_rounding(run, OWN, SHORTER, lambda steps: times.append(steps) or has_time)  # type: ignore[func-returns-value]
+        return judge_rounding(run, BASELINE, SHORTER, lambda steps: times.append(steps) or has_time)  # type: ignore[func-returns-value]
 
     held = judged()
     assert isinstance(held, RoundingEvidence) and held.verdict == "holds"
@@ -154,23 +154,23 @@ def test_what_fails_on_either_side_is_told(write_model: WriteModel, run_for: Sta
         """
     model = Path(f"{write_model(code)}:build_failing")
     run = run_for(model)
-    failure = judge_rounding(run, OWN, SHORTER, never)
+    failure = judge_rounding(run, BASELINE, SHORTER, never)
     assert isinstance(failure, Failure)
     assert "not like this" in failure.message
-    own = judge_rounding(run_for(model), SHORTER, OWN, never)
-    assert isinstance(own, RoundingEvidence)  # the settings are not to blame
-    assert own.verdict == "open" and own.reason.startswith("under your own settings, ")
-    hurried = judge_rounding(dataclasses.replace(run_for(model), clock=BudgetClock(0.01)), OWN, OWN, never)
+    baseline = judge_rounding(run_for(model), SHORTER, BASELINE, never)
+    assert isinstance(baseline, RoundingEvidence)  # the settings are not to blame
+    assert baseline.verdict == "open" and baseline.reason.startswith("under your own settings, ")
+    hurried = judge_rounding(dataclasses.replace(run_for(model), clock=BudgetClock(0.01)), BASELINE, BASELINE, never)
     assert isinstance(hurried, Failure)
     assert hurried.kind == "hung"
 
 
 def test_only_settings_that_round_are_judged_by_it(context: KnobContext) -> None:
-    own = default_settings(context)
+    baseline = default_settings(context)
 
     def reason(risks: dict[str, Risk] | None = None, **changes: object) -> NotByRounding | None:
         named = {name.replace("__", "."): value for name, value in changes.items()}
-        return why_not_by_rounding({**own, **named}, own, risks or {})  # type: ignore[dict-item]
+        return why_not_by_rounding({**baseline, **named}, baseline, risks or {})  # type: ignore[dict-item]
 
     assert reason(precision__autocast="bfloat16", optimizer__fused=True, loader__workers=2) is None
     other = "changes the training"
@@ -179,5 +179,5 @@ def test_only_settings_that_round_are_judged_by_it(context: KnobContext) -> None
     assert reason({"loader.workers": "changes_training"}, loader__workers=2) == other
     assert reason({"optimizer.accumulation": "changes_training"}, optimizer__accumulation=2) == other
     assert reason(model__norm_biases="drop") == "takes parameters away"
-    ranks = {**own, "parallel.world_size": 2}
+    ranks = {**baseline, "parallel.world_size": 2}
     assert why_not_by_rounding({**ranks, "precision.autocast": "bfloat16"}, ranks, {}) == "several ranks"

@@ -44,7 +44,7 @@ from autoaccel.session.sharing import (
 from autoaccel.statistics.turn_plan import Enough
 
 WriteModel = Callable[..., Path]
-OWN: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
+BASELINE: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
 SPACE = SearchSpace(
     name="test",
     open={
@@ -77,7 +77,7 @@ class ExactSource:
         for value in settings.values():
             speedup *= SPEEDUPS.get(str(value), 1.0)
         pairs = [(STEP_SECONDS, STEP_SECONDS / speedup)] * 4
-        turns = tuple(Turn((own,)) for own, _ in pairs)
+        turns = tuple(Turn((baseline,)) for baseline, _ in pairs)
         measurement = Measurement(3.0, (STEP_SECONDS,), tuple(Turn((other,)) for _, other in pairs))
         return Reading(measurement, turns, pairs, trusted=True)
 
@@ -97,8 +97,8 @@ class StuckSource(ExactSource):
 
 def searching(study: SearchStudy | None, source: ExactSource) -> Search:
     economy = Economy(1000, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
-    prior = Prior([{**OWN, "precision.autocast": "bfloat16"}], dict.fromkeys(OWN, 0.2))
-    return Search(SearchTask(SPACE, OWN, economy, prior), Instruments(source, source, ignore, ignore), study)
+    prior = Prior([{**BASELINE, "precision.autocast": "bfloat16"}], dict.fromkeys(BASELINE, 0.2))
+    return Search(SearchTask(SPACE, BASELINE, economy, prior), Instruments(source, source, ignore, ignore), study)
 
 
 def joined(storage: str, host: str) -> SearchStudy:
@@ -180,7 +180,7 @@ def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage:
     assert any(" host-0 " in claim["worker"] for claim in lost)
     assert all(times[settings_key(claim["settings"]), claim["reading"]] == 1 for claim in lost)
     # All survivors end with the same knowledge, which is that of one worker.
-    assert {best for _, best, _ in found.values()} == {settings_key({**OWN, "precision.autocast": "bfloat16",
+    assert {best for _, best, _ in found.values()} == {settings_key({**BASELINE, "precision.autocast": "bfloat16",
                                                                      "layout.channels_last": True})}  # fmt: skip
     known = Counter((key, reading > 0) for key, reading in times)
     assert [trials for _, _, trials in found.values()] == [known] * 3
@@ -189,7 +189,7 @@ def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage:
 def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, machine: Machine) -> None:
     workload = BuildFunction("/a/model.py", "build", "f00")
     other = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model="Another CPU"))
-    here, there = (study_basis(workload, one, OWN, SPACE) for one in (machine, other))
+    here, there = (study_basis(workload, one, BASELINE, SPACE) for one in (machine, other))
     with join_study(find_study(storage), "model", here) as study:
         agree_on_diagnosis(study, here, DIAGNOSIS)
         with join_study(find_study(storage), "model", there) as apart:
@@ -200,14 +200,14 @@ def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, m
         ):
             pass
         elsewhere = msgspec.structs.replace(workload, path="/b/model.py")
-        with join_study(find_study(storage), "model", study_basis(elsewhere, machine, OWN, SPACE)) as same:
+        with join_study(find_study(storage), "model", study_basis(elsewhere, machine, BASELINE, SPACE)) as same:
             assert same.name == study.name
             other = Diagnosis((), msgspec.structs.replace(DIAGNOSIS.profile, step_seconds=0.2))
             assert agree_on_diagnosis(same, here, other) == DIAGNOSIS
 
 
 def test_the_first_worker_proves_and_if_it_is_gone_the_next(storage: str, machine: Machine) -> None:
-    basis = study_basis(BuildFunction("/a/model.py", "build", "f00"), machine, OWN, SPACE)
+    basis = study_basis(BuildFunction("/a/model.py", "build", "f00"), machine, BASELINE, SPACE)
     with join_study(find_study(storage), "model", basis) as first:
         with join_study(find_study(storage), "model", basis) as second:
             assert proof_elsewhere(first, None) is None
@@ -215,9 +215,9 @@ def test_the_first_worker_proves_and_if_it_is_gone_the_next(storage: str, machin
             assert now is not None and "the first of its workers, proves the best" in elsewhere_words(now, 3)
         with join_study(find_study(storage), "model", basis) as third:
             first.leave()
-            first.peers.show_judged(OWN)
+            first.peers.show_judged(BASELINE)
             assert proof_elsewhere(third, None) is None
-            ended = proof_elsewhere(third, OWN)
+            ended = proof_elsewhere(third, BASELINE)
             assert ended is not None and "already tried to prove the best" in elsewhere_words(ended, 3)
 
 

@@ -34,23 +34,23 @@ class Side:
 
 
 def taken(
-    own: Side, other: Side, enough: int = 6, usual: tuple[float, ...] = (STEP,), step: float = STEP
+    baseline: Side, other: Side, enough: int = 6, usual: tuple[float, ...] = (STEP,), step: float = STEP
 ) -> Turns | TurnFailed:
-    both = cast("Measuring", own), cast("Measuring", other)
+    both = cast("Measuring", baseline), cast("Measuring", other)
     return take_turns(*both, plan_turns(step), 100, usual, lambda pairs: len(pairs) >= enough, math.inf)
 
 
 def test_undisturbed_turns_are_taken_until_they_are_enough() -> None:
-    own, other = Side(STEP), Side(STEP / 2)
-    turns = taken(own, other)
+    baseline, other = Side(STEP), Side(STEP / 2)
+    turns = taken(baseline, other)
     assert isinstance(turns, Turns)
     assert turns.pairs == [(STEP, STEP / 2)] * 6
     assert turns.trusted and turns.disturbed == 0
 
 
 def test_disturbed_turns_are_left_out_and_taken_again() -> None:
-    own, other = Side(STEP, 9 * STEP, 9 * STEP, STEP), Side(STEP)
-    turns = taken(own, other)
+    baseline, other = Side(STEP, 9 * STEP, 9 * STEP, STEP), Side(STEP)
+    turns = taken(baseline, other)
     assert isinstance(turns, Turns)
     assert turns.pairs == [(STEP, STEP)] * 6
     assert turns.trusted and turns.disturbed == 2
@@ -83,8 +83,8 @@ def test_a_training_that_is_over_ends_its_turns() -> None:
 
 
 def test_who_fails_is_told() -> None:
-    own, other = Side(STEP), Side(STEP, STEP, None)
-    turns = taken(own, other)
+    baseline, other = Side(STEP), Side(STEP, STEP, None)
+    turns = taken(baseline, other)
     assert isinstance(turns, TurnFailed)
     assert turns.who is cast("Measuring", other)
     assert turns.failure.message == "it does"
@@ -111,8 +111,8 @@ def test_who_begins_changes(first: str) -> None:
 LONG = 2.0
 
 
-def taken_long(own: Side, other: Side, enough: int = 2, usual: tuple[float, ...] = (LONG, LONG)) -> Turns:
-    turns = taken(own, other, enough, usual, step=LONG)
+def taken_long(baseline: Side, other: Side, enough: int = 2, usual: tuple[float, ...] = (LONG, LONG)) -> Turns:
+    turns = taken(baseline, other, enough, usual, step=LONG)
     assert isinstance(turns, Turns)
     return turns
 

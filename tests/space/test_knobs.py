@@ -36,7 +36,7 @@ Vary = Callable[..., KnobContext]
 
 
 def test_every_knob_has_an_effect_and_every_effect_a_knob(context: KnobContext) -> None:
-    assert effects_of(default_settings(context), torch.device("cpu"), own={}).keys() == KNOBS.keys()
+    assert effects_of(default_settings(context), torch.device("cpu"), found={}).keys() == KNOBS.keys()
 
 
 def test_every_default_is_among_the_values(context: KnobContext) -> None:
@@ -208,16 +208,16 @@ def test_ipex_is_decided_from_versions(context: KnobContext, vary: Vary) -> None
 
 
 def test_only_exact_knobs_leave_the_numbers_alone(context: KnobContext) -> None:
-    own = default_settings(context)
-    assert is_exact({**own, "loader.workers": 2}, own, ())
-    changed = {**own, "loader.workers": 2, "precision.autocast": "bfloat16"}
-    assert not is_exact(changed, own, ())
-    assert risky_part(changed, own, ()) == {"precision.autocast": "bfloat16"}
+    baseline = default_settings(context)
+    assert is_exact({**baseline, "loader.workers": 2}, baseline, ())
+    changed = {**baseline, "loader.workers": 2, "precision.autocast": "bfloat16"}
+    assert not is_exact(changed, baseline, ())
+    assert risky_part(changed, baseline, ()) == {"precision.autocast": "bfloat16"}
 
 
 def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: KnobContext, vary: Vary) -> None:
     """Workers draw others: a recipe with them was accepted without a look at the metric."""
-    own = default_settings(context)
+    baseline = default_settings(context)
     assert inexact_here(context) == {}
     random = vary(context, loading_matters="loading a sample draws random numbers")
     inexact = inexact_here(random)
@@ -225,9 +225,9 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: Kn
         ["loader.workers", "loader.persistent", "loader.context", "loader.side_stream"],
         "loading a sample draws random numbers",
     )
-    changed = {**own, "loader.workers": 2, "loader.prefetch": 4}
-    assert risky_part(changed, own, inexact) == {"loader.workers": 2}
-    assert not is_exact(changed, own, inexact)
+    changed = {**baseline, "loader.workers": 2, "loader.prefetch": 4}
+    assert risky_part(changed, baseline, inexact) == {"loader.workers": 2}
+    assert not is_exact(changed, baseline, inexact)
     assert KNOBS["loader.workers"].risk_at(random) == "changes_training"
     assert {row.name: row.risk for row in knob_rows(random)}["loader.workers"] == "changes_training"
     assert KNOBS["loader.workers"].risk_at(context) == "exact"
@@ -237,31 +237,31 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: Kn
 def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics(
     context: KnobContext, vary: Vary
 ) -> None:
-    own, normalised = default_settings(context), vary(context, has_batch_statistics=True)
+    baseline, normalised = default_settings(context), vary(context, has_batch_statistics=True)
     for name in ("parallel.world_size", "optimizer.accumulation"):
         assert KNOBS[name].risk_at(context) == "rounding"
         assert KNOBS[name].risk_at(normalised) == "changes_training"
-    ranks = {**own, "parallel.world_size": 2, "loader.workers": 1}
-    assert risk_of(ranks, own, risks_here(context)) == "rounding"
-    assert risk_of(ranks, own, risks_here(normalised)) == "changes_training"
-    assert risk_of({**own, "loader.workers": 1}, own, risks_here(normalised)) == "exact"
-    assert risk_of(own, own, {}) == "exact"
+    ranks = {**baseline, "parallel.world_size": 2, "loader.workers": 1}
+    assert risk_of(ranks, baseline, risks_here(context)) == "rounding"
+    assert risk_of(ranks, baseline, risks_here(normalised)) == "changes_training"
+    assert risk_of({**baseline, "loader.workers": 1}, baseline, risks_here(normalised)) == "exact"
+    assert risk_of(baseline, baseline, {}) == "exact"
     random = vary(context, loading_matters="loading a sample draws random numbers")
-    assert risk_of({**own, "loader.workers": 1}, own, risks_here(random)) == "changes_training"
+    assert risk_of({**baseline, "loader.workers": 1}, baseline, risks_here(random)) == "changes_training"
 
 
 def test_a_part_of_settings_has_nothing_riskier_and_nothing_that_would_do_nothing(context: KnobContext) -> None:
-    own = default_settings(context)
+    baseline = default_settings(context)
     exact: Settings = {"loader.workers": 2, "loader.prefetch": 4}
-    chosen: Settings = {**own, **exact, "precision.autocast": "bfloat16", "optimizer.batch_factor": 2.0}
-    space = SearchSpace(name="t", open={}, fixed=own, closed={})
-    assert part_up_to("exact", chosen, own, space) == {**own, **exact}
-    assert part_up_to("rounding", chosen, own, space) == {**own, **exact, "precision.autocast": "bfloat16"}
-    assert part_up_to("changes_training", chosen, own, space) == chosen
-    assert without(["loader.workers"], chosen, own)["loader.prefetch"] == own["loader.prefetch"]
+    chosen: Settings = {**baseline, **exact, "precision.autocast": "bfloat16", "optimizer.batch_factor": 2.0}
+    space = SearchSpace(name="t", open={}, fixed=baseline, closed={})
+    assert part_up_to("exact", chosen, baseline, space) == {**baseline, **exact}
+    assert part_up_to("rounding", chosen, baseline, space) == {**baseline, **exact, "precision.autocast": "bfloat16"}
+    assert part_up_to("changes_training", chosen, baseline, space) == chosen
+    assert without(["loader.workers"], chosen, baseline)["loader.prefetch"] == baseline["loader.prefetch"]
     # What a person has set stays, so that there is no part without it.
-    wish = SearchSpace(name="t", open={}, fixed={**own, "precision.autocast": "bfloat16"}, closed={})
-    assert part_up_to("exact", chosen, own, wish) is None
+    wish = SearchSpace(name="t", open={}, fixed={**baseline, "precision.autocast": "bfloat16"}, closed={})
+    assert part_up_to("exact", chosen, baseline, wish) is None
 
 
 def test_a_cache_counts_one_copy_for_each_process_that_loads(context: KnobContext, vary: Vary) -> None:

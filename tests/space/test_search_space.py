@@ -38,8 +38,8 @@ def test_every_space_that_comes_along_loads_and_accounts_for_every_knob(context:
 
 
 def test_the_baseline_is_in_the_space_and_comes_first(context: KnobContext, vary: Callable[..., KnobContext]) -> None:
-    own = vary(context, settings={"loader.workers": 3})
-    assert load(own).open["loader.workers"] == (3, 0, 1, 2, 4)
+    baseline = vary(context, settings={"loader.workers": 3})
+    assert load(baseline).open["loader.workers"] == (3, 0, 1, 2, 4)
 
 
 def test_unavailable_knobs_are_closed_with_their_reason(context: KnobContext) -> None:
@@ -123,10 +123,10 @@ def test_a_missing_file_names_the_spaces_there_are(context: KnobContext) -> None
 
 def test_a_knob_rests_where_what_it_needs_is_missing(context: KnobContext) -> None:
     space = load(context, "everything")
-    own = baseline_settings(context)
-    settled = space.settle({**own, "loader.workers": 0, "loader.prefetch": 8, "compile.dynamic": "on"})
+    baseline = baseline_settings(context)
+    settled = space.settle({**baseline, "loader.workers": 0, "loader.prefetch": 8, "compile.dynamic": "on"})
     assert (settled["loader.prefetch"], settled["compile.dynamic"]) == (2, "auto")
-    busy = {**own, "loader.workers": 2, "loader.prefetch": 8}
+    busy = {**baseline, "loader.workers": 2, "loader.prefetch": 8}
     assert space.settle(busy) == busy
 
 
@@ -134,12 +134,12 @@ def test_where_batches_change_their_shapes_what_is_compiled_is_compiled_for_any(
     context: KnobContext, vary: Callable[..., KnobContext]
 ) -> None:
     padded = vary(context, shapes_change=True)
-    own = baseline_settings(padded)
-    assert own["compile.dynamic"] == "on"
-    compiled = [one for one in first_candidates(load(padded), padded, own, []) if one["compile.mode"] != "off"]
+    baseline = baseline_settings(padded)
+    assert baseline["compile.dynamic"] == "on"
+    compiled = [one for one in first_candidates(load(padded), padded, baseline, []) if one["compile.mode"] != "off"]
     assert compiled and all(one["compile.dynamic"] == "on" for one in compiled)
     everything = load(padded, "everything")
-    each_anew = {**own, "compile.mode": "default", "compile.dynamic": "off"}
+    each_anew = {**baseline, "compile.mode": "default", "compile.dynamic": "off"}
     assert everything.allows({**each_anew, "compile.dynamic": "auto"}) and not everything.allows(each_anew)
     assert load(context, "everything").allows({**each_anew, "compile.dynamic": "off"})
     with pytest.raises(BadRequestError, match="each shape would be compiled separately"):
@@ -158,10 +158,10 @@ def test_what_needs_a_closed_knob_is_closed_too(context: KnobContext) -> None:
 
 def test_knobs_that_clash_are_never_combined(context: KnobContext) -> None:
     space = load(context, "everything")
-    own = baseline_settings(context)
-    assert not space.allows({**own, "optimizer.fused": True, "optimizer.foreach": "on"})
-    assert space.allows({**own, "optimizer.fused": True})
-    assert space.allows(own)
+    baseline = baseline_settings(context)
+    assert not space.allows({**baseline, "optimizer.fused": True, "optimizer.foreach": "on"})
+    assert space.allows({**baseline, "optimizer.fused": True})
+    assert space.allows(baseline)
     with pytest.raises(BadRequestError, match="cannot be combined: an update has only one form"):
         load(context, fixed=["optimizer.fused=on", "optimizer.foreach=on"])
 
@@ -190,9 +190,9 @@ def test_exact_only_leaves_out_what_is_not_exact_on_the_training(
     assert not {"loader.workers", "loader.persistent", "loader.context"} & space.open.keys()
     assert space.closed["loader.workers"] == "it is not exact here: loading a sample draws random numbers"
     assert "loader.workers" in load(random).inexact
-    own = tmp_path / "own.toml"
-    own.write_text('title = "mine"\nexact = true\n[knobs]\n"precision.autocast" = "all"\n')
-    assert load(context, str(own)).closed["precision.autocast"] == "it is not exact here: it may change the numbers"
+    listed = tmp_path / "own.toml"
+    listed.write_text('title = "mine"\nexact = true\n[knobs]\n"precision.autocast" = "all"\n')
+    assert load(context, str(listed)).closed["precision.autocast"] == "it is not exact here: it may change the numbers"
 
 
 def finding(knob: str, bound: float) -> Finding:
@@ -203,8 +203,8 @@ def finding(knob: str, bound: float) -> Finding:
 
 def test_a_knob_that_cannot_win_is_closed_and_says_why(context: KnobContext) -> None:
     space = load(context)
-    own = baseline_settings(context)
-    narrowed = narrow(space, own, [finding("loader.workers", 1.005), finding("optimizer.fused", 1.3)], 1.02)
+    baseline = baseline_settings(context)
+    narrowed = narrow(space, baseline, [finding("loader.workers", 1.005), finding("optimizer.fused", 1.3)], 1.02)
     assert "loader.workers" not in narrowed.open
     assert narrowed.fixed["loader.workers"] == 0
     assert narrowed.closed["loader.workers"].startswith("the step waits 0.5% of its time for data: at most 1.005x")
@@ -237,9 +237,9 @@ def test_a_model_is_altered_only_where_a_person_has_said_how_much_worse_it_may_g
     assert load(prunes, may_alter=True).open["model.sparsity"] == (0.0, 0.3, 0.5, 0.7)
     assert load(prunes, fixed=["model.sparsity=0.5"]).fixed["model.sparsity"] == 0.5
     assert "pip install" in load(context, may_alter=True).closed["model.sparsity"]
-    own = write(tmp_path, 'title = "mine"\n[knobs]\n"optimizer.fused" = "all"\n[altering]\n"model.biases" = "all"')
-    assert load(prunes, own).closed["model.biases"] == ALTERS
-    assert load(prunes, own, may_alter=True).open.keys() == {"optimizer.fused", "model.biases"}
+    baseline = write(tmp_path, 'title = "mine"\n[knobs]\n"optimizer.fused" = "all"\n[altering]\n"model.biases" = "all"')
+    assert load(prunes, baseline).closed["model.biases"] == ALTERS
+    assert load(prunes, baseline, may_alter=True).open.keys() == {"optimizer.fused", "model.biases"}
 
 
 def test_values_that_a_wish_rules_out_are_not_offered(context: KnobContext) -> None:
@@ -260,9 +260,9 @@ def test_the_profile_says_which_counts_are_worth_trying(context: KnobContext) ->
 
 
 def test_a_list_of_ones_own_is_searched_whatever_the_profile_says(context: KnobContext, tmp_path: Path) -> None:
-    own = write(tmp_path, 'title = "mine"\n[knobs]\n"loader.workers" = [0, 1, 4]')
+    baseline = write(tmp_path, 'title = "mine"\n[knobs]\n"loader.workers" = [0, 1, 4]')
     measured = KnobContext(context.machine, context.training, Demand(0.1, 1 << 30, 0.15, 0.15))
-    assert load(measured, own).open["loader.workers"] == (0, 1, 4)
+    assert load(measured, baseline).open["loader.workers"] == (0, 1, 4)
 
 
 @pytest.mark.parametrize(

@@ -26,18 +26,18 @@ ONE_PERCENT = Constraint(0.01, True)
 NARROW = Bound()
 
 
-def paired(own: list[float], other: list[float]) -> list[TrainedPair]:
-    return [TrainedPair(metrics) for metrics in zip(own, other, strict=True)]
+def paired(baseline: list[float], other: list[float]) -> list[TrainedPair]:
+    return [TrainedPair(metrics) for metrics in zip(baseline, other, strict=True)]
 
 
 def judged(
-    own: list[float],
+    baseline: list[float],
     other: list[float],
     direction: Direction = "maximize",
     relative: bool = True,
     bound: Bound = NARROW,
 ) -> Accuracy:
-    return compare_metric("m", direction, paired(own, other), 1.0, Constraint(0.01, relative), bound)
+    return compare_metric("m", direction, paired(baseline, other), 1.0, Constraint(0.01, relative), bound)
 
 
 def test_the_drop_is_paired_run_by_run() -> None:
@@ -85,9 +85,9 @@ def test_the_bound_holds_as_often_as_it_says() -> None:
     generator = np.random.default_rng(1)
     held = 0
     for _ in range(1000):
-        own = generator.normal(0.9, 0.02, 3)
-        other = own - generator.normal(0.005, 0.003, 3)
-        held += judged(list(own), list(other), relative=False).drop_high >= 0.005
+        baseline = generator.normal(0.9, 0.02, 3)
+        other = baseline - generator.normal(0.005, 0.003, 3)
+        held += judged(list(baseline), list(other), relative=False).drop_high >= 0.005
     assert 930 <= held <= 970
 
 
@@ -117,10 +117,10 @@ def test_all_looks_together_err_no_more_than_one_would() -> None:
     for _ in range(1000):
         # The metric drops by exactly what is allowed.
         drops = generator.normal(0.01, 0.004, 6)
-        own = np.full(6, 0.9)
+        baseline = np.full(6, 0.9)
         for count in range(3, 7):
             look = Bound(confidence_of_look(count, first=3, most=6))
-            found = judged(own[:count].tolist(), (own - drops)[:count].tolist(), relative=False, bound=look)
+            found = judged(baseline[:count].tolist(), (baseline - drops)[:count].tolist(), relative=False, bound=look)
             if metric_status(found, Constraint(0.01, False)) == "holds":
                 passed += 1
                 break
@@ -152,22 +152,22 @@ def scores(*numbers: float) -> bytes:
 
 
 def test_the_samples_tell_how_far_a_difference_of_means_may_scatter() -> None:
-    own, other = scores(*[1.0] * 90, *[0.0] * 10), scores(*[1.0] * 88, *[0.0] * 12)
-    pair = pair_up(Finished(0.9, scores=own), Finished(0.88, scores=other))
+    baseline, other = scores(*[1.0] * 90, *[0.0] * 10), scores(*[1.0] * 88, *[0.0] * 12)
+    pair = pair_up(Finished(0.9, scores=baseline), Finished(0.88, scores=other))
     assert pair.metrics == (0.9, 0.88)
     assert pair.sample_error == pytest.approx(np.sqrt(0.02 * 0.98 / 99), rel=1e-3)
     assert known_scatter([pair], Constraint(0.01, False)) == Scatter(pytest.approx(0.01407, rel=1e-3), 4)
     assert known_scatter([pair], Constraint(0.01, True)).deviation == pytest.approx(0.01407 / 0.9, rel=1e-3)
     # Other samples, or a metric that is no mean: nothing is known.
-    unknown = pair_up(Finished(0.9, scores=own), Finished(0.88, scores=b""))
+    unknown = pair_up(Finished(0.9, scores=baseline), Finished(0.88, scores=b""))
     assert unknown.sample_error is None
     assert known_scatter([pair, unknown], Constraint(0.01, False)).degrees == 0
 
 
 def test_runs_that_were_not_looked_at_alike_are_compared_at_their_end() -> None:
-    own, other = Finished(0.90, last_metric=0.92, points=5), Finished(0.91, last_metric=0.91, points=1)
-    assert pair_up(own, other).metrics == (0.92, 0.91)
-    assert pair_up(own, own).metrics == (0.90, 0.90)
+    baseline, other = Finished(0.90, last_metric=0.92, points=5), Finished(0.91, last_metric=0.91, points=1)
+    assert pair_up(baseline, other).metrics == (0.92, 0.91)
+    assert pair_up(baseline, baseline).metrics == (0.90, 0.90)
 
 
 def test_what_is_known_of_the_scatter_makes_few_runs_tell_more() -> None:

@@ -14,15 +14,15 @@ from autoaccel.space.knobs import KNOBS, Knob, in_order
 
 
 def effects_of(
-    settings: Mapping[str, Value], device: torch.device, own: Mapping[str, Value] | None = None
+    settings: Mapping[str, Value], device: torch.device, found: Mapping[str, Value] | None = None
 ) -> dict[str, Effect]:
     """Return the effect of each setting by the name of its knob, in the order in which they take their turns.
 
     Args:
         settings: All of them.
         device: That the training runs on.
-        own: What the user's own code makes of its process: such a value has no effect of its own, for nothing is to be
-            changed or checked. None: what this process has now.
+        found: What the user's own code makes of its process: such a value has no effect, for nothing is to be changed
+            or checked. None: what this process has now.
 
     Raises:
         BadRequestError: If a setting is of no knob that is known here.
@@ -31,7 +31,7 @@ def effects_of(
         raise BadRequestError(
             f"settings: there is no knob {unknown[0]!r} here. Install the package that provides it, or tune again."
         )
-    wanted = changed(settings, found_settings(device, settings) if own is None else own)
+    wanted = changed(settings, found_settings(device, settings) if found is None else found)
     return {knob.name: _effect_class(knob)(knob, settings, device) for knob in in_order(wanted)}
 
 

@@ -12,10 +12,10 @@ from autoaccel.space.knobs.knob import (
     KnobContext,
     Need,
     always,
+    baseline_threads,
     choices,
     equals,
     gpus_of,
-    own_threads,
     switch,
     why_no_gpu,
 )
@@ -39,14 +39,14 @@ def _worker_values(context: KnobContext) -> tuple[Value, ...]:
     or that several GPUs make together; and half of the most where that would be more than the most, as loading then
     takes the cores from the training. Until somebody has measured what loading takes, a few.
     """
-    own, most, needed = _worker_default(context), _max_workers(context), workers_needed(context)
+    workers, most, needed = _worker_default(context), _max_workers(context), workers_needed(context)
     if needed is None:
         counts = {*_USUAL_WORKERS, _WORKERS_OF_A_GPU * gpus_of(context)}
     else:
         counts = {0, needed, needed + 1, *(workers_ahead(context, ranks) or 0 for ranks in (1, gpus_of(context)))}
         if max(counts) > most:
             counts.add(most // 2)
-    return tuple(sorted({own, *(min(count, most) for count in counts)}))
+    return tuple(sorted({workers, *(min(count, most) for count in counts)}))
 
 
 def steps_of_loading(context: KnobContext, times: float = 1.0) -> float | None:
@@ -72,7 +72,7 @@ def times_faster(context: KnobContext, ranks: int = 1) -> float:
     if context.device != "cpu":
         return ranks * _FASTER_ON_GPU
     # Threads that a container's quota stops again and again make a step long that others would make short.
-    crowded = max(1.0, own_threads(context) / context.machine.usable_physical_cores)
+    crowded = max(1.0, baseline_threads(context) / context.machine.usable_physical_cores)
     return crowded * (_FASTER_WITH_TILES if "amx_bf16" in context.machine.cpu.features else _FASTER)
 
 
@@ -142,9 +142,9 @@ def _prefetch_default(context: KnobContext) -> int:
 
 
 def _context_default(context: KnobContext) -> str:
-    own = context.training.loader_context if context.training else ""
+    declared = context.training.loader_context if context.training else ""
     # Python's own choice before 3.14.
-    return own or ("fork" if context.machine.system == "Linux" else "spawn")
+    return declared or ("fork" if context.machine.system == "Linux" else "spawn")
 
 
 def _persistent_default(context: KnobContext) -> bool:

@@ -203,7 +203,7 @@ def usual_threads(context: KnobContext) -> int:
     return context.machine.torch.intra_op_threads if context.machine.torch else context.machine.usable_cores
 
 
-def own_threads(context: KnobContext) -> int:
+def baseline_threads(context: KnobContext) -> int:
     """Return how many the user's code leaves, whatever a Training declares beside it."""
     return int(context.found.get("threads.intra_op", usual_threads(context)))
 

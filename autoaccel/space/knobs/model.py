@@ -74,8 +74,10 @@ def _lacks_its_dtype(context: KnobContext, kernel: Value, autocast: Value) -> bo
     """Whether the kernel does not train in what autocast leaves: on a GPU flash and cuDNN's take only 16 bits."""
     if context.device == "cpu" or context.machine.torch is None:
         return False
-    own = (context.training.own_autocast or context.training.dtype) if context.training is not None else "float32"
-    return (own if AUTOCAST.is_off(autocast) else autocast) not in context.machine.torch.attention.get(str(kernel), ())
+    unchanged = (context.training.own_autocast or context.training.dtype) if context.training is not None else "float32"
+    return (unchanged if AUTOCAST.is_off(autocast) else autocast) not in context.machine.torch.attention.get(
+        str(kernel), ()
+    )
 
 
 def _pruners(context: KnobContext) -> tuple[Value, ...]:

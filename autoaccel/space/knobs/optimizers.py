@@ -37,8 +37,8 @@ def _why_no_batch(context: KnobContext) -> str:
 
 def _batch_factors(context: KnobContext) -> tuple[Value, ...]:
     """Those that give a whole number of samples."""
-    own = (context.training and context.training.batch_size) or 2
-    return tuple(factor for factor in (1.0, 2.0, 4.0, 0.5) if (own * factor).is_integer())
+    batch_size = (context.training and context.training.batch_size) or 2
+    return tuple(factor for factor in (1.0, 2.0, 4.0, 0.5) if (batch_size * factor).is_integer())
 
 
 def _why_no_parts(context: KnobContext) -> str:

@@ -14,10 +14,10 @@ from autoaccel.space.knobs.knob import (
     KnobContext,
     Need,
     always,
+    baseline_threads,
     choices,
     equals,
     gpus_of,
-    own_threads,
     powers_of_two,
     switch,
     why_no_gpu,
@@ -89,8 +89,8 @@ def _why_no_more_ranks(context: KnobContext) -> str:
 def _have_no_thread(context: KnobContext, ranks: Value, threads: Value) -> bool:
     """Whether there are fewer threads than ranks: each has one all the same, so that it is another count's double."""
     declared = context.training.settings if context.training is not None else {}
-    own = declared.get("threads.intra_op", own_threads(context))
-    return context.device == "cpu" and threads != own and int(threads) < int(ranks)
+    baseline = declared.get("threads.intra_op", baseline_threads(context))
+    return context.device == "cpu" and threads != baseline and int(threads) < int(ranks)
 
 
 def _why_one_rank(context: KnobContext) -> str:

@@ -27,8 +27,8 @@ def _autocast_values(context: KnobContext) -> tuple[Value, ...]:
 
 
 def _why_no_autocast(context: KnobContext) -> str:
-    if context.training is not None and (own := context.training.own_autocast):
-        return f"the training's own code uses autocast to {own}; without that, it could be tuned"
+    if context.training is not None and (autocast := context.training.own_autocast):
+        return f"the training's own code uses autocast to {autocast}; without that, it could be tuned"
     return "" if len(_autocast_values(context)) > 1 else f"no dtype trained under autocast on this {context.device}"
 
 

@@ -22,9 +22,9 @@ from autoaccel.space.knobs.knob import (
     KnobContext,
     Need,
     always,
+    baseline_threads,
     choices,
     equals,
-    own_threads,
     usual_threads,
 )
 
@@ -60,9 +60,9 @@ def _thread_values(context: KnobContext) -> tuple[Value, ...]:
     down to four, and one. Threads that share a core do not compute more, and are not worth a trial. Where an
     accelerator computes, one.
     """
-    machine, own = context.machine, own_threads(context)
+    machine, baseline = context.machine, baseline_threads(context)
     if context.device != "cpu":
-        return tuple(sorted({own, 1}, reverse=True))
+        return tuple(sorted({baseline, 1}, reverse=True))
     cores = machine.usable_physical_cores
     parts = [max(count_cores(machine, cpus) for cpus in group) for group in (nodes_of(machine), sockets_of(machine))]
     counts = {cores, count_cores(machine, fast_cpus_of(machine)), *parts, cores // 2, 1}
@@ -72,11 +72,13 @@ def _thread_values(context: KnobContext) -> tuple[Value, ...]:
         fewer //= 4
     if computing := threads_beside_loading(context):
         counts.add(computing)
-    return tuple(sorted({own, *(count for count in counts if 1 <= count <= cores)}, reverse=True))
+    return tuple(sorted({baseline, *(count for count in counts if 1 <= count <= cores)}, reverse=True))
 
 
 def _why_one_core(context: KnobContext) -> str:
-    return "" if max(context.machine.usable_cores, own_threads(context)) > 1 else "this process may use only one core"
+    return (
+        "" if max(context.machine.usable_cores, baseline_threads(context)) > 1 else "this process may use only one core"
+    )
 
 
 def _why_one_thread(context: KnobContext) -> str:
@@ -87,7 +89,7 @@ def _usual_inter_op(context: KnobContext) -> int:
     return context.machine.torch.inter_op_threads if context.machine.torch else context.machine.usable_cores
 
 
-def _own_inter_op(context: KnobContext) -> int:
+def _baseline_inter_op(context: KnobContext) -> int:
     return int(context.found.get("threads.inter_op", _usual_inter_op(context)))
 
 
@@ -212,7 +214,7 @@ KNOBS = (
         why_unavailable=_why_one_core,
         why_untried=_why_one_thread,
         environment=lambda value, context: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
-        limits=lambda context: (1, max(context.machine.usable_cores, own_threads(context))),
+        limits=lambda context: (1, max(context.machine.usable_cores, baseline_threads(context))),
         clashes=(
             Clash(
                 lambda threads: True,
@@ -234,10 +236,10 @@ KNOBS = (
         help="number of threads for operators that run in parallel",
         helps_when="the model forks work itself (torch.jit.fork, several backward streams); otherwise no effect",
         effect="autoaccel.runtime.knobs.threads:InterOpThreads",
-        values=lambda context: tuple(sorted({_own_inter_op(context), 1}, reverse=True)),
+        values=lambda context: tuple(sorted({_baseline_inter_op(context), 1}, reverse=True)),
         usual=_usual_inter_op,
-        why_unavailable=lambda context: "" if _own_inter_op(context) > 1 else "there is one already",
-        limits=lambda context: (1, max(context.machine.usable_cores, _own_inter_op(context))),
+        why_unavailable=lambda context: "" if _baseline_inter_op(context) > 1 else "there is one already",
+        limits=lambda context: (1, max(context.machine.usable_cores, _baseline_inter_op(context))),
     ),
     Knob(
         name="threads.affinity",

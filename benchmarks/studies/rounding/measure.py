@@ -56,7 +56,7 @@ TRAININGS = {**SETTING, **HELD_OUT}
 
 def _loop(build: Callable[[], Training], plant: Plant, settings: Settings, seed: int) -> Loop:
     seed_all(seed)
-    return Loop(plant(build()), Applied(settings, own={}), seed)
+    return Loop(plant(build()), Applied(settings, found={}), seed)
 
 
 @functools.cache
@@ -80,14 +80,14 @@ def metric_of(name: str, plant: Plant, case: str, seed: int) -> float:
 def harm_of(name: str, case: Case, case_name: str, seeds: int) -> dict[str, Any]:
     """Return by how much the metric gets worse, of its own size, its 95 % interval (Student's), whether that harms."""
     direction = TRAININGS[name]().metric.direction
-    own = [metric_of(name, case.own, "", seed) for seed in range(seeds)]
+    baseline = [metric_of(name, case.baseline, "", seed) for seed in range(seeds)]
     other = [metric_of(name, case.plant, case_name, seed) for seed in range(seeds)]
-    sign, size = (1.0 if direction == "maximize" else -1.0), abs(statistics.fmean(own))
-    drops = [sign * (mine - theirs) / size for mine, theirs in zip(own, other, strict=True)]
+    sign, size = (1.0 if direction == "maximize" else -1.0), abs(statistics.fmean(baseline))
+    drops = [sign * (mine - theirs) / size for mine, theirs in zip(baseline, other, strict=True)]
     found: dict[str, Any] = {
         "seeds": seeds,
-        "own_scatter": statistics.stdev(own) / size,
-        "own": own,
+        "own_scatter": statistics.stdev(baseline) / size,
+        "own": baseline,
         "planted": [metric if math.isfinite(metric) else None for metric in other],
     }
     if not all(map(math.isfinite, drops)):
@@ -100,10 +100,10 @@ def harm_of(name: str, case: Case, case_name: str, seeds: int) -> dict[str, Any]
 
 
 @functools.cache
-def recorded_in(name: str, own: Plant, seed: int, points: tuple[int, ...]) -> tempfile.TemporaryDirectory[str]:
+def recorded_in(name: str, baseline: Plant, seed: int, points: tuple[int, ...]) -> tempfile.TemporaryDirectory[str]:
     """Return the folder with what a training makes of its first batches as it is."""
     folder = tempfile.TemporaryDirectory()
-    recorded = record_updates(_loop(TRAININGS[name], own, {}, seed), Path(folder.name), points, BATCHES)
+    recorded = record_updates(_loop(TRAININGS[name], baseline, {}, seed), Path(folder.name), points, BATCHES)
     assert isinstance(recorded, UpdatesRecorded), recorded
     return folder
 
@@ -112,7 +112,7 @@ def evidence_of(name: str, case: Case, seed: int) -> RoundingEvidence:
     """Return what updates say of a case, at later points if the first show too large an error."""
 
     def compared_at(points: tuple[int, ...]) -> UpdatesCompared:
-        folder = recorded_in(name, case.own, seed, points)
+        folder = recorded_in(name, case.baseline, seed, points)
         return compare_updates(_loop(TRAININGS[name], case.plant, case.settings, seed), Path(folder.name))
 
     found = compared_at(POINTS)

@@ -131,21 +131,21 @@ def normalisations(change: Change) -> Plant:
 
 def loss_in_bfloat16(training: Training) -> Training:
     """Compute the loss of outputs in bfloat16, its sums included."""
-    own = training.loss
-    assert own is not None
+    plain_loss = training.loss
+    assert plain_loss is not None
 
     def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if target.is_floating_point():
             target = target.bfloat16()
-        return own(output.bfloat16(), target).float()
+        return plain_loss(output.bfloat16(), target).float()
 
     return dataclasses.replace(training, loss=loss)
 
 
 def loss_added_up(training: Training) -> Training:
     """Add up the loss of one sample after the other in bfloat16, and the gradients with them."""
-    own = training.loss
-    assert own is not None
+    plain_loss = training.loss
+    assert plain_loss is not None
     short = torch.bfloat16
 
     def add(parameter: torch.Tensor) -> None:
@@ -159,7 +159,7 @@ def loss_added_up(training: Training) -> Training:
         inputs, target = batch
         total = torch.zeros((), dtype=short)
         for place in range(len(inputs)):
-            one = own(model(inputs[place : place + 1]), target[place : place + 1]) / len(inputs)
+            one = plain_loss(model(inputs[place : place + 1]), target[place : place + 1]) / len(inputs)
             total += one.detach().to(short)
             if place < len(inputs) - 1:
                 one.backward()
@@ -190,9 +190,9 @@ def small_loss(plant: Plant) -> Plant:
     """Plant it where the loss is a ten-thousandth, which Adam does not mind."""
 
     def planted(training: Training) -> Training:
-        own = training.loss
-        assert own is not None
-        return plant(dataclasses.replace(training, loss=lambda output, target: 1e-4 * own(output, target)))
+        plain_loss = training.loss
+        assert plain_loss is not None
+        return plant(dataclasses.replace(training, loss=lambda output, target: 1e-4 * plain_loss(output, target)))
 
     return planted
 
@@ -203,7 +203,7 @@ class Case:
 
     plant: Plant = as_it_is
     settings: Settings = dataclasses.field(default_factory=dict)
-    own: Plant = as_it_is  # what the training as it is differs by, for the case's sake
+    baseline: Plant = as_it_is  # what the training as it is differs by, for the case's sake
     only: Callable[[Training], bool] = lambda training: True
 
 
@@ -232,7 +232,7 @@ CASES: dict[str, Case] = {
     **{f"activations of {count} bits": Case(activations(bits(count), bits(count))) for count in (8, 5, 4, 3, 2)},
     "activations in float16, not scaled": Case(activations(_float16, _float16)),
     "activations in float16, not scaled, of a small loss": Case(
-        small_loss(activations(_float16, _float16)), own=small_loss(as_it_is), only=_under_adam
+        small_loss(activations(_float16, _float16)), baseline=small_loss(as_it_is), only=_under_adam
     ),
     **{
         f"gradients below {share:g} of their mean lost": Case(activations(_same, lost_below(share)))

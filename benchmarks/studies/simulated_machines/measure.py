@@ -111,9 +111,9 @@ class SimulatedClock:
 class ModelSource:
     """Measures settings as the model tells, with the noise of a process and of its turns."""
 
-    def __init__(self, model: Model, own: Settings, clock: SimulatedClock, seed: int) -> None:
+    def __init__(self, model: Model, baseline: Settings, clock: SimulatedClock, seed: int) -> None:
         self._model = model
-        self._own_seconds = model.step_seconds(own)
+        self._baseline_seconds = model.step_seconds(baseline)
         self._clock = clock
         self._random = random.Random(seed)
         self._compiled: set[str] = set()  # parts that an earlier process has left in the cache
@@ -127,10 +127,10 @@ class ModelSource:
         pairs: list[tuple[float, float]] = []
         while not enough(pairs):
             for _ in range(2):
-                pairs.append((self._own_seconds, seconds * math.exp(self._random.gauss(0, _TURN_DEVIATION))))
+                pairs.append((self._baseline_seconds, seconds * math.exp(self._random.gauss(0, _TURN_DEVIATION))))
                 self._clock.spent += 2 * _TURN_SECONDS
         measured = Measurement(start, (seconds + compiling,), tuple(Turn((other,)) for _, other in pairs))
-        return Reading(measured, tuple(Turn((own,)) for own, _ in pairs), pairs, trusted=True)
+        return Reading(measured, tuple(Turn((baseline,)) for baseline, _ in pairs), pairs, trusted=True)
 
     def _compile_seconds(self, settings: Settings) -> float:
         """Return what compiling takes a process that finds what earlier ones have compiled."""
@@ -146,7 +146,7 @@ class Case:
 
     context: KnobContext
     model: Model
-    own: Settings
+    baseline: Settings
     findings: tuple[Finding, ...]
     space: SearchSpace
     planned_steps: int  # of a run that takes an hour under the user's own settings
@@ -155,7 +155,7 @@ class Case:
         """Return what the planned run takes under these settings, on average over all that share a compiler cache."""
         model, cold = self.model, self.model.compile_seconds(settings)
         return (
-            model.start_seconds(self.own)
+            model.start_seconds(self.baseline)
             + CompileSeconds(cold, WARM_SHARE * cold).average(RUNS)
             + self.planned_steps * model.step_seconds(settings)
         )
@@ -167,23 +167,23 @@ def make_case(machine: Machine, seed: int, work: Work | None = None) -> Case:
     facts = msgspec.structs.replace(FACTS, device=machine.torch.device)
     work = work or draw_work(machine, facts, seed)
     model = Model(machine, work)
-    own = baseline_settings(KnobContext(machine, work.facts))
+    baseline = baseline_settings(KnobContext(machine, work.facts))
     demand = Demand(
-        step_seconds=sum(seconds for part, seconds in model.parts(own).items() if part != "wait"),
+        step_seconds=sum(seconds for part, seconds in model.parts(baseline).items() if part != "wait"),
         peak_bytes=_PEAK_BYTES,
         loading_seconds=work.loading_seconds,
         busy_seconds=work.loading_seconds * (1 - work.asleep),
     )
     context = KnobContext(machine, work.facts, demand)
-    findings = tuple(advise(profile_of(model, own), machine, conditions_of(work), training=work.facts))
-    space = load_space("default", context, own)
-    space = narrow(space, own, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    return Case(context, model, own, findings, space, max(100, round(RUN_SECONDS / model.step_seconds(own))))
+    findings = tuple(advise(profile_of(model, baseline), machine, conditions_of(work), training=work.facts))
+    space = load_space("default", context, baseline)
+    space = narrow(space, baseline, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
+    return Case(context, model, baseline, findings, space, max(100, round(RUN_SECONDS / model.step_seconds(baseline))))
 
 
-def profile_of(model: Model, own: Settings) -> Profile:
+def profile_of(model: Model, baseline: Settings) -> Profile:
     """Return what a profile of the model's own step would show."""
-    parts, work = model.parts(own), model.work
+    parts, work = model.parts(baseline), model.work
     whole = sum(parts.values())
     share = {part: seconds / whole for part, seconds in parts.items()}
     computing = share["dense"] + share["moving"] + share["launching"]
@@ -237,19 +237,19 @@ def conditions_of(work: Work) -> TrainingConditions | None:
 
 def search(case: Case, seed: int, trials: int = TRIALS) -> Search:
     """Search as `autoaccel tune` does, without the proof, for so many trials at most."""
-    model, own = case.model, case.own
+    model, baseline = case.model, case.baseline
     economy = Economy(
         runs=RUNS,
         planned_steps=case.planned_steps,
-        step_seconds=model.step_seconds(own),
-        startup_seconds=model.start_seconds(own),
+        step_seconds=model.step_seconds(baseline),
+        startup_seconds=model.start_seconds(baseline),
         compile_seconds=0.0,
-        trial_seconds=model.start_seconds(own) + 16 * _TURN_SECONDS,
+        trial_seconds=model.start_seconds(baseline) + 16 * _TURN_SECONDS,
     )
-    prior = expect(case.space, case.context, own, case.findings)
-    task = SearchTask(case.space, own, economy, prior, seed, trials)
+    prior = expect(case.space, case.context, baseline, case.findings)
+    task = SearchTask(case.space, baseline, economy, prior, seed, trials)
     clock = SimulatedClock()
-    source = ModelSource(model, own, clock, seed)
+    source = ModelSource(model, baseline, clock, seed)
     found = Search(task, Instruments(source, clock, ignore, ignore))
     found.run(lambda settings, speedup: 0.0)
     return found
@@ -257,7 +257,7 @@ def search(case: Case, seed: int, trials: int = TRIALS) -> Search:
 
 def best_of(case: Case) -> Settings:
     """Return the settings with the shortest run: of the whole space, then of all counts and places besides."""
-    best = min(_every(case.space), key=case.run_seconds, default=case.own)
+    best = min(_every(case.space), key=case.run_seconds, default=case.baseline)
     for _ in range(2):  # counts of threads, ranks and workers depend on one another
         best = min((best, *_other_counts(case, best)), key=case.run_seconds)
     return best
@@ -303,24 +303,26 @@ def simulate(machine: Machine, seed: int, trials: int = TRIALS) -> SimulatedSear
     """Return what a search comes to for one training that is drawn by chance."""
     case = make_case(machine, seed)
     found = search(case, seed, trials)
-    chosen = found.best.settings if found.best else case.own
-    best, own = case.run_seconds(best_of(case)), case.run_seconds(case.own)
-    tried = min([own, *(case.run_seconds(trial.settings) for trial in found.trials)])
-    return SimulatedSearch(best / case.run_seconds(chosen), best / tried, own / best, len(found.trials))
+    chosen = found.best.settings if found.best else case.baseline
+    best, baseline = case.run_seconds(best_of(case)), case.run_seconds(case.baseline)
+    tried = min([baseline, *(case.run_seconds(trial.settings) for trial in found.trials)])
+    return SimulatedSearch(best / case.run_seconds(chosen), best / tried, baseline / best, len(found.trials))
 
 
 def unprofiled(machine: Machine) -> tuple[KnobContext, Settings, SearchSpace]:
     """Return the context, own settings and space of convolutions on batches of 64, before their profile."""
     assert machine.torch is not None
     context = KnobContext(machine, msgspec.structs.replace(FACTS, device=machine.torch.device))
-    own = baseline_settings(context)
-    return context, own, load_space("default", context, own)
+    baseline = baseline_settings(context)
+    return context, baseline, load_space("default", context, baseline)
 
 
 def first_guesses(machine: Machine, count: int = 3) -> list[str]:
     """Return what would be tried first there."""
-    context, own, space = unprofiled(machine)
-    return [describe_change(candidate, own) for candidate in first_candidates(space, context, own, ())[:count]]
+    context, baseline, space = unprofiled(machine)
+    return [
+        describe_change(candidate, baseline) for candidate in first_candidates(space, context, baseline, ())[:count]
+    ]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from benchmarks.studies.tables.simulate import MIN_SPEEDUP, SHARE, horizons, jud
 def narrowed_space(facts: Facts) -> SearchSpace:
     """Return the space that `autoaccel tune` would search: what the bounds leave of the table's."""
     head = facts.table.head
-    return narrow(head.space, head.own, facts.findings, MIN_SPEEDUP)
+    return narrow(head.space, head.baseline_settings, facts.findings, MIN_SPEEDUP)
 
 
 def what_is_left(facts: Facts, planned_steps: int) -> dict[str, Any]:

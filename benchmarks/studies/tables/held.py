@@ -71,11 +71,11 @@ def bounds_of(findings: Sequence[Finding]) -> dict[str, float]:
 
 def held_on_table(facts: Facts) -> list[Held]:
     """Return each remedy that a table measured alone."""
-    own, bounds, error = facts.table.head.own, bounds_of(facts.findings), deviation_of_visits(facts)
+    baseline, bounds, error = facts.table.head.baseline_settings, bounds_of(facts.findings), deviation_of_visits(facts)
     found = []
     for kind, knobs in KINDS.items():
         for settings in facts.settings.values():
-            changes = {name: value for name, value in settings.items() if value != own[name]}
+            changes = {name: value for name, value in settings.items() if value != baseline[name]}
             key = settings_key(settings)
             if knobs[0] not in changes or not changes.keys() <= set(knobs) or key not in facts.logs:
                 continue
@@ -113,14 +113,14 @@ def beside_others(facts: Facts, changes: Mapping[str, Value], error: float) -> f
 
     The best of dozens of pairs is lucky: of each the lower end counts, and only of what was visited several times.
     """
-    own = facts.table.head.own
+    baseline = facts.table.head.baseline_settings
     won = []
     for settings in facts.settings.values():
         if any(settings[name] != value for name, value in changes.items()):
             continue
-        without: Settings = {**settings, **{name: own[name] for name in changes}}
+        without: Settings = {**settings, **{name: baseline[name] for name in changes}}
         keys = settings_key(settings), settings_key(without)
-        if without != own and all(len(facts.logs.get(key, ())) >= _SEVERAL for key in keys):
+        if without != baseline and all(len(facts.logs.get(key, ())) >= _SEVERAL for key in keys):
             spread = error * math.sqrt(math.fsum(1 / len(facts.logs[key]) for key in keys))
             gain = facts.log_speedup[keys[0]] - facts.log_speedup[keys[1]]
             won.append(math.exp(gain - _DEVIATIONS_OF_MANY * spread))

@@ -83,9 +83,9 @@ def all_settings(space: SearchSpace) -> list[Settings]:
     return [settings for values in combined if space.allows(settings := {**space.fixed, **values})]
 
 
-def start_baseline(starter: WorkerStarter, own: Settings, number: int) -> Measuring:
+def start_baseline(starter: WorkerStarter, unchanged: Settings, number: int) -> Measuring:
     """Return the baseline's process, warmed up."""
-    measuring = starter.start_measuring(own, f"baseline-{number}", TIMEOUT_SECONDS)
+    measuring = starter.start_measuring(unchanged, f"baseline-{number}", TIMEOUT_SECONDS)
     if isinstance(measuring, Failure):
         sys.exit(f"the baseline failed: {measuring.message}\n{measuring.traceback}")
     return measuring
@@ -100,15 +100,15 @@ def make_head(starter: WorkerStarter, name: str) -> TableHead:
     prepare_seconds = time.perf_counter() - start
     context = KnobContext(machine, facts)
     starter = starter.at(context)
-    own = baseline_settings(context)
-    space = load_space(str(ROOT / "benchmarks" / "spaces" / WORKLOADS[name][1]), context, own)
-    baseline = start_baseline(starter, own, 0)
+    unchanged = baseline_settings(context)
+    space = load_space(str(ROOT / "benchmarks" / "spaces" / WORKLOADS[name][1]), context, unchanged)
+    baseline = start_baseline(starter, unchanged, 0)
     order = plan_turns(baseline.warm_step_seconds).order
     for _ in range(TURNS):
         baseline.take_turn(order, TIMEOUT_SECONDS)
     baseline.close()
     start = time.perf_counter()
-    profiled = ask_profile(starter, TakeProfile(PROFILE_SECONDS), own, TIMEOUT_SECONDS)
+    profiled = ask_profile(starter, TakeProfile(PROFILE_SECONDS), unchanged, TIMEOUT_SECONDS)
     if isinstance(profiled, Failure):
         sys.exit(f"the profile failed: {profiled.message}")
     return TableHead(
@@ -116,7 +116,7 @@ def make_head(starter: WorkerStarter, name: str) -> TableHead:
         workload=name,
         machine=machine,
         facts=facts,
-        own=own,
+        baseline_settings=unchanged,
         space=msgspec.structs.replace(space, name=WORKLOADS[name][1]),
         profile=profiled.profile,
         findings=tuple(advise(profiled.profile, machine)),
@@ -155,12 +155,12 @@ def visit(
             outcome = turns.failure
         else:
             outcome, trusted = rounded_measurement(candidate.measurement), turns.trusted
-            usual.extend(turns.own_seconds)
+            usual.extend(turns.baseline_seconds)
     return Visit(
         round=number,
         settings=settings,
         outcome=outcome,
-        own_turns=tuple(map(rounded, baseline.turns)),
+        baseline_turns=tuple(map(rounded, baseline.turns)),
         spent_seconds=round(time.perf_counter() - start, 3),
         cold=cold,
         trusted=trusted,
@@ -171,8 +171,8 @@ def middle_ratio(found: Visit) -> float:
     """Return the median over turns of the baseline's mean step time over the candidate's."""
     assert isinstance(found.outcome, Measurement)
     return statistics.median(
-        statistics.fmean(own.step_seconds) / statistics.fmean(other.step_seconds)
-        for own, other in zip(found.own_turns, found.outcome.turns, strict=True)
+        statistics.fmean(unchanged.step_seconds) / statistics.fmean(other.step_seconds)
+        for unchanged, other in zip(found.baseline_turns, found.outcome.turns, strict=True)
     )
 
 
@@ -223,7 +223,7 @@ def measure(name: str, rounds: int, more: int, closest: int) -> None:
             random.Random(f"{name} {number}").shuffle(order)
             if not order:
                 continue
-            baseline = start_baseline(starter, head.own, number)
+            baseline = start_baseline(starter, head.baseline_settings, number)
             usual = list(step_seconds_of_turns(head.baseline.turns, head.facts.steps_per_epoch))
             tries: collections.Counter[str] = collections.Counter()
             for index, settings in enumerate(order, start=1):
@@ -238,7 +238,7 @@ def measure(name: str, rounds: int, more: int, closest: int) -> None:
                 if not found.trusted and tries[settings_key(settings)] < MAX_TRIES:
                     order.append(settings)  # disturbed from beginning to end: once more, later
                 words = found.outcome.message if isinstance(found.outcome, Failure) else f"{middle_ratio(found):.3f}x"
-                change = describe_change(settings, head.own) or "baseline"
+                change = describe_change(settings, head.baseline_settings) or "baseline"
                 print(
                     f"{name} round {number}/{rounds + more + closest} {index}/{len(order)}  "
                     f"{found.spent_seconds:.1f} s  "

@@ -41,7 +41,7 @@ class ReplayedPairs:
         self._replay = replay
         self._clock = clock
         self._random = generator
-        self._own_seconds = [facts.usual]
+        self._baseline_seconds = [facts.usual]
         self._scatter = TurnScatter(facts.plan.usual_deviation)
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
@@ -55,22 +55,22 @@ class ReplayedPairs:
         self._clock.spent += self._facts.ready_seconds
         count = len(outcome.turns)
         order = [*self._random.sample(range(count), count), *self._random.choices(range(count), k=2 * TURNS)]
-        own, other = (
-            Side([turns[index] for index in order], self._clock) for turns in (visit.own_turns, outcome.turns)
+        baseline, other = (
+            Side([turns[index] for index in order], self._clock) for turns in (visit.baseline_turns, outcome.turns)
         )
         facts = self._facts
         most = turns_worth(facts.plan, 2 * facts.ready_seconds, self._scatter.deviation)
         turns = take_turns(
-            own,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
+            baseline,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
             other,  # type: ignore[arg-type]
             facts.plan,
             facts.table.head.facts.steps_per_epoch,
-            self._own_seconds,
+            self._baseline_seconds,
             lambda pairs: len(pairs) >= most,
             math.inf,
         )
         assert not isinstance(turns, TurnFailed)
-        self._own_seconds.extend(turns.own_seconds)
+        self._baseline_seconds.extend(turns.baseline_seconds)
         if turns.trusted:
             self._scatter.learn(log_ratios(turns.pairs))
         return PairReading(turns.pairs, turns.trusted, None)
@@ -109,9 +109,9 @@ def search_and_prove(
     search: Search, space: SearchSpace, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock
 ) -> Settings:
     """Search this space and prove as `autoaccel tune` does, within one budget; return what it ends with."""
-    proving, own = ReplayedProving(search, facts, pairs, clock), facts.table.head.own
-    won = Contest(search, space, own, proving.needed, clock).run(proving)
-    return won.attempt.contender.settings if won and won.attempt else own
+    proving, baseline = ReplayedProving(search, facts, pairs, clock), facts.table.head.baseline_settings
+    won = Contest(search, space, baseline, proving.needed, clock).run(proving)
+    return won.attempt.contender.settings if won and won.attempt else baseline
 
 
 def seconds_of_single_pass(facts: Facts) -> float:

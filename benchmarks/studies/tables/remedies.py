@@ -40,7 +40,7 @@ def take_diagnosis(starter: WorkerStarter, head: TableHead) -> Diagnosis:
     """Return what advice says of the baseline, with rates."""
     watch = begin_watching(read_load())
     task = profile_task(head.machine, _PROFILE_SECONDS, thorough=True)
-    answer = ask_profile(starter, task, head.own, TIMEOUT_SECONDS)
+    answer = ask_profile(starter, task, head.baseline_settings, TIMEOUT_SECONDS)
     if isinstance(answer, Failure):
         sys.exit(f"the profile failed: {answer.message}")
     return diagnose(answer, head.machine, head.facts, read_machine_conditions(watch))
@@ -51,8 +51,8 @@ def single_remedies(head: TableHead) -> list[tuple[str, str, Settings]]:
     found = []
     for kind, (knob, *_) in KINDS.items():
         for value in head.space.open.get(knob, ()):
-            settings: Settings = {**head.own, knob: value}
-            if value != head.own[knob] and head.space.allows(settings):
+            settings: Settings = {**head.baseline_settings, knob: value}
+            if value != head.baseline_settings[knob] and head.space.allows(settings):
                 found.append((kind, f"{knob}={value}", settings))
     return found
 
@@ -69,7 +69,7 @@ def measure(name: str, times: int, rounds: int) -> dict[str, Any]:
         remedies = single_remedies(head)
         logs: list[list[float]] = [[] for _ in remedies]
         for number in range(1, rounds + 1):
-            baseline = start_baseline(starter, head.own, number)
+            baseline = start_baseline(starter, head.baseline_settings, number)
             usual = list(step_seconds_of_turns(head.baseline.turns, head.facts.steps_per_epoch))
             for (_, _, settings), found in zip(remedies, logs, strict=True):
                 seen = visit(starter, baseline, usual, head, number, settings, cold=False)

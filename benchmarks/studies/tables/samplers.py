@@ -47,7 +47,7 @@ def search_with(sampler: str) -> Searcher:
 
     def search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
         head = facts.table.head
-        space = narrow(head.space, head.own, facts.findings, MIN_SPEEDUP)
+        space = narrow(head.space, head.baseline_settings, facts.findings, MIN_SPEEDUP)
         return search_space(
             facts, space, facts.findings, planned_steps, budget_seconds, seed, proves=True, sampler=sampler
         )
@@ -90,8 +90,8 @@ def main(arguments: Sequence[str]) -> None:
         for _, facts, planned in horizons([name], ("own", "50000")):
             rows = compare(table, planned, searches)
             resolution = table.resolution(planned)
-            own = planned == facts.table.head.facts.planned_steps
-            found["horizons"][str(planned)] = {"own": own, "resolution": resolution, "peers": rows}
+            is_measured = planned == facts.table.head.facts.planned_steps
+            found["horizons"][str(planned)] = {"own": is_measured, "resolution": resolution, "peers": rows}
             show(name, planned, resolution, rows)
         add_row("samplers", name, found, made=made)
 

@@ -69,14 +69,14 @@ Searcher = Callable[[Facts, int, float, int], History]
 def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
     """Search and prove as `autoaccel tune` does; what cannot be proven is not held."""
     head = facts.table.head
-    space = narrow(head.space, head.own, facts.findings, MIN_SPEEDUP)
+    space = narrow(head.space, head.baseline_settings, facts.findings, MIN_SPEEDUP)
     return search_space(facts, space, facts.findings, planned_steps, budget_seconds, seed, proves=True)
 
 
 def autoaccel_unproven(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
     """Search as `autoaccel tune` does, and believe the best without a proof, as the peers do."""
     head = facts.table.head
-    space = narrow(head.space, head.own, facts.findings, MIN_SPEEDUP)
+    space = narrow(head.space, head.baseline_settings, facts.findings, MIN_SPEEDUP)
     return search_space(facts, space, facts.findings, planned_steps, budget_seconds, seed)
 
 
@@ -100,17 +100,17 @@ def search_space(
     economy = Economy(
         runs=RUNS,
         planned_steps=planned_steps,
-        step_seconds=facts.own_step_seconds,
+        step_seconds=facts.baseline_step_seconds,
         startup_seconds=baseline.startup_seconds,
         compile_seconds=baseline.compile_seconds,
         trial_seconds=facts.trial_seconds,
     )
-    prior = expect(space, facts.context, head.own, findings)
-    task = SearchTask(space, head.own, economy, prior, seed, sampler=sampler)
+    prior = expect(space, facts.context, head.baseline_settings, findings)
+    task = SearchTask(space, head.baseline_settings, economy, prior, seed, sampler=sampler)
 
     def keep(trial: Trial) -> None:
         best = search.best
-        history.append((clock.spent, best.settings if best else head.own))
+        history.append((clock.spent, best.settings if best else head.baseline_settings))
 
     generator = random.Random(seed)
     replay = Replay(facts, clock, generator)
@@ -119,7 +119,7 @@ def search_space(
         proven = search_and_prove(search, space, facts, ReplayedPairs(facts, replay, clock, generator), clock)
         return [*history, (clock.spent, proven)]
     search.run(reserve=lambda settings, speedup: 0.0)
-    history.append((clock.spent, search.best.settings if search.best else head.own))
+    history.append((clock.spent, search.best.settings if search.best else head.baseline_settings))
     return history
 
 
@@ -175,7 +175,7 @@ def everything_on(facts: Facts, planned_steps: int, budget_seconds: float, seed:
     space = facts.table.head.space
     wished: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
     wished |= {"compile.mode": "default", "loader.workers": 2}
-    settings = {**facts.table.head.own, **{name: wished[name] for name in wished if name in space.open}}
+    settings = {**facts.table.head.baseline_settings, **{name: wished[name] for name in wished if name in space.open}}
     one.read(settings)
     return one.history
 
@@ -189,7 +189,7 @@ def optuna_search(sampler: Callable[[int], optuna.samplers.BaseSampler], finalis
         history: History = []
         search_with_optuna(
             head.space,
-            head.own,
+            head.baseline_settings,
             replay.read_alone,
             ProjectedRun(planned_steps, head.baseline.startup_seconds, RUNS),
             budget_seconds,
@@ -219,14 +219,14 @@ def simulate(search: Searcher, table: Splits, planned_steps: int, searches: int)
     """Return what came of this many searches on one table, each by a half that it does not see."""
     budget_seconds = SHARE * table.whole.grid_seconds
     close = 1 + max(CLOSE - 1, table.resolution(planned_steps))
-    regrets, to_close, spent, kept_own = [], [], [], 0
+    regrets, to_close, spent, kept_baseline = [], [], [], 0
     for seed in range(searches):
         truth, replayed = table.half(seed)
         history = search(replayed, planned_steps, budget_seconds, seed)
         # Whoever searches holds the user's own settings until something else is measured.
-        held = [(0.0, truth.table.head.own), *history]
+        held = [(0.0, truth.table.head.baseline_settings), *history]
         found = [(when, regret(truth, settings, planned_steps)) for when, settings in held]
-        kept_own += held[-1][1] == truth.table.head.own
+        kept_baseline += held[-1][1] == truth.table.head.baseline_settings
         regrets.append(found[-1][1])
         to_close.append(next((when for when, value in found if value <= close - 1), math.inf))
         spent.append(found[-1][0])
@@ -242,7 +242,7 @@ def simulate(search: Searcher, table: Splits, planned_steps: int, searches: int)
         "of_single_pass_interval": [value / table.single_pass_seconds for value in interval(spent)],
         "median_seconds_to_close": median_to_close if math.isfinite(median_to_close) else None,
         "reached_close": statistics.fmean(math.isfinite(when) for when in to_close),
-        "kept_own": kept_own / len(regrets),
+        "kept_own": kept_baseline / len(regrets),
     }
 
 
@@ -252,7 +252,7 @@ def judge(facts: Facts, planned_steps: int, histories: Sequence[History]) -> dic
     regrets, to_close, spent = [], [], []
     for history in histories:
         # Whoever searches holds the user's own settings until something else is measured.
-        held = [(0.0, facts.table.head.own), *history]
+        held = [(0.0, facts.table.head.baseline_settings), *history]
         totals = [(when, facts.total_seconds(settings, planned_steps)) for when, settings in held]
         regrets.append(totals[-1][1] / best - 1)
         to_close.append(next((when for when, total in totals if total <= CLOSE * best), math.inf))
@@ -335,8 +335,8 @@ def main(arguments: Sequence[str]) -> None:
                 for peer in parsed.peers
             }
             resolution = table.resolution(planned)
-            own = planned == facts.table.head.facts.planned_steps
-            found["horizons"][str(planned)] = {"own": own, "resolution": resolution, "peers": rows}
+            is_measured = planned == facts.table.head.facts.planned_steps
+            found["horizons"][str(planned)] = {"own": is_measured, "resolution": resolution, "peers": rows}
             show(name, planned, resolution, rows)
         if set(usual) <= set(parsed.peers):
             add_row("simulation", name, found, made=made)

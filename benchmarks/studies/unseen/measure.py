@@ -51,7 +51,7 @@ from benchmarks.studies.unseen.pieces import (
     why_later,
 )
 from benchmarks.studies.unseen.rounds import ROUNDS, compare
-from benchmarks.studies.unseen.scores import own_step_seconds, scored
+from benchmarks.studies.unseen.scores import baseline_step_seconds, scored
 from benchmarks.studies.unseen.searches import Case, Grid, effective, launch_by_run_cpu, search_by_optuna, search_grid
 from benchmarks.studies.unseen.suite import HALVES, half_of, workloads
 from benchmarks.studies.unseen.tunes import tune
@@ -82,9 +82,15 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch, WorkerStarter(Path(scratch), workload) as starter:
         context = KnobContext(*probe_and_describe(starter, workload, START_SECONDS))
         assert context.training is not None  # it was described
-        own = baseline_settings(context)
+        baseline = baseline_settings(context)
         case = Case(
-            path.stem, path, own, load_space(str(SPACE), context, own), context.training.planned_steps, folder, seconds
+            path.stem,
+            path,
+            baseline,
+            load_space(str(SPACE), context, baseline),
+            context.training.planned_steps,
+            folder,
+            seconds,
         )
         if piece == "side_by_side":
             starter = starter.at(context)
@@ -94,8 +100,8 @@ def measure(
     if piece == "run_cpu":
         return launch_by_run_cpu(case)
     grid = Grid(case)
-    if grid.own.failure:
-        raise AutoaccelError(f"under the user's own settings: {grid.own.failure}")
+    if grid.baseline.failure:
+        raise AutoaccelError(f"under the user's own settings: {grid.baseline.failure}")
     return search_grid(case, grid) if piece == "grid" else search_by_optuna(case, grid)
 
 
@@ -113,18 +119,18 @@ def side_by_side(
         rounds: At most.
     """
     chosen = {
-        who: Pick({**case.own, **one["settings"]}, one.get("environment", {}), tuple(one.get("affinity", ())))
+        who: Pick({**case.baseline, **one["settings"]}, one.get("environment", {}), tuple(one.get("affinity", ())))
         for who, one in choices.items()
     }
-    every = effective(everything_on(case.own, case.space.open), case.own, by_hand.get("in_vain", {}))
-    picks = {"own": Pick(case.own), **chosen, "everything on": Pick(every)}
+    every = effective(everything_on(case.baseline, case.space.open), case.baseline, by_hand.get("in_vain", {}))
+    picks = {"own": Pick(case.baseline), **chosen, "everything on": Pick(every)}
     step_seconds, startup_seconds = by_hand["own_step_seconds"], by_hand["startup_seconds"]
     found = compare(starter, case.name, picks, step_seconds, startup_seconds, steps_per_epoch, case.folder, rounds)
     taken = [one.taken for one in found]
     return {
         "choices": choices,
         "planned_steps": case.planned_steps,
-        "own_step_seconds": own_step_seconds(taken),
+        "own_step_seconds": baseline_step_seconds(taken),
         "startup_seconds": startup_seconds,
         "picks": scored(picks, taken, case.planned_steps, startup_seconds),
         "rounds": msgspec.to_builtins(found),

@@ -44,7 +44,7 @@ def compare(
     Args:
         starter: That starts processes.
         name: Of the workload.
-        picks: Name -> pick, `own` first.
+        picks: Name -> pick, `baseline` first.
         step_seconds: Under the user's own settings, about.
         startup_seconds: Of a process.
         steps_per_epoch: Of the training.

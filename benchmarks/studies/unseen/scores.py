@@ -18,7 +18,7 @@ Ratio = list[float | None]
 """A geometric mean, and the ends of its 95 % interval; None where there are too few values for one."""
 
 
-def own_step_seconds(taken: Sequence[Mapping[str, Taken]]) -> float:
+def baseline_step_seconds(taken: Sequence[Mapping[str, Taken]]) -> float:
     """Return the step time under the user's own settings, the median over rounds.
 
     Raises:
@@ -40,30 +40,30 @@ def scored(
     compiles. A pick that never worked has none.
 
     Args:
-        picks: Name -> pick, `own` and `grid's best` among them.
+        picks: Name -> pick, `baseline` and `grid's best` among them.
         taken: What each round of processes showed of each pick.
         planned_steps: Of the training.
         startup_seconds: Of a process, without compilation.
     """
-    own, own_seconds = picks["own"].settings, own_step_seconds(taken) * planned_steps
+    baseline, baseline_seconds = picks["own"].settings, baseline_step_seconds(taken) * planned_steps
     rows: dict[str, dict[str, Any]] = {}
     run_seconds: dict[str, float] = {}
     for who, pick in picks.items():
-        rows[who] = {"settings": describe_change(pick.settings, own)}
+        rows[who] = {"settings": describe_change(pick.settings, baseline)}
         if pick.environment:
             rows[who]["environment"] = dict(pick.environment)
         found = [one for one in taken if who in one]
         if not found:
             continue
-        compiles = pick.settings != own and slow_starters(pick.settings)
+        compiles = pick.settings != baseline and slow_starters(pick.settings)
         first_seconds = sorted(one[who].first_seconds for one in found) if compiles else [0.0, 0.0]
         cold_seconds = first_seconds.pop()
         warm_seconds = statistics.median(first_seconds) if first_seconds else WARM_SHARE * cold_seconds
         start_seconds = CompileSeconds(cold_seconds, warm_seconds).average(DEFAULT_RUNS)
         steps = ratio([one[who].log_speedup for one in found])
         assert steps[0] is not None  # there is one value at least
-        run_seconds[who] = startup_seconds + start_seconds + own_seconds / steps[0]
-        run = (startup_seconds + own_seconds) / run_seconds[who]
+        run_seconds[who] = startup_seconds + start_seconds + baseline_seconds / steps[0]
+        run = (startup_seconds + baseline_seconds) / run_seconds[who]
         rows[who] |= {
             "rounds": len(found),
             "cold_seconds": cold_seconds,

@@ -49,7 +49,7 @@ class Case:
 
     name: str
     path: Path
-    own: Settings
+    baseline: Settings
     space: SearchSpace
     """What Optuna searches, and the hand grid is drawn from."""
     planned_steps: int
@@ -86,7 +86,7 @@ def read_plainly(case: Case, pick: Pick, who: str, number: int = 0) -> PlainRead
         who: Asks: each contender pays for its own compilations.
         number: Of the round.
     """
-    changes = changed(pick.settings, case.own)
+    changes = changed(pick.settings, case.baseline)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(case.folder / f"compiled-{who}")}
     command = [sys.executable, str(PLAIN), str(case.path), json.dumps(changes)]
@@ -113,7 +113,7 @@ def read_plainly(case: Case, pick: Pick, who: str, number: int = 0) -> PlainRead
             date=date,
         )
     told = failure or f"{found.step_seconds:.3f} s a step"
-    print(f"{case.name} {who}: {describe_change(pick.settings, case.own)}: {told}", flush=True)
+    print(f"{case.name} {who}: {describe_change(pick.settings, case.baseline)}: {told}", flush=True)
     return found
 
 
@@ -150,12 +150,12 @@ class Grid:
         self._path = case.folder / "grid.jsonl"
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
         self.readings = [decode(line, PlainReading) for line in lines]
-        self.own = self._read(1, case.own)
+        self.baseline = self._read(1, case.baseline)
         """Of the user's own settings, the first."""
 
     def _kept(self, number: int, settings: Settings) -> PlainReading | None:
         """Return the reading of these settings in this round, if it was taken before."""
-        changes = changed(settings, self._case.own)
+        changes = changed(settings, self._case.baseline)
         return next((one for one in self.readings if (one.round, one.settings) == (number, changes)), None)
 
     def _read(self, number: int, settings: Settings) -> PlainReading:
@@ -190,7 +190,7 @@ class Grid:
         run = ProjectedRun(self._case.planned_steps, self.startup_seconds, DEFAULT_RUNS)
         seconds: dict[str, list[float]] = {}
         for reading in counted:
-            settings = {**self._case.own, **reading.settings}
+            settings = {**self._case.baseline, **reading.settings}
             projected = run.seconds(settings, (reading.step_seconds, reading.first_seconds))
             seconds.setdefault(settings_key(settings), []).append(projected)
         worked = [settings for settings in among if settings_key(settings) in seconds]
@@ -203,8 +203,8 @@ class Grid:
             rounds: How many settings are read in each round, the best by those before it. The first round is taken
                 whole; after it nothing is read that is likely to end beyond `GRID_SECONDS`.
         """
-        waits = self.own.wait_share >= WAITS
-        settings = hand_grid(self._case.own, self._case.space.open, waits)
+        waits = self.baseline.wait_share >= WAITS
+        settings = hand_grid(self._case.baseline, self._case.space.open, waits)
         for number, count in enumerate(rounds, start=1):
             if number > 1:
                 settings = self.ranked(settings, number)[:count]
@@ -216,7 +216,7 @@ class Grid:
 
     def _fits(self, number: int, settings: Settings) -> bool:
         """Whether there is time for one more reading, by what the last of these settings took."""
-        changes = changed(settings, self._case.own)
+        changes = changed(settings, self._case.baseline)
         last = [one.spent_seconds for one in self.readings if one.settings == changes][-1:]
         return number == 1 or self.spent_seconds + sum(last) <= GRID_SECONDS
 
@@ -231,20 +231,20 @@ def values_in_vain(readings: Iterable[PlainReading]) -> dict[str, list[Value]]:
     return found
 
 
-def effective(settings: Settings, own: Settings, in_vain: Mapping[str, Sequence[Value]]) -> Settings:
+def effective(settings: Settings, baseline: Settings, in_vain: Mapping[str, Sequence[Value]]) -> Settings:
     """Return the settings as they act: under the tuner's own measurement a setting that does nothing is a failure."""
-    return {name: own[name] if value in in_vain.get(name, ()) else value for name, value in settings.items()}
+    return {name: baseline[name] if value in in_vain.get(name, ()) else value for name, value in settings.items()}
 
 
-def choice_of(pick: Pick, own: Settings, readings: Iterable[PlainReading] = ()) -> dict[str, Any]:
+def choice_of(pick: Pick, baseline: Settings, readings: Iterable[PlainReading] = ()) -> dict[str, Any]:
     """Return what a row holds of a pick.
 
     Args:
         pick: Chosen.
-        own: The user's settings.
+        baseline: The user's settings.
         readings: That the choice rests on: what did nothing in them is no part of the choice.
     """
-    changes = changed(effective(pick.settings, own, values_in_vain(readings)), own)
+    changes = changed(effective(pick.settings, baseline, values_in_vain(readings)), baseline)
     return {"settings": changes, "environment": dict(pick.environment), "affinity": list(pick.affinity)}
 
 
@@ -252,13 +252,13 @@ def search_grid(case: Case, grid: Grid) -> dict[str, Any]:
     """Return what a person finds who tries the settings of the grid by hand."""
     best = grid.search(GRID_ROUNDS if case.budget_seconds is None else GRID_ROUNDS[:1])
     return {
-        "choice": choice_of(best, case.own, grid.readings),
+        "choice": choice_of(best, case.baseline, grid.readings),
         "in_vain": values_in_vain(grid.readings),
         "search_seconds": grid.spent_seconds,
         "planned_steps": case.planned_steps,
-        "own_step_seconds": grid.own.step_seconds,
+        "own_step_seconds": grid.baseline.step_seconds,
         "startup_seconds": grid.startup_seconds,
-        "wait_share": grid.own.wait_share,
+        "wait_share": grid.baseline.wait_share,
         "readings": msgspec.to_builtins(grid.readings),
     }
 
@@ -276,9 +276,9 @@ def search_by_optuna(case: Case, grid: Grid) -> dict[str, Any]:
     run = ProjectedRun(case.planned_steps, grid.startup_seconds, DEFAULT_RUNS)
     budget_seconds = case.budget_seconds or BUDGET_SECONDS
     sampler = optuna.samplers.TPESampler(seed=0)
-    best = search_with_optuna(case.space, case.own, read, run, budget_seconds, time.perf_counter, sampler)
+    best = search_with_optuna(case.space, case.baseline, read, run, budget_seconds, time.perf_counter, sampler)
     return {
-        "choice": choice_of(Pick(best), case.own, readings),
+        "choice": choice_of(Pick(best), case.baseline, readings),
         "search_seconds": time.perf_counter() - start,
         "readings": msgspec.to_builtins(readings),
     }
@@ -293,9 +293,9 @@ def launch_by_run_cpu(case: Case) -> dict[str, Any]:
         readings.append(found)
         return None if found.failure else found.step_seconds
 
-    pick = pick_of_launcher(case.own, read)
+    pick = pick_of_launcher(case.baseline, read)
     return {
-        "choice": choice_of(pick, case.own),
+        "choice": choice_of(pick, case.baseline),
         "search_seconds": pick.search_seconds,
         "readings": msgspec.to_builtins(readings),
     }

@@ -30,32 +30,32 @@ def half_of(path: Path) -> str:
     return path.parent.name
 
 
-def hand_grid(own: Settings, values: Mapping[str, Sequence[Value]], waits: bool) -> list[Settings]:
+def hand_grid(baseline: Settings, values: Mapping[str, Sequence[Value]], waits: bool) -> list[Settings]:
     """Return what a person would try by hand, the user's own settings first.
 
     Every combination of autocast, memory layout, one thread or all, compiling, and no loader workers or many; if these
     are too many, those are left out that seldom win, rule after rule until few enough are left.
 
     Args:
-        own: The user's settings.
+        baseline: The user's settings.
         values: What each knob can be here, of the knobs that can be changed at all.
         waits: Whether the step waits for its data, so that loader workers are worth a try.
     """
-    axes: dict[str, list[Value]] = {name: [own[name]] for name in _TRIED}
+    axes: dict[str, list[Value]] = {name: [baseline[name]] for name in _TRIED}
     wanted = {
         **values,
         "threads.intra_op": (1,),
         "loader.workers": values.get("loader.workers", ())[-1:] if waits else (),
     }
     for name in axes.keys() & values.keys():
-        axes[name] += [value for value in values[name] if value in wanted[name] and value != own[name]]
+        axes[name] += [value for value in values[name] if value in wanted[name] and value != baseline[name]]
     every = [dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values())]
-    found = [{**own, **chosen} for chosen in every]
+    found = [{**baseline, **chosen} for chosen in every]
     has_layouts, has_bfloat16 = len(axes["layout.channels_last"]) > 1, len(axes["precision.autocast"]) > 1
     for seldom_wins in _rules(waits, has_layouts, has_bfloat16):
         if len(found) <= MAX_SETTINGS:
             break
-        found = [settings for settings in found if settings == own or not seldom_wins(settings)]
+        found = [settings for settings in found if settings == baseline or not seldom_wins(settings)]
     return found
 
 

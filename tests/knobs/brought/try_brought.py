@@ -14,8 +14,8 @@ from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.checkpoints import begins_anew
 from autoaccel.runtime.loop import Loop
-from autoaccel.runtime.own import find_own
 from autoaccel.runtime.training import Training
+from autoaccel.runtime.user_code import read_user_code
 
 INPUTS = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
 BROUGHT: Settings = {"brought.batch": 2.0, "brought.parts": 2, "brought.momentum": 0.9, "brought.scale": 1024.0}
@@ -96,5 +96,5 @@ def copies_are_asked_of_the_effect() -> None:
 parts_and_factors_multiply()
 it_resumes(it_trains_as_the_same_by_hand())
 copies_are_asked_of_the_effect()
-assert find_own(training()).settings["brought.momentum"] == 0.5
+assert read_user_code(training()).settings["brought.momentum"] == 0.5
 print("all of it works")

@@ -21,7 +21,7 @@ _LOOKED_AT = 3  # batches,
 _LOOK_SECONDS = 1.0  # after which no more are loaded: somebody waits for a run to begin
 
 
-class Own(NamedTuple):
+class UserCodeFacts(NamedTuple):
     """See TrainingFacts.found, TrainingFacts.own_autocast and TrainingFacts.shapes_change."""
 
     settings: Settings
@@ -29,7 +29,7 @@ class Own(NamedTuple):
     shapes_change: bool
 
 
-def find_own(training: Training) -> Own:
+def read_user_code(training: Training) -> UserCodeFacts:
     """Return what the process has after build() and a first step, which is made here: both may set something.
 
     A step that fails is no fault of what is found so far; it fails again, and is told, when it is measured.
@@ -56,7 +56,7 @@ def find_own(training: Training) -> Own:
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
     chosen = found_in(training.make_optimizer(training.model))
     settings = {**found_settings(device), **chosen}
-    return Own(settings, " and ".join(autocast), any(other != shapes[0] for other in shapes[1:]))
+    return UserCodeFacts(settings, " and ".join(autocast), any(other != shapes[0] for other in shapes[1:]))
 
 
 def _first_batches(loop: Loop, shapes: list[list[torch.Size]]) -> list[Any]:

@@ -19,11 +19,11 @@ from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs import found_settings
 from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.loop import Loop
-from autoaccel.runtime.own import find_own
 from autoaccel.runtime.pacer import finishing
 from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.training import Training
 from autoaccel.runtime.turns import taking_turn
+from autoaccel.runtime.user_code import read_user_code
 from autoaccel.space.knobs import KnobContext, baseline_settings, check_value, default_settings, find_knob
 from autoaccel.space.search_space import load_space
 
@@ -89,16 +89,16 @@ def test_what_the_users_code_sets_is_the_default_and_stays(
     else:
         user()
         made = training()
-    own = find_own(made).settings
-    assert own[knob] == value
-    at = KnobContext(context.machine, msgspec.structs.replace(context.training, found=own))
+    found = read_user_code(made).settings
+    assert found[knob] == value
+    at = KnobContext(context.machine, msgspec.structs.replace(context.training, found=found))
     baseline = baseline_settings(at)
     assert baseline[knob] == value
     assert value in find_knob(knob, "").values(at)
     assert load_space("everything", at, baseline).fixed.get(knob, value) == value
-    loop = Loop(made, Applied(baseline, CPU, own), seed=0)
+    loop = Loop(made, Applied(baseline, CPU, found), seed=0)
     loop.step()
-    assert found_settings(CPU) == own
+    assert found_settings(CPU) == found
     assert loop.applied.check() == ({}, {})
 
 
@@ -108,9 +108,9 @@ def test_a_candidate_that_the_users_step_resets_is_ineffective(
 ) -> None:
     """It was found at the default as well, and ended the whole tune."""
     made = training(user)
-    own = find_own(made).settings
+    found = read_user_code(made).settings
     other = OTHERS.get(knob, not value)
-    loop = Loop(made, Applied({**own, knob: other}, CPU, own), seed=0)
+    loop = Loop(made, Applied({**found, knob: other}, CPU, found), seed=0)
     assert found_settings(CPU)[knob] == other
     loop.step()
     learned, ineffective = loop.applied.check()
@@ -149,21 +149,21 @@ BATCHES: list[tuple[dict[str, Any], bool]] = [
 @pytest.mark.parametrize(("data", "change"), BATCHES)
 def test_batches_are_seen_to_change_their_shapes(data: dict[str, Any], change: bool) -> None:
     """Padded to the longest of each, they were compiled anew again and again; the last of an epoch is no such case."""
-    assert find_own(training(**data)).shapes_change is change
+    assert read_user_code(training(**data)).shapes_change is change
 
 
 def test_own_values_differ_from_what_a_variable_has_made_of_the_process() -> None:
     """Where a variable brings a candidate to bear, the process has it by itself: it must be checked all the same."""
     here = torch.get_num_threads()
-    applied = Applied({"threads.intra_op": here}, CPU, own={"threads.intra_op": here + 1})
+    applied = Applied({"threads.intra_op": here}, CPU, found={"threads.intra_op": here + 1})
     torch.set_num_threads(here + 1)
     assert list(applied.check()[1]) == ["threads.intra_op"]
 
 
 def test_a_default_that_nobody_has_set_is_not_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Newer releases of torch use as many inter-op threads as the affinity allows: 1 after binding to one CPU."""
-    own = found_settings(CPU)
-    applied = Applied(own, CPU, own)
+    found = found_settings(CPU)
+    applied = Applied(found, CPU, found)
     monkeypatch.setattr(torch, "get_num_interop_threads", lambda: 1)
     assert applied.check() == ({}, {})
 
@@ -182,11 +182,11 @@ def test_inter_op_threads_that_the_user_has_set_are_no_error(monkeypatch: pytest
 
 def test_what_the_training_states_is_brought_to_bear_over_what_its_file_sets(context: KnobContext) -> None:
     torch.set_num_threads(3)
-    own = find_own(training()).settings
+    found = read_user_code(training()).settings
     at = KnobContext(
-        context.machine, msgspec.structs.replace(context.training, found=own, settings={"threads.intra_op": 2})
+        context.machine, msgspec.structs.replace(context.training, found=found, settings={"threads.intra_op": 2})
     )
-    applied = Applied(baseline_settings(at), CPU, own)
+    applied = Applied(baseline_settings(at), CPU, found)
     assert torch.get_num_threads() == 2
     assert applied.check()[0] == {"threads.intra_op": "torch uses 2 threads"}
 
@@ -203,10 +203,10 @@ def test_a_step_under_the_users_own_autocast_is_noticed(context: KnobContext) ->
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 return self.inner(x).float()
 
-    assert find_own(training()).autocast == ""
-    own = find_own(training(model=Casting()))
-    assert own.autocast == "bfloat16"
-    at = KnobContext(context.machine, msgspec.structs.replace(context.training, own_autocast=own.autocast))
+    assert read_user_code(training()).autocast == ""
+    found = read_user_code(training(model=Casting()))
+    assert found.autocast == "bfloat16"
+    at = KnobContext(context.machine, msgspec.structs.replace(context.training, own_autocast=found.autocast))
     assert "uses autocast to bfloat16" in find_knob("precision.autocast", "").why_unavailable(at)
 
 
@@ -214,7 +214,7 @@ def test_a_step_that_fails_is_told_when_it_is_measured() -> None:
     def fail() -> None:
         raise ValueError("no")
 
-    assert find_own(training(fail)) == (found_settings(CPU), "", False)
+    assert read_user_code(training(fail)) == (found_settings(CPU), "", False)
 
 
 def test_checks_do_not_depend_on_the_users_default_type() -> None:
@@ -313,12 +313,12 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     with WorkerStarter(tmp_path, workload) as starter:
         at = KnobContext(*probe_and_describe(starter, workload, 60.0))
         starter = starter.at(at)
-        own = baseline_settings(at)
-        assert (own["precision.float32_matmul"], own["precision.flush_denormals"]) == ("high", True)
-        measuring = starter.start_measuring(own, "baseline", 60.0)
+        found = baseline_settings(at)
+        assert (found["precision.float32_matmul"], found["precision.flush_denormals"]) == ("high", True)
+        measuring = starter.start_measuring(found, "baseline", 60.0)
         assert not isinstance(measuring, Failure), measuring
         measuring.close()
-        refused = starter.start_measuring({**own, "precision.flush_denormals": False}, "other", 60.0)
+        refused = starter.start_measuring({**found, "precision.flush_denormals": False}, "other", 60.0)
         assert isinstance(refused, Failure) and refused.kind == "ineffective"
         assert "precision.flush_denormals did nothing" in refused.message
 
@@ -337,16 +337,16 @@ def test_the_form_of_the_users_optimizer_is_the_default_and_others_are_candidate
 ) -> None:
     """A fused optimizer was measured as it is, but called not fused: no candidate could take the form away."""
     made = training(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=0.1, **form))
-    own = find_own(made).settings
-    assert own[knob] == value
-    baseline = baseline_settings(KnobContext(context.machine, msgspec.structs.replace(context.training, found=own)))
+    found = read_user_code(made).settings
+    assert found[knob] == value
+    baseline = baseline_settings(KnobContext(context.machine, msgspec.structs.replace(context.training, found=found)))
     assert baseline[knob] == value
-    loop = Loop(made, Applied(baseline, CPU, own), seed=0)
+    loop = Loop(made, Applied(baseline, CPU, found), seed=0)
     loop.step()
     assert all(loop.optimizer.param_groups[0][name] is chosen for name, chosen in form.items())
     assert loop.applied.check() == ({}, {})
     for other in others:
-        loop = Loop(made, Applied({**baseline, **other}, CPU, own), seed=0)
+        loop = Loop(made, Applied({**baseline, **other}, CPU, found), seed=0)
         loop.step()
         group = loop.optimizer.param_groups[0]
         assert not group["fused"]
