@@ -82,7 +82,7 @@ def test_true_claims_hold_at_another_hour(prover_of: ProverOf, speedup: float) -
     while verdicts.total() < TIMES / 4:
         at_its_hour, now = (math.log(speedup) + generator.gauss(0, SHARED_DRIFT / math.sqrt(2)) for _ in range(2))
         proof = prover_of(SimulatedPairs(at_its_hour, generator)).prove({}, rule_for(1, 1.02), None)
-        if proof.outcome != "proven":
+        if proof.result != "proven":
             continue
         assert proof.comparison is not None
         claimed = with_drift(proof.comparison, SHARED_DRIFT)
