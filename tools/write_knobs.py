@@ -17,8 +17,8 @@ is missing where it has none. Written by `tools/write_knobs.py` from the declara
 
 *Risk*: **exact** gives the same numbers; **rounding** the same algorithm with other rounding; **changes training**
 another model, batch, number of steps or draw of samples. Whatever is not exact must keep the metric. What decides who
-loads a sample is exact unless loading draws random numbers: that is found out for each training. *Stage*: when it takes
-effect; what is of the stages launch and environment must be there when a process starts.
+loads a sample is exact unless loading draws random numbers: that is found out for each training. *Effect stage*: when
+it takes effect; knobs of the effect stages launch and environment must be set when a process starts.
 
 A package of yours can bring a knob of its own by an entry point of the group `autoaccel.knobs`:
 [examples/own_knob](../examples/own_knob). Its `off` is the value at which it does nothing. If its value can be read off
@@ -31,7 +31,7 @@ def rows(knob: Knob) -> str:
     """Return what the page says of one knob."""
     lines = [f"### `{knob.name}`", "", f"{knob.help[0].upper()}{knob.help[1:]}.", ""]
     lines.append(f"- Helps when: {knob.helps_when}.")
-    lines.append(f"- Stage {knob.stage}; risk: {_risk(knob)}.")
+    lines.append(f"- Effect stage: {knob.effect_stage}; risk: {_risk(knob)}.")
     for need in knob.needs:
         lines.append(f"- Does nothing unless `{need.knob}` is {need.words}.")
     for clash in knob.clashes:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Value
 
 Group = Literal["compile", "precision", "threads", "memory", "data", "model", "optimizer", "extension", "parallel"]
 """What a knob is about."""
 
-Stage = Literal["launch", "environment", "process", "data", "model", "optimizer", "step"]
+EffectStage = Literal["launch", "environment", "process", "data", "model", "optimizer", "step"]
 """When a knob takes effect, earliest first."""
 
 Risk = Literal["exact", "rounding", "changes_training"]
@@ -25,7 +27,7 @@ class KnobRow(Record, frozen=True):
     group: Group
     values: tuple[Value, ...]
     default: Value
-    stage: Stage
+    effect_stage: EffectStage = msgspec.field(name="stage")
     risk: Risk
     available: bool
     reason: str  # why it has no other value here, or none that is worth a trial; empty if available

@@ -134,7 +134,7 @@ def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
         else:
             head.append(f"not available: {one_line(row.reason)}", style="yellow")
         console.print(head)
-        print_indented(console, f"{one_line(row.help)}; {row.stage} stage, {row.risk.replace('_', ' ')}")
+        print_indented(console, f"{one_line(row.help)}; {row.effect_stage} stage, {row.risk.replace('_', ' ')}")
         if row.helps_when:
             print_indented(console, f"helps when: {one_line(row.helps_when)}", style="dim")
     console.print()

@@ -1,6 +1,6 @@
 """The suite, a tune and a launch with the lowest versions that pyproject.toml allows, a middle torch, and the newest.
 
-    python -m benchmarks.checks.versions [lowest] [middle] [newest] [--folder build/check-versions] [--stage suite]
+    python -m benchmarks.checks.versions [lowest] [middle] [newest] [--folder build/check-versions] [--part suite]
 
 Makes an environment for each in the folder, by uv, which it installs there; 7 GB each, as the torch of the usual
 registry is a CUDA build. What was measured with today's code is left out, so that an interrupted run resumes. Results
@@ -28,7 +28,7 @@ CODE = {
     "tune": ("autoaccel", "examples/digits_cnn.py", "pyproject.toml"),
     "launch": ("autoaccel", "examples/digits_cnn.py", "pyproject.toml"),
 }
-"""Stage -> the code that it speaks of."""
+"""Part -> the code that it speaks of."""
 
 BUDGET = "4m"  # of the tune
 SUITE_SECONDS = 5400.0
@@ -60,16 +60,16 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("environments", nargs="*", default=list(ENVIRONMENTS), help="lowest, middle, newest")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "check-versions", help="where they are made")
-    parser.add_argument("--stage", action="append", choices=list(CODE), help="only this; may be repeated")
+    parser.add_argument("--part", action="append", choices=list(CODE), help="only this; may be repeated")
     options = parser.parse_args()
     if unknown := set(options.environments) - set(ENVIRONMENTS):
         parser.error(f"environments must be of {', '.join(ENVIRONMENTS)}; got {', '.join(sorted(unknown))}")
     failed: list[str] = []
     for name in options.environments:
-        stages = [stage for stage in options.stage or CODE if not is_fresh("versions", f"{name}: {stage}")]
-        if stages:
+        parts = [part for part in options.part or CODE if not is_fresh("versions", f"{name}: {part}")]
+        if parts:
             python = make_environment(options.folder.absolute(), name, ENVIRONMENTS[name])
-            failed += [f"{name}: {stage}" for stage in stages if not run_stage(name, stage, python)]
+            failed += [f"{name}: {part}" for part in parts if not run_part(name, part, python)]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
@@ -107,19 +107,19 @@ def starts(command: str) -> bool:
     return found is not None and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
-def run_stage(name: str, stage: str, python: Path) -> bool:
-    """Do one stage with an environment, and write what came of it; return whether all is well."""
+def run_part(name: str, part: str, python: Path) -> bool:
+    """Do one part with an environment, and write what came of it; return whether all is well."""
     versions = read_versions(python)
-    made = provenance(CODE[stage], torch=versions["torch"])
-    print(f"{name}: {stage}, torch {versions['torch']}", flush=True)
+    made = provenance(CODE[part], torch=versions["torch"])
+    print(f"{name}: {part}, torch {versions['torch']}", flush=True)
     run = runs_folder("check-versions") / name
     run.mkdir(parents=True, exist_ok=True)
-    found, reason = STAGES[stage](python, run)
+    found, reason = PARTS[part](python, run)
     found = {"versions": versions, **found}
     status = "failed" if reason else "measured"
-    add_row("versions", f"{name}: {stage}", found, made=made, status=status, reason=reason)
+    add_row("versions", f"{name}: {part}", found, made=made, status=status, reason=reason)
     write_page()  # which the next suite holds against the rows
-    print(f"{name}: {stage}: {reason or json.dumps(found)}", flush=True)
+    print(f"{name}: {part}: {reason or json.dumps(found)}", flush=True)
     return not reason and not found.get("failed")
 
 
@@ -189,7 +189,7 @@ def launch(python: Path, run: Path) -> tuple[dict[str, Any], str]:
     return {"exit_code": status, "accuracy": float(told[0].split()[1])}, ""
 
 
-STAGES = {"suite": suite, "tune": tune, "launch": launch}
+PARTS = {"suite": suite, "tune": tune, "launch": launch}
 
 
 def ask(python: Path, arguments: Sequence[str], max_seconds: float) -> tuple[int | None, str]:

@@ -5,7 +5,7 @@ from autoaccel.space.knobs.knob import Knob
 KNOB = Knob(
     name="own.deterministic",
     group="precision",
-    stage="process",
+    effect_stage="process",
     risk="rounding",
     help="only algorithms that give the same bits in every run",
     helps_when="never faster by itself: it says what reproducible results cost",

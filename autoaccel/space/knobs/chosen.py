@@ -45,7 +45,7 @@ def environment_of(settings: Mapping[str, Value], context: KnobContext, at_start
     found: dict[str, str] = {}
     for name, value in settings.items():
         knob = KNOBS.get(name)
-        if knob is None or knob.is_off(value) or (at_start_only and knob.stage not in ("launch", "environment")):
+        if knob is None or knob.is_off(value) or (at_start_only and knob.effect_stage not in ("launch", "environment")):
             continue
         for variable, text in knob.environment(value, context).items():
             joined = variable == "LD_PRELOAD" and variable in found
@@ -93,7 +93,9 @@ def compiled_part(settings: Mapping[str, Value]) -> Settings:
     return {
         name: value
         for name, value in settings.items()
-        if name not in KNOBS or KNOBS[name].stage not in ("data", "optimizer") or name == "optimizer.batch_factor"
+        if name not in KNOBS
+        or KNOBS[name].effect_stage not in ("data", "optimizer")
+        or name == "optimizer.batch_factor"
     }
 
 
@@ -191,7 +193,7 @@ def _row(knob: Knob, context: KnobContext) -> KnobRow:
         group=knob.group,
         values=knob.values(context),
         default=knob.default(context),
-        stage=knob.stage,
+        effect_stage=knob.effect_stage,
         risk=knob.risk_at(context),
         available=not reason,
         reason=reason,

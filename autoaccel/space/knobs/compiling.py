@@ -83,7 +83,7 @@ KNOBS = (
     Knob(
         name="compile.mode",
         group="compile",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="torch.compile fuses the model's operators into generated code; the mode says how hard it tries",
         helps_when="many small elementwise operators, and a run long enough to repay the compilation",
@@ -98,7 +98,7 @@ KNOBS = (
     Knob(
         name="compile.backend",
         group="compile",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="the backend that compiles the captured graph",
         helps_when="another compiler suits this processor better than Inductor",
@@ -119,7 +119,7 @@ KNOBS = (
     Knob(
         name="compile.dynamic",
         group="compile",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="whether shapes are compiled as variables: automatically on the second shape, always, or never",
         helps_when="batches of many lengths (on: the default where batches are seen to change their shapes), or an "
@@ -142,7 +142,7 @@ KNOBS = (
     Knob(
         name="compile.fullgraph",
         group="compile",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="refuse to compile a model whose graph breaks, instead of compiling its parts separately",
         helps_when="never by itself: it only ensures that the whole model is compiled",
@@ -156,7 +156,7 @@ KNOBS = (
     Knob(
         name="compile.region",
         group="compile",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="compile the whole model, or only its repeated blocks, whose code is then generated once",
         helps_when="a deep model of identical blocks, and a run too short to repay compiling all of it",
@@ -172,7 +172,7 @@ KNOBS = (
     Knob(
         name="compile.optimizer",
         group="compile",
-        stage="step",
+        effect_stage="step",
         risk="rounding",
         help="torch.compile fuses the optimizer's update into generated code",
         helps_when="many small parameters, or an optimizer without a fused form",

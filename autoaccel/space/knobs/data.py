@@ -184,7 +184,7 @@ KNOBS = (
     Knob(
         name="loader.workers",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="exact",
         decides_on_loading=True,
         help="number of processes that prepare batches ahead of the training step",
@@ -199,7 +199,7 @@ KNOBS = (
     Knob(
         name="loader.prefetch",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="exact",  # a worker draws the same numbers for the same samples, however far ahead of the step
         help="number of batches that each worker prefetches",
         helps_when="the time to prepare a batch varies greatly",
@@ -213,7 +213,7 @@ KNOBS = (
     Knob(
         name="loader.persistent",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="exact",
         decides_on_loading=True,
         help="workers are kept for all epochs instead of being restarted for each",
@@ -227,7 +227,7 @@ KNOBS = (
     Knob(
         name="loader.context",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="exact",
         decides_on_loading=True,
         help="how worker processes are started",
@@ -241,7 +241,7 @@ KNOBS = (
     Knob(
         name="loader.cache",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="changes_training",  # a random transform that was not noticed would be drawn only once
         help="each loading process keeps every sample in memory after its first load",
         helps_when="loading and decoding dominate, samples are the same each time, and several epochs are trained",
@@ -259,7 +259,7 @@ KNOBS = (
     Knob(
         name="loader.pin_memory",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="exact",
         help="batches are put in page-locked memory, from which an accelerator copies faster",
         helps_when="large batches are copied to a GPU",
@@ -272,7 +272,7 @@ KNOBS = (
     Knob(
         name="loader.non_blocking",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="exact",
         help="copies to the accelerator do not block the program",
         helps_when="batches are in pinned memory",
@@ -286,7 +286,7 @@ KNOBS = (
     Knob(
         name="loader.side_stream",
         group="data",
-        stage="data",
+        effect_stage="data",
         risk="exact",
         decides_on_loading=True,
         help="the next batch is copied on a separate stream while this one computes",

@@ -24,7 +24,7 @@ KNOBS = (
     Knob(
         name="ipex.optimize",
         group="extension",
-        stage="optimizer",
+        effect_stage="optimizer",
         risk="rounding",
         help="Intel's extension rearranges weights and replaces operators and the update with its own, in either type",
         helps_when="Intel processors with AVX-512 or AMX; the last version of the extension is 2.8",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autoaccel.records.knob import Group, Risk, Stage
+from autoaccel.records.knob import EffectStage, Group, Risk
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
 from autoaccel.records.settings import Value
@@ -85,7 +85,7 @@ class Knob:
     Attributes:
         name: `word.what`; it is what people type and what recipes hold.
         group: What it is about.
-        stage: When it takes effect.
+        effect_stage: When it takes effect.
         risk: What it may do to the numbers, wherever nothing is known of the training; see `risk_at`.
         help: What it does, in one sentence.
         helps_when: The condition under which it is known to help.
@@ -98,8 +98,8 @@ class Knob:
             one does.
         why_untried: Why none of the other values that work in a context is worth a trial; empty if one is.
         environment: Variables that carry a value into a process; not asked of the value at which it is off. Of a knob
-            of the stages "launch" and "environment" they must be there when it starts; of others its libraries can
-            still be told.
+            whose effect stage is "launch" or "environment" they must be set when it starts; of others its libraries
+            can still be told.
         modules: What torch imports on the first use of any value at which it is not off.
         limits: For numbers: the smallest and largest that may be asked for in a context, both included. A person may
             set any between them, not only those worth trying.
@@ -119,7 +119,7 @@ class Knob:
 
     name: str
     group: Group
-    stage: Stage
+    effect_stage: EffectStage
     risk: Risk
     help: str
     helps_when: str

@@ -53,7 +53,7 @@ KNOBS = (
     Knob(
         name="memory.allocator",
         group="memory",
-        stage="launch",
+        effect_stage="launch",
         risk="exact",
         help="the library that allocates memory; jemalloc is configured to keep freed pages",
         helps_when="large tensors are created and freed in each step on a CPU: the system's allocator returns "
@@ -68,7 +68,7 @@ KNOBS = (
     Knob(
         name="memory.huge_pages",
         group="memory",
-        stage="environment",
+        effect_stage="environment",
         risk="exact",
         help="tensors of 2 MB and more are stored in huge pages (THP_MEM_ALLOC_ENABLE)",
         helps_when="large tensors on a CPU: fewer page faults and address look-ups",
@@ -82,7 +82,7 @@ KNOBS = (
     Knob(
         name="memory.expandable_segments",
         group="memory",
-        stage="environment",
+        effect_stage="environment",
         risk="exact",
         help="CUDA memory grows in place instead of in blocks of fixed size (PYTORCH_CUDA_ALLOC_CONF)",
         helps_when="sizes change from step to step and memory is nearly full",
@@ -96,7 +96,7 @@ KNOBS = (
     Knob(
         name="memory.keep_gradients",
         group="memory",
-        stage="step",
+        effect_stage="step",
         risk="rounding",  # a parameter that got no gradient is stepped with zeros instead of left alone
         help="gradients are set to zero in place after each step instead of freed",
         helps_when="the allocator is slow for large blocks",
@@ -108,7 +108,7 @@ KNOBS = (
     Knob(
         name="memory.checkpointing",
         group="memory",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="activations inside repeated blocks are recomputed in the backward pass instead of kept",
         helps_when="never by itself: it frees memory for a larger batch",

@@ -104,7 +104,7 @@ KNOBS = (
     Knob(
         name="model.norm_biases",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="whether biases that batch normalisation subtracts again are kept or dropped",
         helps_when="convolutions with a bias before batch normalisation: dropping it saves a pass over their output",
@@ -117,7 +117,7 @@ KNOBS = (
     Knob(
         name="model.biases",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",
         help="whether all biases of convolutions and linear layers are kept or dropped",
         helps_when="many narrow layers, whose biases cost a pass but hardly matter",
@@ -131,7 +131,7 @@ KNOBS = (
     Knob(
         name="model.attention",
         group="model",
-        stage="step",
+        effect_stage="step",
         risk="rounding",
         help="the kernel of scaled dot-product attention",
         helps_when="attention dominates and PyTorch's choice among its kernels is not the best for these shapes",
@@ -155,7 +155,7 @@ KNOBS = (
     Knob(
         name="model.sparsity",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",
         help="the share of the channels of each layer that is permanently removed after a warm-up, the least "
         "important first",
@@ -171,7 +171,7 @@ KNOBS = (
     Knob(
         name="model.pruning_criterion",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",
         help="a channel's importance: the sum of its weights' magnitudes (l1) or of their squares (l2)",
         helps_when="either may lose less accuracy",
@@ -184,7 +184,7 @@ KNOBS = (
     Knob(
         name="model.pruning_library",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",
         help="the library that removes the channels",
         helps_when="one of them may handle a model that the other cannot",
@@ -205,7 +205,7 @@ KNOBS = (
     Knob(
         name="model.pruning_keeps",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",
         help="which layers keep their size: the last, whose outputs have a meaning, or the first and the last",
         helps_when="the first layer sees the data itself and often has few channels to spare",
@@ -218,7 +218,7 @@ KNOBS = (
     Knob(
         name="model.pruning_warmup",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",
         help="number of epochs that are trained before channels are removed",
         helps_when="weights show what matters only after some training",
@@ -232,7 +232,7 @@ KNOBS = (
     Knob(
         name="layout.channels_last",
         group="model",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="images and convolution weights are stored with channels last",
         helps_when="convolutions dominate, especially in reduced precision",

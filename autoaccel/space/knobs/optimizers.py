@@ -51,7 +51,7 @@ KNOBS = (
     Knob(
         name="optimizer.batch_factor",
         group="optimizer",
-        stage="data",
+        effect_stage="data",
         risk="changes_training",
         help="samples per step, as a multiple of the training's own batch size; the number of epochs is kept, so "
         "there are fewer steps",
@@ -66,7 +66,7 @@ KNOBS = (
     Knob(
         name="optimizer.lr_rule",
         group="optimizer",
-        stage="optimizer",
+        effect_stage="optimizer",
         risk="changes_training",
         help="how the learning rate scales with the batch size: not at all, linearly (Goyal et al., 2017), or with "
         "its square root (Krizhevsky, 2014)",
@@ -81,7 +81,7 @@ KNOBS = (
     Knob(
         name="optimizer.accumulation",
         group="optimizer",
-        stage="step",
+        effect_stage="step",
         risk="rounding",  # except of batch normalisation, which sees smaller batches; the metric decides
         divides_batches=True,
         help="the number of parts into which a step's batch is split, whose gradients are accumulated",
@@ -96,7 +96,7 @@ KNOBS = (
     Knob(
         name="optimizer.fused",
         group="optimizer",
-        stage="optimizer",
+        effect_stage="optimizer",
         risk="rounding",
         help="the optimizer updates all parameters in one fused kernel",
         helps_when="the optimizer's share of the step is large: many parameters, small batches",
@@ -109,7 +109,7 @@ KNOBS = (
     Knob(
         name="optimizer.foreach",
         group="optimizer",
-        stage="optimizer",
+        effect_stage="optimizer",
         risk="rounding",
         help="the optimizer updates all parameters with one operator after another (on), one parameter after another "
         "(off), or as PyTorch decides",

@@ -139,7 +139,7 @@ def _nccl(name: str, values: tuple[Value, ...], help: str, helps_when: str) -> K
     return Knob(
         name=name,
         group="parallel",
-        stage="process",
+        effect_stage="process",
         risk="rounding",  # sums are taken in another order
         help=help,
         helps_when=helps_when,
@@ -166,7 +166,7 @@ KNOBS = (
     Knob(
         name="parallel.world_size",
         group="parallel",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",  # batch normalisation sees a rank's samples only; all else is rounding
         divides_batches=True,
         help="number of processes that train in parallel, each with a share of the batch and of the cores, or with "
@@ -201,7 +201,7 @@ KNOBS = (
     Knob(
         name="parallel.batch",
         group="parallel",
-        stage="data",
+        effect_stage="data",
         risk="changes_training",
         help="split: the ranks share the training's own batch, and the mathematics is unchanged. keep: each rank "
         "has a whole batch, so a step sees more samples and an epoch has fewer steps",
@@ -216,7 +216,7 @@ KNOBS = (
     Knob(
         name="parallel.lr_rule",
         group="parallel",
-        stage="optimizer",
+        effect_stage="optimizer",
         risk="changes_training",
         help="how the learning rate scales with the larger batch: not at all, linearly (Goyal et al., 2017), or "
         "with its square root (Krizhevsky, 2014)",
@@ -231,7 +231,7 @@ KNOBS = (
     Knob(
         name="parallel.backend",
         group="parallel",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="the library that all-reduces gradients among ranks",
         helps_when="ccl: Intel processors and networks; gloo on GPUs: NCCL does not work there",
@@ -244,7 +244,7 @@ KNOBS = (
     Knob(
         name="parallel.bucket_mb",
         group="parallel",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="MiB of gradients that are sent in one bucket",
         helps_when="smaller: the first gradients are sent earlier; larger: fewer messages",
@@ -258,7 +258,7 @@ KNOBS = (
     Knob(
         name="parallel.bucket_view",
         group="parallel",
-        stage="model",
+        effect_stage="model",
         risk="exact",
         help="gradients are stored in the buckets that are sent, instead of being copied there",
         helps_when="many parameters: it saves a pass over the gradients, and their memory",
@@ -272,7 +272,7 @@ KNOBS = (
     Knob(
         name="parallel.static_graph",
         group="parallel",
-        stage="model",
+        effect_stage="model",
         risk="rounding",
         help="ranks rely on every step using the same parameters in the same order",
         helps_when="many parameters: less bookkeeping, and buckets in the order of the backward pass",
@@ -287,7 +287,7 @@ KNOBS = (
     Knob(
         name="parallel.compression",
         group="parallel",
-        stage="model",
+        effect_stage="model",
         risk="changes_training",
         help="the type in which gradients are sent",
         helps_when="the ranks wait for the network",
@@ -301,7 +301,7 @@ KNOBS = (
     Knob(
         name="parallel.sync",
         group="parallel",
-        stage="step",
+        effect_stage="step",
         risk="rounding",
         help="in steps of several backward passes, whether ranks all-reduce after each pass or only after the last",
         helps_when="last: with gradient accumulation, gradients are sent once instead of several times",

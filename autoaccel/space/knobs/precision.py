@@ -65,7 +65,7 @@ def _reduction(dtype: str, mode: str) -> Knob:
     return Knob(
         name=f"precision.{mode}_reduction",
         group="precision",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help=f"whether {dtype} matrix products may accumulate in {dtype} instead of float32",
         helps_when="large inner dimensions; off is safer, on is PyTorch's default",
@@ -79,7 +79,7 @@ def _reduction(dtype: str, mode: str) -> Knob:
 AUTOCAST = Knob(
     name="precision.autocast",
     group="precision",
-    stage="step",
+    effect_stage="step",
     risk="rounding",
     help="matrix products and convolutions run in a shorter floating-point type; float16 with a gradient scaler",
     helps_when="they dominate and the processor computes in that type (AVX512_BF16, AMX, tensor cores)",
@@ -95,7 +95,7 @@ KNOBS = (
     Knob(
         name="precision.float32_matmul",
         group="precision",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="the precision of float32 matrix products: high allows TF32 inside the product, medium bfloat16",
         helps_when="matrix products dominate and autocast is off or leaves many in float32",
@@ -109,7 +109,7 @@ KNOBS = (
     Knob(
         name="precision.cudnn_tf32",
         group="precision",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="whether cuDNN's convolutions may compute float32 in TF32",
         helps_when="convolutions in float32; on is PyTorch's default",
@@ -123,7 +123,7 @@ KNOBS = (
     Knob(
         name="precision.cudnn_benchmark",
         group="precision",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="cuDNN tries its convolution algorithms on each new shape and keeps the fastest",
         helps_when="convolutions over batches that all have one shape",
@@ -136,7 +136,7 @@ KNOBS = (
     Knob(
         name="precision.flush_denormals",
         group="precision",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="numbers too small for the normal range of a float become zero",
         helps_when="a CPU trains with weights or activations that decay towards zero: denormals cost it a hundredfold",

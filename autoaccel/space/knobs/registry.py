@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import get_args
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.knob import Stage
+from autoaccel.records.knob import EffectStage
 from autoaccel.records.settings import Value, format_value
 from autoaccel.space.knobs import compiling, data, extension, memory, model, optimizers, parallel, precision, threads
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext
@@ -16,7 +16,7 @@ from autoaccel.space.knobs.knob import Clash, Knob, KnobContext
 ENTRY_POINTS = "autoaccel.knobs"
 """Group of the entry points by which other packages bring knobs: each names a `Knob`."""
 
-_STAGES: tuple[Stage, ...] = get_args(Stage)
+_EFFECT_STAGES: tuple[EffectStage, ...] = get_args(EffectStage)
 
 _PARTS = (
     *threads.KNOBS,
@@ -61,16 +61,20 @@ def _of_other_packages() -> Iterator[Knob]:
 
 
 KNOBS: Mapping[str, Knob] = {knob.name: knob for knob in (*_PARTS, *_of_other_packages(), *_WHOLE)}
-"""Every knob by name. Within a stage, effects take their turns in this order; see `in_order`."""
+"""Every knob by name. Within an effect stage, effects take their turns in this order; see `in_order`."""
 
 
 def in_order(names: Collection[str]) -> list[Knob]:
     """Return the knobs of these names in the order in which their effects take their turns.
 
-    An earlier stage comes first: the process is set before anything is built in it, the model before its optimizer.
-    Knobs of one stage follow each other as in `KNOBS`, where the reasons stand.
+    An earlier effect stage comes first: the process is set before anything is built in it, the model before its
+    optimizer.
+    Knobs of one effect stage follow each other as in `KNOBS`, where the reasons stand.
     """
-    return sorted((knob for name, knob in KNOBS.items() if name in names), key=lambda knob: _STAGES.index(knob.stage))
+    return sorted(
+        (knob for name, knob in KNOBS.items() if name in names),
+        key=lambda knob: _EFFECT_STAGES.index(knob.effect_stage),
+    )
 
 
 def clash_holds(clash: Clash, knob: Knob, pair: Mapping[str, Value], context: KnobContext) -> bool:

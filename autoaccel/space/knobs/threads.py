@@ -180,7 +180,7 @@ def _variable(name: str, values: tuple[Value, ...], help: str, helps_when: str, 
     return Knob(
         name=name,
         group="threads",
-        stage="environment",
+        effect_stage="environment",
         risk="rounding",  # another share of the work for each thread adds up in another order
         help=help,
         helps_when=helps_when,
@@ -204,7 +204,7 @@ KNOBS = (
     Knob(
         name="threads.intra_op",
         group="threads",
-        stage="process",
+        effect_stage="process",
         risk="rounding",  # sums are split over threads: another count rounds them in another order
         help="number of threads that share the work of one operator",
         helps_when="fewer than all cores: small operators, loader workers or neighbours that need cores",
@@ -231,7 +231,7 @@ KNOBS = (
     Knob(
         name="threads.inter_op",
         group="threads",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="number of threads for operators that run in parallel",
         helps_when="the model forks work itself (torch.jit.fork, several backward streams); otherwise no effect",
@@ -244,7 +244,7 @@ KNOBS = (
     Knob(
         name="threads.affinity",
         group="threads",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="the usable CPUs to which the process is bound: one of each core (cores), those of faster cores "
         "(fast), one memory node (node; with a GPU, the nearest), one socket (socket), half of the cores close "
@@ -263,7 +263,7 @@ KNOBS = (
     Knob(
         name="threads.loader_cores",
         group="threads",
-        stage="process",
+        effect_stage="process",
         risk="rounding",
         help="number of cores reserved for the loader's workers, which the training does not use",
         helps_when="workers and training compete for the same cores",
@@ -279,7 +279,7 @@ KNOBS = (
     Knob(
         name="threads.openmp",
         group="threads",
-        stage="launch",
+        effect_stage="launch",
         risk="rounding",
         help="the OpenMP runtime that shares work among threads: GNU's, which comes with torch, or Intel's",
         helps_when="many short parallel regions on a CPU, together with its own settings",
@@ -319,7 +319,7 @@ KNOBS = (
     Knob(
         name="threads.gomp_affinity",
         group="threads",
-        stage="environment",
+        effect_stage="environment",
         risk="rounding",
         help="GNU's runtime binds thread i to the i-th usable CPU (GOMP_CPU_AFFINITY)",
         helps_when="the process has its cores to itself",

@@ -10,7 +10,7 @@ def _knob(what: str, effect: str, off: Value, other: Value) -> Knob:
     return Knob(
         name=f"brought.{what}",
         group="optimizer",
-        stage="step",
+        effect_stage="step",
         risk="changes_training",
         help=what,
         helps_when="it is tested",
