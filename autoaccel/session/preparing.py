@@ -123,8 +123,8 @@ def _check_resumable(earlier: RunRecord | None, request: Request, machine: Machi
 
 
 def _load(request: Request, context: KnobContext) -> SearchSpace:
-    baseline, options = baseline_settings(context), request.options
-    return load_space(str(options.space), context, baseline, options.fixed, options.excluded, request.may_alter)
+    options = request.options
+    return load_space(str(options.space), context, options.fixed, options.excluded, request.may_alter)
 
 
 def _join(run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis) -> SearchStudy | None:

@@ -31,6 +31,7 @@ from autoaccel.space.knobs import (
     KNOBS,
     Knob,
     KnobContext,
+    baseline_settings,
     check_value,
     clash_holds,
     find_knob,
@@ -116,17 +117,17 @@ def check_wishes(name: str, fixed: Sequence[str] = (), excluded: Sequence[str] =
 def load_space(
     name: str,
     context: KnobContext,
-    baseline: Settings,
     fixed: Sequence[str] = (),
     excluded: Sequence[str] = (),
     may_alter: bool = False,
 ) -> SearchSpace:
     """Return the search space of this name, with only values that work in this context.
 
+    A knob that is not searched keeps its value of the user's own settings.
+
     Args:
         name: A space that comes with autoaccel, or the path of a .toml file.
         context: The machine and the training; what the training needs, once that was measured.
-        baseline: The user's own settings; a knob that is not searched keeps its value.
         fixed: Wishes such as `precision.autocast=bfloat16`: every trial has this value.
         excluded: Names of knobs that keep the baseline's value.
         may_alter: Whether a person has said how much worse the metric may get: a model is altered for no less.
@@ -136,32 +137,25 @@ def load_space(
     """
     check_wishes(name, fixed, excluded)
     file = _read(name)
+    baseline = baseline_settings(context)
     listed = {**file.knobs, **file.altering}
     wishes = dict(_parse_wish(text, context) for text in fixed)
-    excluded_names = set(excluded)
+    requested = dict.fromkeys(excluded, "excluded as requested")
+    requested |= {wished: f"set to {format_value(value)} as requested" for wished, value in wishes.items()}
 
-    inexact = inexact_here(context)
     opened: dict[str, tuple[Value, ...]] = {}
     closed: dict[str, str] = {}
     for knob in KNOBS.values():
-        if knob.name in wishes:
-            closed[knob.name] = f"set to {format_value(wishes[knob.name])} as requested"
-        elif knob.name in excluded_names:
-            closed[knob.name] = "excluded as requested"
-        elif knob.name not in listed:
-            continue  # what nobody has named needs no reason
-        elif reason := knob.why_unavailable(context):
-            closed[knob.name] = reason
-        elif knob.name in file.altering and not may_alter:
-            closed[knob.name] = ALTERS
-        elif file.exact and knob.risk_at(context) != "exact":
-            closed[knob.name] = f"it is not exact here: {inexact.get(knob.name, 'it may change the numbers')}"
-        else:
-            values = _values_of(knob, listed[knob.name], context, baseline, name)
-            if len(values) > 1:
-                opened[knob.name] = values
+        if knob.name in requested:
+            closed[knob.name] = requested[knob.name]
+        elif knob.name in listed:  # what nobody has named needs no reason
+            own, wish = baseline[knob.name], listed[knob.name]
+            if reason := _why_closed(knob, file, context, may_alter):
+                closed[knob.name] = reason
+            elif others := [value for value in _values_of(knob, wish, context, name) if value != own]:
+                opened[knob.name] = (own, *others)
             else:
-                why = knob.why_untried(context) if listed[knob.name] == "all" else ""
+                why = knob.why_untried(context) if wish == "all" else ""
                 closed[knob.name] = why or "no listed value except your own works here"
     held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
     forbidden = (*file.forbidden, *_clashes(context, opened, held, baseline))
@@ -171,11 +165,22 @@ def load_space(
         fixed=held,
         closed=closed,
         forbidden=forbidden,
-        inexact=inexact,
+        inexact=inexact_here(context),
         risks=risks_here(context),
         title=file.title,
     )
     return close_idle(space, baseline)
+
+
+def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: bool) -> str:
+    """Return why no value of a listed knob is searched in this context; empty if values may be."""
+    if reason := knob.why_unavailable(context):
+        return reason
+    if knob.name in file.altering and not may_alter:
+        return ALTERS
+    if file.exact and knob.risk_at(context) != "exact":
+        return f"it is not exact here: {knob.why_inexact(context) or 'it may change the numbers'}"
+    return ""
 
 
 def _without_impossible(space: SearchSpace, baseline: Settings) -> SearchSpace:
@@ -273,17 +278,12 @@ def _check_listed(knob_name: str, wish: Any, where: str) -> None:
         raise BadRequestError(f'{where}: {knob_name} must be "all" or a list of values, got {wish!r}.')
 
 
-def _values_of(
-    knob: Knob, wish: Any, context: KnobContext, baseline: Mapping[str, Value], where: str
-) -> tuple[Value, ...]:
-    """Return the baseline's value, then the listed ones that work here.
+def _values_of(knob: Knob, wish: Any, context: KnobContext, where: str) -> Sequence[Value]:
+    """Return the listed values that work here.
 
-    A listed value that this machine lacks (a dtype, more cores) is left out: one file serves many machines.
+    One that this machine lacks (a dtype, more cores) is left out: one file serves many machines.
     """
-    everything = wish == "all"
-    listed = list(knob.values(context)) if everything else [one for one in wish if _works(knob, one, context, where)]
-    unchanged = baseline[knob.name]
-    return (unchanged, *(value for value in listed if value != unchanged))
+    return knob.values(context) if wish == "all" else [value for value in wish if _works(knob, value, context, where)]
 
 
 def _works(knob: Knob, value: object, context: KnobContext, where: str) -> bool:

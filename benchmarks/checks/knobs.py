@@ -75,7 +75,7 @@ def forbidden_because(settings: Settings, context: KnobContext) -> str:
     baseline = default_settings(context)
     asked = [f"{name}={_typed(value)}" for name, value in settings.items() if value != baseline[name]]
     try:
-        load_space("everything", context, baseline, fixed=asked)
+        load_space("everything", context, fixed=asked)
     except BadRequestError as error:
         return str(error).removeprefix("--set: ")
     return ""

@@ -174,7 +174,7 @@ def measured(target: str, wish: str, numbers: range, pairs: int) -> Iterator[Blo
         context = KnobContext(machine, facts)
         starter = starter.at(context)
         baseline = baseline_settings(context)
-        candidate = baseline | load_space("everything", context, baseline, fixed=[wish]).fixed
+        candidate = baseline | load_space("everything", context, fixed=[wish]).fixed
         # How many steps each takes to settle, and what it has to compile, is found out before anything counts.
         for side in starter.start_all_measuring(Measure(), [baseline, candidate], ["first", "other"], TIMEOUT_SECONDS):
             started(side).close()

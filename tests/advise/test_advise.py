@@ -48,9 +48,7 @@ def test_nothing_is_said_of_a_gpu_that_is_not_there(context: KnobContext) -> Non
 
 def candidates(context: KnobContext, profile: Profile) -> list[Settings]:
     baseline = baseline_settings(context)
-    return first_candidates(
-        load_space("default", context, baseline), context, baseline, advise(profile, context.machine)
-    )
+    return first_candidates(load_space("default", context), context, baseline, advise(profile, context.machine))
 
 
 def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_optimizer(context: KnobContext) -> None:
@@ -83,10 +81,7 @@ def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing
     torch = msgspec.structs.replace(context.machine.torch, intra_op_threads=2)
     two = vary(context, limits=Limits((0, 1), 2), torch=torch)
     baseline = baseline_settings(two)
-    found = [
-        changed(one, baseline)
-        for one in first_candidates(load_space("default", two, baseline), two, baseline, findings)
-    ]
+    found = [changed(one, baseline) for one in first_candidates(load_space("default", two), two, baseline, findings)]
     workers: Settings = {"loader.workers": 2} if findings else {}
     best: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
     loads = [{**workers, "threads.intra_op": 1}, {}] if findings else []
@@ -100,7 +95,7 @@ def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing
 def test_guesses_keep_to_what_a_person_has_set(context: KnobContext) -> None:
     """With half of the cores, the user's own four threads are not offered, and no guess was left."""
     baseline = baseline_settings(context)
-    space = load_space("default", context, baseline, fixed=["threads.affinity=0-1"])
+    space = load_space("default", context, fixed=["threads.affinity=0-1"])
     found = first_candidates(space, context, baseline, ())
     assert found and all(settings["threads.intra_op"] == 2 for settings in found)
 
@@ -108,7 +103,7 @@ def test_guesses_keep_to_what_a_person_has_set(context: KnobContext) -> None:
 def test_candidates_are_new_allowed_and_compile_last(context: KnobContext, vary: Callable[..., KnobContext]) -> None:
     for where in (context, vary(context, has_image_convolutions=False), vary(context, compiler=None)):
         baseline = baseline_settings(where)
-        space = load_space("default", where, baseline)
+        space = load_space("default", where)
         found = first_candidates(space, where, baseline, advise(profile_with(data_wait=0.3), where.machine))
         assert baseline not in found
         assert all(found.count(settings) == 1 for settings in found)

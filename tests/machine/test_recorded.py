@@ -46,7 +46,7 @@ def on(facts: TrainingFacts) -> On:
 
 
 def space_of(context: KnobContext) -> SearchSpace:
-    return load_space("default", context, baseline_settings(context))
+    return load_space("default", context)
 
 
 def guesses(context: KnobContext, *findings: Finding) -> list[Settings]:

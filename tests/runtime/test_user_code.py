@@ -95,7 +95,7 @@ def test_what_the_users_code_sets_is_the_default_and_stays(
     baseline = baseline_settings(at)
     assert baseline[knob] == value
     assert value in find_knob(knob, "").values(at)
-    assert load_space("everything", at, baseline).fixed.get(knob, value) == value
+    assert load_space("everything", at).fixed.get(knob, value) == value
     loop = Loop(made, Applied(baseline, CPU, found), seed=0)
     loop.step()
     assert found_settings(CPU) == found

@@ -10,7 +10,7 @@ import pytest
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Gpu, Machine, TorchFacts
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings, knob_rows
+from autoaccel.space.knobs import KNOBS, KnobContext, knob_rows
 from autoaccel.space.search_space import load_space
 
 # What torch's kernels take on a GPU of compute capability 8.0 and more (torch/nn/attention, sdp_utils.cpp).
@@ -69,7 +69,7 @@ def test_compiling_for_a_gpu_needs_what_triton_needs(
 
 
 def forbidden_kernels(context: KnobContext, *wishes: str) -> set[tuple[str, str]]:
-    space = load_space("default", context, baseline_settings(context), wishes)
+    space = load_space("default", context, wishes)
     assert "model.attention" in space.open or wishes
     return {
         (str(rule.settings["model.attention"]), str(rule.settings["precision.autocast"]))

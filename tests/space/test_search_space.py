@@ -22,7 +22,7 @@ from autoaccel.space.wishes import check_values
 
 
 def load(context: KnobContext, name: str = "default", **wishes: Any) -> SearchSpace:
-    return load_space(name, context, baseline_settings(context), **wishes)
+    return load_space(name, context, **wishes)
 
 
 @pytest.mark.parametrize("name", space_names())

@@ -176,7 +176,7 @@ def make_case(machine: Machine, seed: int, work: Work | None = None) -> Case:
     )
     context = KnobContext(machine, work.facts, demand)
     findings = tuple(advise(profile_of(model, baseline), machine, conditions_of(work), training=work.facts))
-    space = load_space("default", context, baseline)
+    space = load_space("default", context)
     space = narrow(space, baseline, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     return Case(context, model, baseline, findings, space, max(100, round(RUN_SECONDS / model.step_seconds(baseline))))
 
@@ -314,7 +314,7 @@ def unprofiled(machine: Machine) -> tuple[KnobContext, Settings, SearchSpace]:
     assert machine.torch is not None
     context = KnobContext(machine, msgspec.structs.replace(FACTS, device=machine.torch.device))
     baseline = baseline_settings(context)
-    return context, baseline, load_space("default", context, baseline)
+    return context, baseline, load_space("default", context)
 
 
 def first_guesses(machine: Machine, count: int = 3) -> list[str]:

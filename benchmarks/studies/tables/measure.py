@@ -101,7 +101,7 @@ def make_head(starter: WorkerStarter, name: str) -> TableHead:
     context = KnobContext(machine, facts)
     starter = starter.at(context)
     unchanged = baseline_settings(context)
-    space = load_space(str(ROOT / "benchmarks" / "spaces" / WORKLOADS[name][1]), context, unchanged)
+    space = load_space(str(ROOT / "benchmarks" / "spaces" / WORKLOADS[name][1]), context)
     baseline = start_baseline(starter, unchanged, 0)
     order = plan_turns(baseline.warm_step_seconds).order
     for _ in range(TURNS):

@@ -87,7 +87,7 @@ def measure(
             path.stem,
             path,
             baseline,
-            load_space(str(SPACE), context, baseline),
+            load_space(str(SPACE), context),
             context.training.planned_steps,
             folder,
             seconds,
