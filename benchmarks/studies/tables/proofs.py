@@ -12,7 +12,8 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
-from autoaccel.session.contest import Attempt, Contest
+from autoaccel.session.contest import Attempt, Contest, Open
+from autoaccel.session.contributions import Breakdown
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover, proof_seconds
 from autoaccel.session.turns import TurnFailed, take_turns
@@ -100,6 +101,14 @@ class ReplayedProving:
         began, rule = self._clock.spent, rule_for(number, self._search.min_speedup(contender.settings))
         proof = self._prover.prove(contender.settings, rule, None)
         return Attempt(contender, proof, self._clock.spent - began)
+
+    def break_down(self, attempt: Attempt) -> Breakdown:
+        """Return that nothing is told of what each setting contributes: what is proven stays whole."""
+        return Breakdown()
+
+    def missing(self, contender: Contender) -> Open:
+        """Return a proof that is not gone on with."""
+        return Open(contender, "incomplete", math.inf)
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Nobody is told."""
