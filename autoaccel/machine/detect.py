@@ -75,8 +75,8 @@ def _installed() -> dict[str, str]:
 def _read_huge_pages(root: Path) -> str | None:
     """Return the mode of transparent huge pages: the one in brackets in `always [madvise] never`."""
     modes = read_text(root / "sys/kernel/mm/transparent_hugepage/enabled") or ""
-    chosen = re.search(r"\[(\w+)\]", modes)
-    return chosen[1] if chosen else None
+    active = re.search(r"\[(\w+)\]", modes)
+    return active[1] if active else None
 
 
 def _read_memory_bytes(root: Path) -> int:

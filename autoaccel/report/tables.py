@@ -97,10 +97,10 @@ def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
     if not sets:
         console.print(Text("With one GPU there is nothing to choose."))
         return
-    for chosen in sets:
-        head = Text.assemble((f"{len(chosen.gpus)} GPUs: ", "bold"), (",".join(map(str, chosen.gpus)), "bold cyan"))
-        console.print(head.append(f"  {one_line(ring_words(chosen))}"))
-        for gpu, cores in zip(chosen.gpus, chosen.cores, strict=True):
+    for gpu_set in sets:
+        head = Text.assemble((f"{len(gpu_set.gpus)} GPUs: ", "bold"), (",".join(map(str, gpu_set.gpus)), "bold cyan"))
+        console.print(head.append(f"  {one_line(ring_words(gpu_set))}"))
+        for gpu, cores in zip(gpu_set.gpus, gpu_set.cores, strict=True):
             if cores:
                 print_indented(console, f"GPU {gpu}: CPUs {format_numbers(cores)}", style="dim")
     console.print()

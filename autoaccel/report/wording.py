@@ -127,16 +127,16 @@ def interaction_words(interaction: Interaction) -> str:
     )
 
 
-def ring_words(chosen: GpuSet) -> str:
+def ring_words(gpu_set: GpuSet) -> str:
     """Return why these GPUs: the links of their ring, as `NV2 between all neighbours of the ring 0-3-2-1`."""
-    counts = Counter(chosen.hops)
-    if len(chosen.gpus) == 2:
-        return f"{chosen.slowest} between them"
-    ring = "-".join(map(str, chosen.ring))
+    counts = Counter(gpu_set.hops)
+    if len(gpu_set.gpus) == 2:
+        return f"{gpu_set.slowest} between them"
+    ring = "-".join(map(str, gpu_set.ring))
     if len(counts) == 1:
-        return f"{chosen.slowest} between all neighbours of the ring {ring}"
+        return f"{gpu_set.slowest} between all neighbours of the ring {ring}"
     hops = ", ".join(f"{count} x {link}" for link, count in counts.items())
-    return f"at least {chosen.slowest} between neighbours of the ring {ring} ({hops})"
+    return f"at least {gpu_set.slowest} between neighbours of the ring {ring} ({hops})"
 
 
 def before(baseline: Baseline, projection: Projection) -> Projection:

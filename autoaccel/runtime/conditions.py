@@ -182,8 +182,8 @@ def _describe_optimizer(optimizer: torch.optim.Optimizer) -> Optimizer:
     foreach = any(group.get("foreach") for group in groups)
     # None lets torch choose: foreach on a GPU, one parameter after the other on a CPU.
     on_gpu = any(parameter.device.type != "cpu" for group in groups for parameter in group["params"])
-    chosen = on_gpu and any(group.get("foreach", False) is None for group in groups)
-    return Optimizer(type(optimizer).__name__, fused, foreach or chosen)
+    foreach_by_default = on_gpu and any(group.get("foreach", False) is None for group in groups)
+    return Optimizer(type(optimizer).__name__, fused, foreach or foreach_by_default)
 
 
 def _describe_loader(loader: Any) -> Loader | None:

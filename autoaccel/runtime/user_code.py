@@ -54,8 +54,8 @@ def read_user_code(training: Training) -> UserCodeFacts:
         finally:
             hook.remove()
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
-    chosen = found_in(training.make_optimizer(training.model))
-    settings = {**found_settings(device), **chosen}
+    of_optimizer = found_in(training.make_optimizer(training.model))
+    settings = {**found_settings(device), **of_optimizer}
     return UserCodeFacts(settings, " and ".join(autocast), any(other != shapes[0] for other in shapes[1:]))
 
 

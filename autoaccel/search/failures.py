@@ -116,7 +116,7 @@ def _parts(change: Settings) -> Iterator[Part]:
     """Yield the parts of a change that may be to blame, the smallest first; and all of it."""
     each: list[list[tuple[str, Value | None]]] = [[(name, value), (name, None)] for name, value in change.items()]
     for size in range(1, min(_MAX_TOGETHER, len(each)) + 1):
-        for chosen in itertools.combinations(each, size):
-            yield from itertools.product(*chosen)
+        for combination in itertools.combinations(each, size):
+            yield from itertools.product(*combination)
     if len(each) > _MAX_TOGETHER:
         yield tuple(change.items())

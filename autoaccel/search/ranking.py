@@ -68,9 +68,11 @@ class Ranking:
 
     def _harms(self, contender: Contender) -> int:
         """Return how many of a contender's settings, but a person's wishes, seem to slow it down by a deviation."""
-        chosen = contender.settings
-        names = [name for name in changed(chosen, self._baseline) if name in self._knowledge.space.open]
-        found = [self._knowledge.contrast([chosen, without([name], chosen, self._baseline)], [1, -1]) for name in names]
+        settings = contender.settings
+        names = [name for name in changed(settings, self._baseline) if name in self._knowledge.space.open]
+        found = [
+            self._knowledge.contrast([settings, without([name], settings, self._baseline)], [1, -1]) for name in names
+        ]
         return sum(mean < -deviation for mean, deviation in found)
 
 

@@ -273,27 +273,27 @@ def _slower_starts(setup: Setup, search: Search, settings: Settings) -> tuple[Co
     return search.compile_seconds(settings), baseline
 
 
-def _break_down(setup: Setup, search: Search, chosen: Settings, proof: Proof) -> Breakdown:
+def _break_down(setup: Setup, search: Search, settings: Settings, proof: Proof) -> Breakdown:
     """Return what each of the proven settings contributes, as far as the rest of the budget allows to tell."""
     assert proof.comparison is not None  # nothing is proven without
     run, baseline = setup.run, setup.baseline
-    count = len(changed(chosen, setup.baseline_settings))
+    count = len(changed(settings, setup.baseline_settings))
     if count > 1:
         run.tell(StageStarted("contributions", f"what each of the {count} settings contributes"))
-    usual = _batch_factor(search, chosen) * proof.baseline_step_seconds / proof.comparison.speedup
-    reference = baseline.reference._replace(settings=chosen, usual_seconds=usual)
+    usual = _batch_factor(search, settings) * proof.baseline_step_seconds / proof.comparison.speedup
+    reference = baseline.reference._replace(settings=settings, usual_seconds=usual)
     return break_down(
-        ProvenSettings(chosen, setup.baseline_settings, setup.space, proof.comparison),
+        ProvenSettings(settings, setup.baseline_settings, setup.space, proof.comparison),
         FreshPairs(run, reference, purpose="contributions"),
         search,
         TimeLeft(run.clock, run.request.budget_seconds, baseline.pair_seconds()),
     )
 
 
-def _batch_factor(search: Search, chosen: Settings) -> float:
+def _batch_factor(search: Search, settings: Settings) -> float:
     """Return the samples of a step under some settings, over those of the user's own.
 
     Settings without a trial are a part of others that leaves the batch as it is.
     """
-    measured = [trial.outcome for trial in search.trials if trial.settings == chosen]
+    measured = [trial.outcome for trial in search.trials if trial.settings == settings]
     return next((found.batch_factor for found in measured if isinstance(found, Measurement)), 1.0)

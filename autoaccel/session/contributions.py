@@ -132,12 +132,12 @@ def _seconds(settings: Settings, predictor: Predictor, time: TimeLeft) -> float:
     return time.pair_seconds + predictor.compile_seconds(settings).cold
 
 
-def _contributions(logs: Mapping[str, _Log], chosen: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:
+def _contributions(logs: Mapping[str, _Log], settings: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:
     """Return what each setting contributes, the most first."""
     found = [
         Contribution(
             setting=name,
-            value=chosen[name],
+            value=settings[name],
             speedup=math.exp(log.mean),
             low=math.exp(log.mean - log.radius),
             high=math.exp(log.mean + log.radius),

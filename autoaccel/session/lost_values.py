@@ -14,26 +14,26 @@ from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
 
 def lost_values(
-    space: SearchSpace, baseline_settings: Settings, chosen: Settings, trials: Sequence[Trial]
+    space: SearchSpace, baseline_settings: Settings, recipe_settings: Settings, trials: Sequence[Trial]
 ) -> tuple[Lost, ...]:
     """Return what became of every open value that is neither chosen nor the user's own.
 
     Args:
         space: What could be tried.
         baseline_settings: The user's settings.
-        chosen: The recipe's.
+        recipe_settings: The recipe's.
         trials: All that were made.
     """
     return tuple(
-        _lost(name, value, [baseline_settings, chosen], trials)
+        _lost(name, value, [baseline_settings, recipe_settings], trials)
         for name, values in space.open.items()
         for value in values
-        if value not in (baseline_settings.get(name), chosen.get(name))
+        if value not in (baseline_settings.get(name), recipe_settings.get(name))
     )
 
 
 def _lost(name: str, value: Value, both: Sequence[Settings], trials: Sequence[Trial]) -> Lost:
-    baseline_settings, chosen = both
+    baseline_settings, recipe_settings = both
     tried = [trial for trial in trials if trial.settings.get(name) == value]
     compared = [trial for trial in tried if trial.comparison is not None]
     if not compared and (cause := _closed_by(name, value, baseline_settings, trials)):
@@ -50,7 +50,7 @@ def _lost(name: str, value: Value, both: Sequence[Settings], trials: Sequence[Tr
     assert best.comparison is not None  # that is what `compared` says
     speedup = best.comparison.speedup
     if feasible:
-        return Lost(name, value, len(tried), speedup, _why_not(best, baseline_settings, chosen, trials))
+        return Lost(name, value, len(tried), speedup, _why_not(best, baseline_settings, recipe_settings, trials))
     for trial in reversed(tried):
         if trial.again and isinstance(trial.outcome, Failure):
             return Lost(name, value, len(tried), speedup, "failed in its proof", trial.outcome.message)
@@ -63,7 +63,9 @@ def _closed_by(name: str, value: Value, baseline_settings: Settings, trials: Seq
     return next((common for common in found if common and contains({name: value}, common.part)), None)
 
 
-def _why_not(best: Trial, baseline_settings: Settings, chosen: Settings, trials: Sequence[Trial]) -> LostBecause:
+def _why_not(
+    best: Trial, baseline_settings: Settings, recipe_settings: Settings, trials: Sequence[Trial]
+) -> LostBecause:
     """Return why not even the best trial with a value made it into the recipe."""
     assert best.comparison is not None
     if best.comparison.verdict == "slower":
@@ -73,8 +75,10 @@ def _why_not(best: Trial, baseline_settings: Settings, chosen: Settings, trials:
     rounding = best.accuracy.rounding if best.accuracy else None
     if rounding is not None and rounding.verdict == "too large":
         return "more than rounding"
-    winners = [trial for trial in trials if trial.settings == chosen and trial.comparison and trial.total_seconds]
-    if chosen == baseline_settings or not winners:
+    winners = [
+        trial for trial in trials if trial.settings == recipe_settings and trial.comparison and trial.total_seconds
+    ]
+    if recipe_settings == baseline_settings or not winners:
         return "not proven"
     steps = statistics.median(trial.comparison.speedup for trial in winners if trial.comparison)
     total = statistics.median(trial.total_seconds for trial in winners if trial.total_seconds)

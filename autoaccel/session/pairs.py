@@ -77,8 +77,8 @@ class FreshPairs:
             steps: After so many the trainings end and are evaluated; None: they are not.
         """
         self._started += 1
-        sides = ("baseline", "recipe") if self._purpose == "proof" else ("recipe", "without")
-        names = [f"{self._purpose}-{self._started:02d}-{side}" for side in sides]
+        names_of_sides = ("baseline", "recipe") if self._purpose == "proof" else ("recipe", "without")
+        names = [f"{self._purpose}-{self._started:02d}-{side}" for side in names_of_sides]
         task = Measure(seed=seed, steps=steps)
         if self._apart:
             return self._measure_apart(settings, task, names)
@@ -142,14 +142,12 @@ class FreshPairs:
     def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
         """Return what two whole processes show, one after the other; who begins changes from pair to pair."""
         clock = self._run.clock
-        chosen = (self._reference_settings, settings)
+        sides = (self._reference_settings, settings)
         measured: dict[int, Measuring] = {}
         ended: dict[int, Finished | Failure] = {}
         most = 0
         for side in (0, 1) if self._started % 2 else (1, 0):
-            started = self._run.starter.start_all_measuring(
-                task, [chosen[side]], [names[side]], clock.left, self._fresh
-            )
+            started = self._run.starter.start_all_measuring(task, [sides[side]], [names[side]], clock.left, self._fresh)
             measuring = started[0]
             if isinstance(measuring, Failure):
                 return measuring

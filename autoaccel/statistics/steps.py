@@ -30,8 +30,8 @@ def step_seconds_of_turns(turns: Sequence[Turn], steps_per_epoch: int, batch_fac
         starts = set(turn.epoch_starts)
         first.extend(steps[index] for index in starts)
         others = [step for index, step in enumerate(steps) if index not in starts and step[1] == batch_factor]
-        chosen = others or steps
-        inner.append(math.fsum(seconds for seconds, _ in chosen) / math.fsum(own_steps for _, own_steps in chosen))
+        counted = others or steps
+        inner.append(math.fsum(seconds for seconds, _ in counted) / math.fsum(own_steps for _, own_steps in counted))
     typical = statistics.median(inner)
     restarts = [seconds - typical * own_steps for seconds, own_steps in first]
     restart = max(0.0, statistics.median(restarts)) if restarts else 0.0

@@ -268,13 +268,13 @@ class WorkerStarter:
         """
         deadline = time.perf_counter() + timeout_seconds
         workers = [
-            self.start(self._with_known_warmup(task, chosen), chosen, name, fresh)
-            for chosen, name in zip(settings, names, strict=True)
+            self.start(self._with_known_warmup(task, one), one, name, fresh)
+            for one, name in zip(settings, names, strict=True)
         ]
         built = [_await_built(worker, deadline) for worker in workers]
         return [
-            self._warm_up(worker, chosen, since_start, deadline)
-            for worker, chosen, since_start in zip(workers, settings, built, strict=True)
+            self._warm_up(worker, one, since_start, deadline)
+            for worker, one, since_start in zip(workers, settings, built, strict=True)
         ]
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:

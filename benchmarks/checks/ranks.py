@@ -43,7 +43,7 @@ from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, runs_folde
 CODE = ("autoaccel", "benchmarks/checks/ranks.py", "benchmarks/workloads", "examples")
 WORKLOAD = ROOT / "benchmarks" / "workloads" / "two_endings.py"
 EXAMPLES = ("digits_cnn", "tabular_mlp", "char_gpt", "image_pipeline")
-TRIALS, ENDINGS, PAIRS = 100, 200, 5
+TRIALS, ENDED_RUNS, PAIRS = 100, 200, 5
 SECONDS = 120.0
 BUDGET = "15m"  # where the metric scatters, its proof alone takes eight
 RANKS: Settings = {"parallel.world_size": 2}
@@ -73,7 +73,7 @@ def leftovers() -> dict[str, Any]:
     """Run trials, kill a third of them, and return what is left."""
     chance = random.Random(0)
     workload = find_workload(str(WORKLOAD))
-    outcomes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     home = Path(tempfile.mkdtemp(prefix="leftovers-"))
     os.environ["TMPDIR"] = str(home)  # whatever a worker puts aside
     before = traces(home)
@@ -98,11 +98,11 @@ def leftovers() -> dict[str, Any]:
                         os.kill(chance.choice(starter._started[-2:])._process.pid, signal.SIGKILL)
                     found = measuring.take_turn(GiveTurn(0.1), SECONDS)
                     measuring.close()
-            outcomes[f"{'killed' if killed else 'left alone'}: {_word(found)}"] += 1
+            counts[f"{'killed' if killed else 'left alone'}: {_word(found)}"] += 1
     rendezvous_files = [path.name for path in (Path(folder) / "logs").glob("rendezvous-*")]
     after = traces(home)
     left = {kind: sorted(after[kind] - before[kind]) for kind in after}
-    return {"trials": TRIALS, "outcomes": dict(sorted(outcomes.items())), "left": left, "meetings": rendezvous_files}
+    return {"trials": TRIALS, "outcomes": dict(sorted(counts.items())), "left": left, "meetings": rendezvous_files}
 
 
 def _word(found: object) -> str:
@@ -113,17 +113,17 @@ def _word(found: object) -> str:
 
 def endings() -> dict[str, Any]:
     """Run two ranks to the end again and again, every other time with an error in the last step."""
-    outcomes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
         machine = detect_machine()
         for entry, name in (("build", "good"), ("build_failing", "bad")):
             workload = find_workload(f"{WORKLOAD}:{entry}")
             with WorkerStarter(Path(folder), workload) as starter:
                 starter = starter.at(KnobContext(machine))
-                for _ in range(ENDINGS // 2):
+                for _ in range(ENDED_RUNS // 2):
                     answer = starter.ask(Train(seeds=(0,)), RANKS, name, TrainResult, SECONDS)
-                    outcomes[f"{name}: {'result' if isinstance(answer, TrainResult) else 'failure'}"] += 1
-    return {"runs": ENDINGS, "outcomes": dict(sorted(outcomes.items()))}
+                    counts[f"{name}: {'result' if isinstance(answer, TrainResult) else 'failure'}"] += 1
+    return {"runs": ENDED_RUNS, "outcomes": dict(sorted(counts.items()))}
 
 
 def speed() -> None:
@@ -168,8 +168,8 @@ def main(arguments: Sequence[str]) -> None:
         speed()
     results = {name: row.found for name, row in latest(read_rows("ranks")).items()}
     wrong = [found for found in results.get("leftovers", {}).get("left", {}).values() if found]
-    outcomes = results.get("endings", {}).get("outcomes", {})
-    if wrong or {"good: failure", "bad: result"} & outcomes.keys():
+    counts = results.get("endings", {}).get("outcomes", {})
+    if wrong or {"good: failure", "bad: result"} & counts.keys():
         sys.exit("something was left, or an ending was taken for another")
 
 

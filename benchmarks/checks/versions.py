@@ -92,8 +92,8 @@ def make_environment(folder: Path, name: str, environment: Environment) -> Path:
         lowest = folder / f"{name}.txt"
         extras = [part for extra in EXTRAS for part in ("--extra", extra)]
         choose = [str(uv), "pip", "compile", "--quiet", "--resolution", "lowest-direct", "--python", str(python)]
-        chosen = subprocess.run([*choose, *extras, "pyproject.toml"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-        lowest.write_bytes(chosen.stdout)
+        resolved = subprocess.run([*choose, *extras, "pyproject.toml"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        lowest.write_bytes(resolved.stdout)
         install += ["--constraint", str(lowest)]
     # As in any other environment: a test installs a package by pip, and torch 2.6 compiles with setuptools.
     usual = ("pip", "setuptools")

@@ -98,8 +98,8 @@ def search_with_optuna(
         if spent + min(finals, _FINALS_SHARE * budget_seconds) >= budget_seconds:
             break
         trial = study.ask()
-        chosen = {name: trial.suggest_categorical(name, values) for name, values in space.open.items()}
-        settings = {**space.fixed, **chosen}
+        suggested = {name: trial.suggest_categorical(name, values) for name, values in space.open.items()}
+        settings = {**space.fixed, **suggested}
         reading = read(settings)
         readings += 1
         if reading is None:

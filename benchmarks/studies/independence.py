@@ -91,9 +91,9 @@ def read_pair(
     other.close()
     # Both designs lose the same turns, so that they differ in nothing but the baseline's process.
     calm = [undisturbed(found, usual_seconds(found)) for found in seconds[:2]]
-    chosen = [index for index in range(number) if all(counts[index] for counts in calm)] or range(number)
+    calm_turns = [index for index in range(number) if all(counts[index] for counts in calm)] or range(number)
     over_kept, over_fresh = (
-        middle(log_ratios([(baseline[index], seconds[2][index]) for index in chosen])) for baseline in seconds[:2]
+        middle(log_ratios([(baseline[index], seconds[2][index]) for index in calm_turns])) for baseline in seconds[:2]
     )
     return Reading(over_fresh, over_kept, start_seconds, turns_seconds)
 

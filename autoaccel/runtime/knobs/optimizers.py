@@ -144,10 +144,10 @@ class Foreach(_Form):
     def found_in(cls, optimizer: torch.optim.Optimizer) -> str | None:
         if Fused.found_in(optimizer) or not has_form(optimizer, "foreach"):
             return None
-        chosen = {group["foreach"] for group in optimizer.param_groups}
-        if len(chosen) != 1 or None in chosen:
+        forms = {group["foreach"] for group in optimizer.param_groups}
+        if len(forms) != 1 or None in forms:
             return None  # torch chooses, for some groups at least
-        return "on" if chosen.pop() else "off"
+        return "on" if forms.pop() else "off"
 
     def forms(self, optimizer: torch.optim.Optimizer) -> dict[str, bool | None]:
         if not self.is_off:

@@ -1,6 +1,6 @@
 """The knobs: every one thing that may be changed, declared once, by group. What each does is in runtime/knobs/."""
 
-from autoaccel.space.knobs.chosen import (
+from autoaccel.space.knobs.implications import (
     RISKS,
     baseline_settings,
     compiled_part,

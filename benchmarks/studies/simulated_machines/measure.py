@@ -303,10 +303,10 @@ def simulate(machine: Machine, seed: int, trials: int = TRIALS) -> SimulatedSear
     """Return what a search comes to for one training that is drawn by chance."""
     case = make_case(machine, seed)
     found = search(case, seed, trials)
-    chosen = found.best.settings if found.best else case.baseline
+    found_best = found.best.settings if found.best else case.baseline
     best, baseline = case.run_seconds(best_of(case)), case.run_seconds(case.baseline)
     tried = min([baseline, *(case.run_seconds(trial.settings) for trial in found.trials)])
-    return SimulatedSearch(best / case.run_seconds(chosen), best / tried, baseline / best, len(found.trials))
+    return SimulatedSearch(best / case.run_seconds(found_best), best / tried, baseline / best, len(found.trials))
 
 
 def unprofiled(machine: Machine) -> tuple[KnobContext, Settings, SearchSpace]:

@@ -275,5 +275,5 @@ if __name__ == "__main__":
     parser.add_argument("--more", type=int, default=5)
     parser.add_argument("--closest", type=int, default=8)
     arguments = parser.parse_args()
-    for chosen in arguments.names or to_measure("tables", WORKLOADS):
-        measure(chosen, arguments.rounds, arguments.more, arguments.closest)
+    for name in arguments.names or to_measure("tables", WORKLOADS):
+        measure(name, arguments.rounds, arguments.more, arguments.closest)

@@ -118,12 +118,12 @@ def side_by_side(
         steps_per_epoch: Of the training.
         rounds: At most.
     """
-    chosen = {
+    picked = {
         who: Pick({**case.baseline, **one["settings"]}, one.get("environment", {}), tuple(one.get("affinity", ())))
         for who, one in choices.items()
     }
     every = effective(everything_on(case.baseline, case.space.open), case.baseline, by_hand.get("in_vain", {}))
-    picks = {"own": Pick(case.baseline), **chosen, "everything on": Pick(every)}
+    picks = {"own": Pick(case.baseline), **picked, "everything on": Pick(every)}
     step_seconds, startup_seconds = by_hand["own_step_seconds"], by_hand["startup_seconds"]
     found = compare(starter, case.name, picks, step_seconds, startup_seconds, steps_per_epoch, case.folder, rounds)
     taken = [one.taken for one in found]

@@ -49,8 +49,8 @@ def hand_grid(baseline: Settings, values: Mapping[str, Sequence[Value]], waits: 
     }
     for name in axes.keys() & values.keys():
         axes[name] += [value for value in values[name] if value in wanted[name] and value != baseline[name]]
-    every = [dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values())]
-    found = [{**baseline, **chosen} for chosen in every]
+    every = [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
+    found = [{**baseline, **combination} for combination in every]
     has_layouts, has_bfloat16 = len(axes["layout.channels_last"]) > 1, len(axes["precision.autocast"]) > 1
     for seldom_wins in _rules(waits, has_layouts, has_bfloat16):
         if len(found) <= MAX_SETTINGS:
