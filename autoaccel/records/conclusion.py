@@ -105,8 +105,8 @@ class NothingBetter(NamedTuple):
 class NotWorthProving(NamedTuple):
     """The best would save less time than its proof takes."""
 
-    saving_seconds: float  # on all runs
-    runs: int
+    saving_seconds: float  # on all trainings
+    trainings: int
 
 
 class TooDisturbed(NamedTuple):

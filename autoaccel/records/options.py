@@ -28,7 +28,7 @@ EvidenceWish = Literal["any", "whole"]
 """What must show that settings keep the metric: what fits, the strongest first; or whole planned runs."""
 
 DEFAULT_MAX_DROP = "1%"
-DEFAULT_RUNS = 20
+DEFAULT_TRAININGS = 20
 OWN_SAMPLER = "autoaccel"
 
 _DOCSTRING_WIDTH = 120
@@ -182,15 +182,15 @@ class TuneOptions:
         ),
     ] = OWN_SAMPLER
     seed: Annotated[int, Option("seed of the search")] = 0
-    runs: Annotated[
+    trainings: Annotated[
         int,
         Option(
             "how many times you will train like this; the search ends when it can no longer pay off over that "
-            "many runs",
+            "many trainings",
             metavar="N",
             min=1,
         ),
-    ] = DEFAULT_RUNS
+    ] = DEFAULT_TRAININGS
 
     def __post_init__(self) -> None:
         for option in OPTIONS:

@@ -97,7 +97,7 @@ class SearchSummary(Record, frozen=True):
     seed: int
     space: str
     ended: str
-    runs: int  # that a saved second was counted for
+    trainings: int = msgspec.field(name="runs")  # that a saved second was counted for
     proven_after_seconds: float | None  # since the start, when its speed was first proven; None if nothing was
     disturbed_share: float  # of the turns
     spent_on: dict[str, float]  # seconds: steps measured, warm-up, compilation, start-up, and everything else

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from autoaccel.records.base import Record
-from autoaccel.records.options import DEFAULT_RUNS, EvidenceWish, TuneOptions
+from autoaccel.records.options import DEFAULT_TRAININGS, EvidenceWish, TuneOptions
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.workload import Workload
 
@@ -38,7 +38,7 @@ class RequestOfSchema3(Record, frozen=True):
     fixed: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     seed: int = 0
-    runs: int = DEFAULT_RUNS
+    runs: int = DEFAULT_TRAININGS
     evidence: EvidenceWish = "any"
     max_drop_said: bool = False
 
@@ -56,6 +56,6 @@ class RequestOfSchema3(Record, frozen=True):
             fixed=self.fixed,
             excluded=self.excluded,
             seed=self.seed,
-            runs=self.runs,
+            trainings=self.runs,
         )
         return Request(self.workload, self.budget_seconds, self.constraint, options)

@@ -136,8 +136,8 @@ def kept_words(why: KeptBecause, baseline: Settings) -> str:
     if isinstance(why, NotWorthProving):
         return (
             "Keep your own settings: the best that was found would save about "
-            f"{format_duration(why.saving_seconds)} in total over {why.runs:,} runs, less than its proof takes. If "
-            "you train more often, increase --runs."
+            f"{format_duration(why.saving_seconds)} in total over {why.trainings:,} trainings, less than its proof "
+            "takes. If you train more often, increase --trainings."
         )
     return (
         f"Keep your own settings: this machine is too disturbed for a comparison. In {why.share:.0%} of the turns "

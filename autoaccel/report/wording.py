@@ -177,8 +177,8 @@ def runs_words(recipe: Recipe) -> str:
     first, later = recipe.projection.first_run_seconds, recipe.projection.later_run_seconds
     if first is None or later is None or format_duration(first) == format_duration(later):
         return ""
-    runs = "1 run" if recipe.search.runs == 1 else f"an average of {recipe.search.runs:,} runs"
-    return f"{runs}: the first compiles and takes {format_duration(first)}, later ones {format_duration(later)}"
+    trainings = "1 training" if recipe.search.trainings == 1 else f"an average of {recipe.search.trainings:,} trainings"
+    return f"{trainings}: the first compiles and takes {format_duration(first)}, later ones {format_duration(later)}"
 
 
 def break_even_words(projection: Projection) -> str:

@@ -1,4 +1,4 @@
-"""What time is worth to a search: a second saved on each of the runs against a second of searching."""
+"""What time is worth to a search: a second saved on each training against a second of searching."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 
 @dataclass(frozen=True)
 class Economy:
-    """What time is worth: a second saved on each of the runs against a second of searching."""
+    """What time is worth: a second saved on each training against a second of searching."""
 
-    runs: int  # how often the training will be run with the recipe
+    trainings: int  # how often the training will be run with the recipe
     planned_steps: int
     step_seconds: float  # the baseline's
     startup_seconds: float
@@ -47,4 +47,4 @@ class Economy:
         Below zero if it would take longer even without one.
         """
         left = total_seconds - float(self.total_seconds(log_speedup, 0.0))
-        return left / CompileSeconds(1.0, WARM_SHARE).average(self.runs)
+        return left / CompileSeconds(1.0, WARM_SHARE).average(self.trainings)

@@ -148,7 +148,7 @@ class KnowledgeGradient:
 
     def _pays(self, weighed: Suggestion) -> bool:
         """Whether it saves more time than it costs, and so much of each run that it could ever be noticed."""
-        noticed = _MIN_SHARE * self._economy.runs * self._economy.baseline_total_seconds
+        noticed = _MIN_SHARE * self._economy.trainings * self._economy.baseline_total_seconds
         return weighed.gain_seconds > max(weighed.cost_seconds, noticed)
 
     def _weigh(self, options: Sequence[Settings]) -> list[Suggestion]:
@@ -175,7 +175,7 @@ class KnowledgeGradient:
                 second = min(economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[1:2]), math.inf)
                 gain = _gain_of_doubt(totals[len(weighed)], second)
             chance = 1.0 if again else knowledge.chance(option)
-            weighed.append(Suggestion(option, again, chance * economy.runs * gain, knowledge.cost_seconds(option)))
+            weighed.append(Suggestion(option, again, chance * economy.trainings * gain, knowledge.cost_seconds(option)))
         return weighed
 
     def _untried(self) -> list[Settings]:

@@ -213,7 +213,7 @@ class Knowledge:
 
     def average_start(self, settings: Settings) -> float:
         """Return what slower first steps cost a run on average over all that will be made."""
-        return self.compile_seconds(settings).average(self._economy.runs)
+        return self.compile_seconds(settings).average(self._economy.trainings)
 
     def learn_warm_start(self, settings: Settings, seconds: float) -> None:
         """Take into account what slower first steps cost a process that found compiled what trials have left."""

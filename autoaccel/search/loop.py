@@ -108,7 +108,7 @@ class Search:
 
     def saving_of(self, total_seconds: float) -> float:
         """Return what settings whose run takes so long are expected to save on all runs."""
-        return self._economy.runs * max(0.0, self._economy.baseline_total_seconds - total_seconds)
+        return self._economy.trainings * max(0.0, self._economy.baseline_total_seconds - total_seconds)
 
     @property
     def trial_seconds(self) -> float:

@@ -30,9 +30,9 @@ class Patience(NamedTuple):
 def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float) -> Patience:
     """Return how long a trial of these settings may take that could still win.
 
-    Compiling may take as long as it could still win back over all runs, and only a share of the budget: it is one of
-    many things to try. What the person has set, or does already, may take as long as a whole run, and so may other slow
-    starts. All else need not more time than it does beside the worst neighbours.
+    Compiling may take as long as it could still win back over all trainings, and only a share of the budget, because
+    it is one of many things to try. What the person has set, or does already, may take as long as a whole run, and so
+    may other slow starts. All else needs no more time than it does beside the worst neighbours.
 
     Args:
         settings: To be tried.
@@ -42,7 +42,7 @@ def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float
     usual = knowledge.trial_seconds
     if _is_proposed(settings, knowledge):
         share, worth = COMPILE_SHARE * budget_seconds, knowledge.max_cold_seconds(settings)
-        why = "what it could save over all runs" if worth < share else f"{COMPILE_SHARE:.0%} of the budget"
+        why = "what it could save over all trainings" if worth < share else f"{COMPILE_SHARE:.0%} of the budget"
         return Patience(usual + max(usual, min(share, worth)), "slow start", f"it compiles for longer than {why}")
     longest = math.inf if slow_starters(settings) else _MAX_TIMES_SLOWER * usual
     seconds = usual + max(usual, min(knowledge.task.economy.baseline_total_seconds, longest))

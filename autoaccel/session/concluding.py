@@ -47,7 +47,7 @@ def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
         comparison=best.comparison,
         constraint=run.request.constraint,
         accuracy=best.accuracy,
-        projection=project(facts, setup.baseline.measurement, best, run.request.options.runs),
+        projection=project(facts, setup.baseline.measurement, best, run.request.options.trainings),
         search=_sum_up(setup, result),
         versions={
             "autoaccel": __version__,
@@ -80,18 +80,21 @@ def _baseline(setup: Setup, best: Best) -> Baseline:
         settings=setup.baseline_settings,
         step_seconds=best.baseline_step_seconds,
         startup_seconds=measured.startup_seconds,
-        compile_seconds=best.baseline_compile_seconds.average(setup.run.request.options.runs),
+        compile_seconds=best.baseline_compile_seconds.average(setup.run.request.options.trainings),
         samples_per_second=batch_size / best.baseline_step_seconds if batch_size else None,
         peak_bytes=measured.peak_bytes,
     )
 
 
-def project(facts: TrainingFacts, baseline: Measurement, best: Best, runs: int) -> Projection:
+def project(facts: TrainingFacts, baseline: Measurement, best: Best, trainings: int) -> Projection:
     """Return how long the planned run will take, on average over so many."""
     planned_steps, startup_seconds = facts.planned_steps, baseline.startup_seconds
     baseline_step, compiling = best.baseline_step_seconds, best.compile_seconds
     step_seconds = baseline_step / best.comparison.speedup
-    baseline_compile_seconds, compile_seconds = best.baseline_compile_seconds.average(runs), compiling.average(runs)
+    baseline_compile_seconds, compile_seconds = (
+        best.baseline_compile_seconds.average(trainings),
+        compiling.average(trainings),
+    )
     extra = compile_seconds - baseline_compile_seconds
     warmed_up_seconds = startup_seconds + planned_steps * step_seconds
     baseline_overhead_seconds = startup_seconds + baseline_compile_seconds
@@ -133,7 +136,7 @@ def _sum_up(setup: Setup, result: SearchResult) -> SearchSummary:
         seed=request.options.seed,
         space=setup.space.name,
         ended=stop_words(result.stop, len(trials)),
-        runs=request.options.runs,
+        trainings=request.options.trainings,
         proven_after_seconds=best.proven_after_seconds,
         disturbed_share=setup.baseline.disturbed_share,
         spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},

@@ -196,7 +196,7 @@ class _Proving:
         if self._refused is not None:
             return self._refused
         if search.best is not None:
-            return NotWorthProving(search.saving_seconds, self._run.request.options.runs)
+            return NotWorthProving(search.saving_seconds, self._run.request.options.trainings)
         return NothingBetter(
             trials=len(search.trials),
             infeasible=sum(not trial.feasible for trial in search.trials),

@@ -32,12 +32,12 @@ def start_search(setup: Setup) -> Search:
 
 def _economy(setup: Setup) -> Economy:
     """Return what time is worth in this run."""
-    baseline, runs = setup.baseline, setup.run.request.options.runs
+    baseline, trainings = setup.baseline, setup.run.request.options.trainings
     return Economy(
-        runs=runs,
+        trainings=trainings,
         planned_steps=setup.facts.planned_steps,
         step_seconds=baseline.step_seconds,
         startup_seconds=baseline.measurement.startup_seconds,
-        compile_seconds=start_of(setup.baseline_settings, baseline.measurement).average(runs),
+        compile_seconds=start_of(setup.baseline_settings, baseline.measurement).average(trainings),
         trial_seconds=baseline.trial_seconds,
     )

@@ -28,9 +28,9 @@ class CompileSeconds(NamedTuple):
     cold: float
     warm: float
 
-    def average(self, runs: int) -> float:
-        """Return what they cost a run on average, if of so many runs the first is the cold one."""
-        return self.warm + (self.cold - self.warm) / runs
+    def average(self, trainings: int) -> float:
+        """Return what they cost a run on average, if of so many trainings the first is the cold one."""
+        return self.warm + (self.cold - self.warm) / trainings
 
 
 def run_speedup(

@@ -151,7 +151,7 @@ def peers_pick(name: str, budget: int, timeout_seconds: float) -> dict[str, Any]
 def pick_of_autoaccel(name: str, budget: int, timeout_seconds: float) -> dict[str, Any]:
     """Return the recipe that a tune comes to."""
     command = [sys.executable, "-m", "autoaccel", "tune", f"{MODEL}:{name}", "--json"]
-    command += ["--budget", f"{budget}s", "--max-drop", "10%", "--runs", "1000"]
+    command += ["--budget", f"{budget}s", "--max-drop", "10%", "--trainings", "1000"]
     recipe: dict[str, Any] = json.loads(output_of(command, timeout_seconds))
     return recipe
 

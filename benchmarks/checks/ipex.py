@@ -36,7 +36,7 @@ def main() -> None:
     knob = next(row for row in json.loads(listed.stdout) if row["name"] == "ipex.optimize")
     shutil.rmtree(RUN, ignore_errors=True)
     tune = [python, "-m", "autoaccel", "tune", "examples/digits_cnn.py", "--space", "benchmarks/spaces/ipex.toml"]
-    subprocess.run([*tune, "--budget", "6m", "--runs", "1000", "--output", str(RUN)], cwd=ROOT, check=False)
+    subprocess.run([*tune, "--budget", "6m", "--trainings", "1000", "--output", str(RUN)], cwd=ROOT, check=False)
     recipe = json.loads((RUN / "recipe.json").read_text())
     trials = [json.loads(line) for line in (RUN / "trials.jsonl").read_text().splitlines()]
     tried = [trial for trial in trials if is_on("ipex.optimize", trial["settings"])]

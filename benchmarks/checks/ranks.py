@@ -137,7 +137,7 @@ def speed() -> None:
         folder = runs_folder("ranks") / example
         command = [sys.executable, "-m", "autoaccel", "tune", f"examples/{example}.py", "--output", str(folder)]
         if not (folder / "recipe.json").exists():
-            subprocess.run([*command, "--budget", BUDGET, "--runs", "1000"], cwd=ROOT, check=False)
+            subprocess.run([*command, "--budget", BUDGET, "--trainings", "1000"], cwd=ROOT, check=False)
         recipe = json.loads((folder / "recipe.json").read_text())
         lines = (folder / "trials.jsonl").read_text().splitlines() if (folder / "trials.jsonl").exists() else []
         tried = [trial for trial in map(json.loads, lines) if trial["settings"].get("parallel.world_size", 1) > 1]

@@ -56,7 +56,7 @@ CODE = (
 )
 TABLE = "digits_cnn"
 PLANNED_STEPS = 50_000
-RUNS = 1000  # that a saved second counts for, as in the other replayed searches
+TRAININGS = 1000  # that a saved second counts for, as in the other replayed searches
 BUDGET_SECONDS = 900.0
 FASTER = 10
 BEAT_SECONDS, GRACE_SECONDS = 0.5, 15.0  # of real time; a worker that is killed may leave a journal locked for 10
@@ -106,7 +106,7 @@ def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = Fa
     head, baseline = facts.table.head, facts.table.head.baseline
     clock = FastClock(BUDGET_SECONDS)
     economy = Economy(
-        runs=RUNS,
+        trainings=TRAININGS,
         planned_steps=PLANNED_STEPS,
         step_seconds=facts.baseline_step_seconds,
         startup_seconds=baseline.startup_seconds,

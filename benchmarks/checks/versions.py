@@ -165,7 +165,7 @@ def tune(python: Path, run: Path) -> tuple[dict[str, Any], str]:
     """Tune the digits; return what it came to."""
     shutil.rmtree(run / "tuned", ignore_errors=True)
     # Planned for a thousand runs, so that trials are worth their time whatever this machine does meanwhile.
-    options = ["--budget", BUDGET, "--runs", "1000", "--output", str(run / "tuned")]
+    options = ["--budget", BUDGET, "--trainings", "1000", "--output", str(run / "tuned")]
     command = ["-m", "autoaccel", "tune", "examples/digits_cnn.py", *options]
     status, said = ask(python, command, 1800.0)
     recipe = run / "tuned" / "recipe.json"

@@ -35,7 +35,7 @@ class ProjectedRun:
 
     planned_steps: int
     startup_seconds: float
-    runs: int
+    trainings: int
     """How many will be made: all but the first find what it has compiled."""
     cold_seconds: dict[str, float] = field(default_factory=dict)
     """Compiled part of the settings -> the longest compilation seen: the first, which found nothing compiled."""
@@ -47,7 +47,7 @@ class ProjectedRun:
             part = settings_key(compiled_part(settings))
             cold = self.cold_seconds[part] = max(first_seconds, self.cold_seconds.get(part, 0.0))
             warm = first_seconds if first_seconds < cold else WARM_SHARE * cold
-            first_seconds = CompileSeconds(cold, warm).average(self.runs)
+            first_seconds = CompileSeconds(cold, warm).average(self.trainings)
         return self.startup_seconds + first_seconds + self.planned_steps * step_seconds
 
 

@@ -27,7 +27,7 @@ from autoaccel.workers.measuring import Measuring
 from benchmarks.harness.table import Table, Visit
 
 START_SECONDS = 0.5  # until a forked process makes its first step
-RUNS = 1000
+TRAININGS = 1000
 """How often the training is run with what a search has found: that a second saved on each counts so often."""
 
 
@@ -163,7 +163,9 @@ class Facts:
     def total_seconds(self, settings: Settings, planned_steps: int) -> float:
         """Return the time of an average run, as all visits together tell it."""
         steps_seconds = planned_steps * self.baseline_step_seconds / math.exp(self.log_speedup[settings_key(settings)])
-        return self.table.head.baseline.startup_seconds + self.compile_seconds(settings).average(RUNS) + steps_seconds
+        return (
+            self.table.head.baseline.startup_seconds + self.compile_seconds(settings).average(TRAININGS) + steps_seconds
+        )
 
     def _levels(self, baseline: str) -> tuple[dict[int, float], dict[str, float]]:
         """Return the luck of each round's baseline process, and the log speed-up of each settings apart from it.

@@ -36,7 +36,17 @@ def tune(name: str, entry: str) -> dict[str, Any]:
     model, space = WORKLOADS[name]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        command = [sys.executable, "-m", "autoaccel", "tune", f"{model}:{entry}", "--budget", "10m", "--runs", "200"]
+        command = [
+            sys.executable,
+            "-m",
+            "autoaccel",
+            "tune",
+            f"{model}:{entry}",
+            "--budget",
+            "10m",
+            "--trainings",
+            "200",
+        ]
         command += ["--max-drop", MAX_DROP]
         command += ["--space", f"benchmarks/spaces/{space}", "--output", str(folder)]
         subprocess.run(command, cwd=ROOT, check=False)

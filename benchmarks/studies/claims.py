@@ -39,17 +39,17 @@ WIDER = ["--max-drop", "10%"]
 CLAIMS: dict[str, list[str]] = {
     "digits": [DIGITS],
     "digits-cast-only": [DIGITS, "--exclude", "layout.channels_last", "--exclude", "optimizer.fused"],
-    "digits-long": [DIGITS, "--runs", "1000"],
+    "digits-long": [DIGITS, "--trainings", "1000"],
     "digits-quick": [DIGITS, "--space", "quick"],
     "resnet": [RESNET, *WIDER],
     "resnet-cast-only": [RESNET, *WIDER, "--exclude", "layout.channels_last", "--exclude", "compile.mode"],
     "wide": [WIDE],
-    "wide-many": [WIDE, "--runs", "1000"],
+    "wide-many": [WIDE, "--trainings", "1000"],
     "wide-cast-only": [WIDE, "--exclude", "optimizer.fused"],
     "wide-fused": [WIDE, "--exclude", "precision.autocast"],
     "images": [IMAGES],
     "images-workers": [IMAGES, "--exclude", "precision.autocast"],
-    "images-many": [IMAGES, "--runs", "1000"],
+    "images-many": [IMAGES, "--trainings", "1000"],
     "images-quick": [IMAGES, "--space", "quick"],
 }
 """Name -> what is typed after `autoaccel tune`."""

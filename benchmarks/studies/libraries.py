@@ -61,7 +61,7 @@ def measure(name: str) -> dict[str, Any]:
             found["changes"][key] = held.compare(change, PAIRS)
             print(name, key, found["changes"][key], flush=True)
     if not (folder / "recipe.json").exists():
-        command = [sys.executable, "-m", "autoaccel", "tune", model, "--space", SPACE, "--runs", "1000"]
+        command = [sys.executable, "-m", "autoaccel", "tune", model, "--space", SPACE, "--trainings", "1000"]
         subprocess.run([*command, "--budget", "8m", "--output", str(folder)], cwd=ROOT, check=False)
     recipe = json.loads((folder / "recipe.json").read_text())
     found["tuned"] = {key: recipe[key] for key in ("summary", "settings", "comparison", "search")}

@@ -39,7 +39,7 @@ from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.peers import ProjectedRun, Reading, search_with_optuna
-from benchmarks.harness.replay import RUNS, Facts
+from benchmarks.harness.replay import TRAININGS, Facts
 from benchmarks.harness.rows import ROOT, add_row, latest, provenance, read_rows, runs_folder, to_measure
 from benchmarks.harness.side_by_side import (
     Pick,
@@ -73,7 +73,7 @@ def pick_of_autoaccel(name: str, folder: Path, budget_seconds: float, baseline: 
     """Tune as a user does; a run that is there already is not repeated."""
     model, space = WORKLOADS[name]
     if not (folder / "recipe.json").exists():
-        command = [sys.executable, "-m", "autoaccel", "tune", model, "--runs", str(RUNS)]
+        command = [sys.executable, "-m", "autoaccel", "tune", model, "--trainings", str(TRAININGS)]
         command += ["--budget", f"{budget_seconds:.0f}s", "--max-drop", MAX_DROP]
         command += ["--space", f"benchmarks/spaces/{space}", "--output", str(folder)]
         print("$ autoaccel", *command[3:], flush=True)
@@ -110,7 +110,7 @@ def pick_of_optuna(
     def read(settings: Settings) -> Reading | None:
         return measure_alone(starter, Pick(settings), order)
 
-    run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds, RUNS)
+    run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds, TRAININGS)
     sampler = optuna.samplers.TPESampler(seed=0)
     best = search_with_optuna(head.space, baseline, read, run, budget_seconds, time.perf_counter, sampler)
     return Pick(best, search_seconds=time.perf_counter() - start)
@@ -175,7 +175,7 @@ def measure(name: str, seconds: float | None, rounds: int, folder: Path) -> dict
 def scored(facts: Facts, pick: Pick, who: str, baseline: Settings, logs: Sequence[float]) -> dict[str, Any]:
     """Return what a pick is worth: its steps and its planned run, over the user's own, with Student's 95 % interval."""
     known = baseline if who == "run_cpu" else pick.settings  # what it launches compiles nothing
-    compile_seconds = facts.compile_seconds(known).average(RUNS) if known != baseline else 0.0
+    compile_seconds = facts.compile_seconds(known).average(TRAININGS) if known != baseline else 0.0
     middle_log, radius = mean_and_radius(logs)
     spread = statistics.stdev(logs) if len(logs) > 1 else math.nan
     speedups = [run_speedup(facts, compile_seconds, middle_log + shift) for shift in (0.0, -radius, radius)]

@@ -70,7 +70,7 @@ def tune() -> dict[str, Any]:
     """Return what a search with pruning open comes to."""
     command = [sys.executable, "-m", "autoaccel", "tune", MODEL, "--space", "benchmarks/spaces/pruning.toml", "--json"]
     done = subprocess.run(
-        [*command, "--max-drop", "1%", "--budget", "8m", "--runs", "1000"],
+        [*command, "--max-drop", "1%", "--budget", "8m", "--trainings", "1000"],
         cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     recipe = json.loads(done.stdout)

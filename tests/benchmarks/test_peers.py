@@ -34,13 +34,13 @@ class Bench:
         self.clock += 5.0 + first
         return (0.07 if compiles else 0.1), first
 
-    def search(self, planned_steps: int, budget_seconds: float = 600.0, runs: int = 1) -> Settings:
+    def search(self, planned_steps: int, budget_seconds: float = 600.0, trainings: int = 1) -> Settings:
         """Return what the peer ends with."""
         return search_with_optuna(
             SPACE,
             BASELINE,
             self.read,
-            ProjectedRun(planned_steps, 2.0, runs),
+            ProjectedRun(planned_steps, 2.0, trainings),
             budget_seconds,
             lambda: self.clock,
             optuna.samplers.RandomSampler(seed=0),
@@ -52,7 +52,7 @@ def test_a_peer_minimises_the_run_that_it_is_scored_by() -> None:
     assert Bench().search(planned_steps=300)["compile.mode"] == "off"
     assert Bench().search(planned_steps=50_000)["compile.mode"] == "default"
     assert Bench().search(planned_steps=500)["compile.mode"] == "off"
-    assert Bench().search(planned_steps=500, runs=20)["compile.mode"] == "default"
+    assert Bench().search(planned_steps=500, trainings=20)["compile.mode"] == "default"
 
 
 def test_a_peer_measures_the_users_own_settings_first_and_its_best_again() -> None:

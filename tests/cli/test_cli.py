@@ -182,7 +182,7 @@ def test_the_script_for_a_cluster_runs_the_same_command(write_model: WriteModel,
     assert told.pop("--output") == "autoaccel-runs/model-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID"
     assert told == {
         "--budget": "20m", "--metric-repeats": "3", "--evidence": "any",
-        "--space": "default", "--sampler": "autoaccel", "--seed": "0", "--runs": "20",
+        "--space": "default", "--sampler": "autoaccel", "--seed": "0", "--trainings": "20",
         "--storage": "a b.journal", "--exclude": "loader.workers",
     }  # fmt: skip
     assert command[-4:] == [str(tmp_path / "model.py"), "--", "--epochs", "3"]

@@ -40,7 +40,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "resume": st.booleans(),
     "sampler": st.sampled_from(["autoaccel", "tpe", "gp", "my_module:MySampler"]),
     "seed": st.integers(),
-    "runs": st.integers(),
+    "trainings": st.integers(),
 }
 WORKLOAD = BuildFunction("/model.py", "build", "0" * 64, ("--epochs", "3"))
 
@@ -83,7 +83,7 @@ def test_numbers_and_paths_are_kept_as_they_are_typed() -> None:
     ("values", "message"),
     [
         ({"trials": 0}, "--trials must be at least 1, got 0."),
-        ({"runs": 0}, "--runs must be at least 1, got 0."),
+        ({"trainings": 0}, "--trainings must be at least 1, got 0."),
         ({"metric_repeats": 1}, "at least 2, because one run does not show the spread, got 1."),
         ({"evidence": "some"}, "--evidence must be any or whole, got some."),
         ({"budget": "+5m"}, "--budget .5m: additional time requires --resume"),

@@ -107,8 +107,8 @@ def test_planned_runs_that_scatter_too_much_are_asked_for_more_of() -> None:
 
 
 def test_what_is_not_worth_its_proof_names_the_way_to_ask_for_it() -> None:
-    assert "--runs" in kept_words(NotWorthProving(3.0, 20), BASELINE)
-    assert "3.0 s in total over 20 runs" in kept_words(NotWorthProving(3.0, 20), BASELINE)
+    assert "--trainings" in kept_words(NotWorthProving(3.0, 20), BASELINE)
+    assert "3.0 s in total over 20 trainings" in kept_words(NotWorthProving(3.0, 20), BASELINE)
 
 
 def test_a_disturbed_machine_is_told() -> None:

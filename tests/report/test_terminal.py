@@ -80,16 +80,16 @@ def test_the_evidence_is_complete():
 
 
 def test_what_the_first_run_compiles_is_told_beside_what_later_ones_take():
-    def told(first, later, runs=20):
+    def told(first, later, trainings=20):
         projection = msgspec.structs.replace(
             samples.RECIPE.projection, first_run_seconds=first, later_run_seconds=later
         )
-        search = msgspec.structs.replace(samples.RECIPE.search, runs=runs)
+        search = msgspec.structs.replace(samples.RECIPE.search, trainings=trainings)
         return msgspec.structs.replace(samples.RECIPE, projection=projection, search=search)
 
     text = " ".join(rows_of(printed(print_recipe, told(480.0, 455.0), PATH, width=120)))
-    assert "an average of 20 runs: the first compiles and takes 8 min 00 s, later ones 7 min 35 s" in text
-    assert "1 run: the first compiles" in " ".join(
+    assert "an average of 20 trainings: the first compiles and takes 8 min 00 s, later ones 7 min 35 s" in text
+    assert "1 training: the first compiles" in " ".join(
         rows_of(printed(print_recipe, told(480.0, 455.0, 1), PATH, width=120))
     )
     for recipe in (told(455.0, 455.0), told(None, None)):

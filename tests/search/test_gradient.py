@@ -45,8 +45,8 @@ DEVIATIONS = dict.fromkeys(SPACE.open, 0.3)
 COMPILE_SECONDS = 20.0
 
 
-def economy(planned_steps: int, runs: int = 20) -> Economy:
-    return Economy(runs, planned_steps, 0.04, 3.0, 0.1, 3.0)
+def economy(planned_steps: int, trainings: int = 20) -> Economy:
+    return Economy(trainings, planned_steps, 0.04, 3.0, 0.1, 3.0)
 
 
 def gradient_of(task: SearchTask) -> KnowledgeGradient:
@@ -279,10 +279,10 @@ def test_the_first_run_pays_for_a_cold_compilation_and_all_others_for_a_warm_one
 def test_a_compilation_weighs_the_less_the_more_runs_share_it() -> None:
     compiled: Settings = {**BASELINE, "compile.mode": "default"}
     totals = []
-    for runs in (1, 20):
-        chosen = gradient_for(economy(1000, runs))
+    for trainings in (1, 20):
+        chosen = gradient_for(economy(1000, trainings))
         chosen.knowledge.learn(finished(1, compiled, 0.5))
-        totals.append(chosen.knowledge.ranked()[0].total_seconds - economy(1000, runs).baseline_total_seconds)
+        totals.append(chosen.knowledge.ranked()[0].total_seconds - economy(1000, trainings).baseline_total_seconds)
     # 20 s and then 3 s, where 40 s of steps become some 26: one run hardly repays it, each of twenty does.
     assert totals[0] > 0 > totals[1]
 

@@ -87,14 +87,14 @@ def task_for(economy: Economy, guesses: Sequence[Settings]) -> SearchTask:
     return SearchTask(SPACE, BASELINE, economy, Prior(guesses, dict.fromkeys(SPACE.open, 0.2)))
 
 
-def economy_of(planned_steps: int = 20_000, runs: int = 20) -> Economy:
-    return Economy(runs, planned_steps, STEP_SECONDS, 3.0, 0.0, 4.0)
+def economy_of(planned_steps: int = 20_000, trainings: int = 20) -> Economy:
+    return Economy(trainings, planned_steps, STEP_SECONDS, 3.0, 0.0, 4.0)
 
 
 def searching(
-    source: FakeSource, planned_steps: int = 20_000, runs: int = 20, kept: list[Trial] | None = None
+    source: FakeSource, planned_steps: int = 20_000, trainings: int = 20, kept: list[Trial] | None = None
 ) -> Search:
-    task = task_for(economy_of(planned_steps, runs), [CAST])
+    task = task_for(economy_of(planned_steps, trainings), [CAST])
     keep = kept.append if kept is not None else ignore
     return Search(task, Instruments(source, source.clock, keep, ignore))
 
@@ -133,9 +133,9 @@ def test_a_reading_too_good_to_be_true_does_not_win_alone() -> None:
 
 
 def test_what_the_best_would_save_is_counted_over_all_runs() -> None:
-    search = searching(FakeSource({"bfloat16": 0.4}, FakeClock(300)), planned_steps=10_000, runs=5)
+    search = searching(FakeSource({"bfloat16": 0.4}, FakeClock(300)), planned_steps=10_000, trainings=5)
     search.run(nothing)
-    # 5 runs of 400 s, of which a third would be saved.
+    # 5 trainings of 400 s, of which a third would be saved.
     assert 500 < search.saving_seconds < 800
     assert searching(FakeSource({}, FakeClock(300))).saving_seconds == 0.0
 
@@ -178,7 +178,7 @@ def test_a_trial_that_is_far_too_slow_to_win_is_given_up(planned_steps: int, sec
     """Ten times what trials take usually, or a whole run under the user's own settings, whichever is less."""
     source = FakeSource({}, FakeClock(3000))
     source.endless.add("bfloat16")
-    search = searching(source, planned_steps, runs=1000)
+    search = searching(source, planned_steps, trainings=1000)
     search.run(nothing)
     first = search.trials[0]
     assert isinstance(first.outcome, Failure)

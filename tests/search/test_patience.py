@@ -18,7 +18,7 @@ COMPILED: Settings = {**BASELINE, "compile.mode": "default"}
 TRIAL_SECONDS, BUDGET_SECONDS = 5.0, 600.0
 
 
-def knowledge(planned_steps: int, runs: int, wished: bool = False) -> Knowledge:
+def knowledge(planned_steps: int, trainings: int, wished: bool = False) -> Knowledge:
     compiling = ("off", "default")
     space = SearchSpace(
         name="test",
@@ -26,40 +26,42 @@ def knowledge(planned_steps: int, runs: int, wished: bool = False) -> Knowledge:
         fixed={"compile.mode": "default"} if wished else {},
         closed={},
     )
-    return Knowledge(SearchTask(space, BASELINE, economy(planned_steps, runs), Prior([], dict.fromkeys(BASELINE, 0.2))))
+    return Knowledge(
+        SearchTask(space, BASELINE, economy(planned_steps, trainings), Prior([], dict.fromkeys(BASELINE, 0.2)))
+    )
 
 
-def economy(planned_steps: int, runs: int) -> Economy:
-    return Economy(runs, planned_steps, 0.1, 3.0, 0.0, TRIAL_SECONDS)
+def economy(planned_steps: int, trainings: int) -> Economy:
+    return Economy(trainings, planned_steps, 0.1, 3.0, 0.0, TRIAL_SECONDS)
 
 
-def patience(settings: Settings, planned_steps: int, runs: int, wished: bool = False) -> Patience:
-    return patience_for(settings, knowledge(planned_steps, runs, wished), BUDGET_SECONDS)
+def patience(settings: Settings, planned_steps: int, trainings: int, wished: bool = False) -> Patience:
+    return patience_for(settings, knowledge(planned_steps, trainings, wished), BUDGET_SECONDS)
 
 
 def test_a_compilation_has_a_share_of_the_budget_however_long_the_run() -> None:
-    found = patience(COMPILED, planned_steps=1_000_000, runs=20)
+    found = patience(COMPILED, planned_steps=1_000_000, trainings=20)
     assert found.seconds == pytest.approx(TRIAL_SECONDS + COMPILE_SHARE * BUDGET_SECONDS)
     assert (found.kind, found.why) == ("slow start", "it compiles for longer than 20% of the budget")
 
 
 def test_a_compilation_has_as_long_as_it_could_win_back_over_all_runs() -> None:
-    once, often = (patience(COMPILED, planned_steps=1000, runs=runs) for runs in (1, 20))
+    once, often = (patience(COMPILED, planned_steps=1000, trainings=trainings) for trainings in (1, 20))
     # Two deviations make steps of 100 s some 70 s.
     assert TRIAL_SECONDS + 20 < once.seconds < TRIAL_SECONDS + 50
-    assert once.why == "it compiles for longer than what it could save over all runs"
+    assert once.why == "it compiles for longer than what it could save over all trainings"
     assert once.seconds < often.seconds
 
 
 def test_what_a_person_has_set_may_compile_for_as_long_as_a_run() -> None:
-    found = patience(COMPILED, planned_steps=10_000, runs=1, wished=True)
+    found = patience(COMPILED, planned_steps=10_000, trainings=1, wished=True)
     assert found.seconds == pytest.approx(TRIAL_SECONDS + 1003)
     assert found.kind == "slow start"
 
 
 def test_what_compiles_nothing_may_be_ten_times_as_slow() -> None:
     cast: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
-    found = patience(cast, planned_steps=10_000, runs=20)
+    found = patience(cast, planned_steps=10_000, trainings=20)
     assert (found.seconds, found.kind) == (11 * TRIAL_SECONDS, "hung")
 
 

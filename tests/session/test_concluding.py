@@ -44,14 +44,14 @@ def test_a_projection_is_of_an_average_run_and_says_what_the_first_and_later_one
     measured = Measurement(3.0, (0.1,), (Turn((0.1,)),))
     twice = Comparison(2.0, 1.9, 2.1, "faster", 0.95, 8, 64)
     best = Best(CAST, twice, CompileSeconds(20.0, 3.0), CompileSeconds(0.5, 0.5), 0.1)
-    found = project(facts, measured, best, runs=10)
+    found = project(facts, measured, best, trainings=10)
     assert (found.first_run_seconds, found.later_run_seconds) == pytest.approx((73.0, 56.0))
     assert found.compile_seconds == pytest.approx(4.7)
     assert found.total_seconds == pytest.approx((73.0 + 9 * 56.0) / 10)
     assert found.baseline_total_seconds == pytest.approx(103.5)
     assert found.run is not None and found.run.speedup == pytest.approx(103.5 / 57.7)
     assert found.break_even_steps == 84  # 4.2 s at 50 ms a step
-    once = project(facts, measured, best, runs=1)
+    once = project(facts, measured, best, trainings=1)
     assert once.total_seconds == once.first_run_seconds
 
 

@@ -40,7 +40,7 @@ tiny = build
 
 def tune(folder: Path, *options: str, shell: str = "{}") -> dict[str, Any]:
     """Tune model.py in a folder; return the recipe, what was printed beside it."""
-    command = f"{sys.executable} -m autoaccel tune model.py --runs 2000 --output run {' '.join(options)}"
+    command = f"{sys.executable} -m autoaccel tune model.py --trainings 2000 --output run {' '.join(options)}"
     done = subprocess.run(
         ["bash", "-c", shell.format(command)], capture_output=True, text=True, cwd=folder, timeout=400
     )

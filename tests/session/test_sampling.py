@@ -64,7 +64,7 @@ def test_another_sampler_ends_with_a_recipe_and_leaves_its_study(
     write_model(WAITING)
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
     (tmp_path / "mine.py").write_text(MINE)
-    command = [sys.executable, "-m", "autoaccel", "tune", "model.py", "--budget", "3m", "--runs", "1000"]
+    command = [sys.executable, "-m", "autoaccel", "tune", "model.py", "--budget", "3m", "--trainings", "1000"]
     command += ["--space", "workers.toml", "--sampler", sampler, "--output", "run"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -247,7 +247,7 @@ def build():
 def test_two_machines_tune_together_and_one_of_them_writes_the_recipe(write_model: WriteModel, tmp_path: Path) -> None:
     write_model(WAITING)
     (tmp_path / "workers.toml").write_text('title = "workers only"\n[knobs]\n"loader.workers" = [0, 1, 2]\n')
-    command = [sys.executable, "-m", "autoaccel", "tune", "model.py", "--budget", "4m", "--runs", "1000"]
+    command = [sys.executable, "-m", "autoaccel", "tune", "model.py", "--budget", "4m", "--trainings", "1000"]
     command += ["--space", "workers.toml", "--storage", "study.journal", "--output"]
     tuners = [
         subprocess.Popen(

@@ -80,7 +80,7 @@ def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: Wri
     folder.mkdir()
     write_model(WAITING).rename(folder / "model.py")
     (folder / "workers.toml").write_text(WORKERS_ONLY)
-    options = ("--budget", "3m", "--runs", "1000", "--space", "workers.toml", "--output", "a b")
+    options = ("--budget", "3m", "--trainings", "1000", "--space", "workers.toml", "--output", "a b")
     done = autoaccel("tune", "model.py", *options, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     recipe = recipe_in(folder / "a b")
@@ -138,7 +138,7 @@ def test_each_of_two_settings_is_measured_against_the_recipe_without_it(
 ) -> None:
     write_model(WAITING)
     (tmp_path / "w.toml").write_text(WORKERS_ONLY)
-    wishes = ("--runs", "5000", "--set", "loader.workers=2", "--set", "loader.prefetch=4")
+    wishes = ("--trainings", "5000", "--set", "loader.workers=2", "--set", "loader.prefetch=4")
     done = autoaccel(
         "tune", "model.py", "--budget", "4m", "--space", "w.toml", *wishes, "--output", "run", cwd=tmp_path
     )
@@ -186,7 +186,7 @@ def test_a_run_of_milliseconds_is_left_alone(write_model: WriteModel, tmp_path: 
 def test_an_interrupted_run_keeps_its_trials_and_goes_on(write_model: WriteModel, tmp_path: Path) -> None:
     model = write_model(WAITING)
     (tmp_path / "two.toml").write_text('title = "two"\n[knobs]\n"loader.workers" = [0, 1, 2]\n')
-    options = ("--budget", "70s", "--runs", "1000", "--space", "two.toml", "--output", "run")
+    options = ("--budget", "70s", "--trainings", "1000", "--space", "two.toml", "--output", "run")
     tuner = subprocess.Popen(
         command("tune", model, *options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path
     )
@@ -221,7 +221,7 @@ def test_an_interrupted_proof_goes_on_with_its_next_pair_and_with_what_was_asked
 ) -> None:
     model = write_model(WAITING)
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
-    options = ("--budget", "3m", "--runs", "1000", "--space", "workers.toml", "--output", "run")
+    options = ("--budget", "3m", "--trainings", "1000", "--space", "workers.toml", "--output", "run")
     tuner = subprocess.Popen(command("tune", model, *options), stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     assert tuner.stdout is not None
     for line in tuner.stdout:
@@ -339,7 +339,7 @@ def build():
 """
     )
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
-    options = ("--budget", "2m", "--runs", "1000", "--trials", "1", "--space", "workers.toml", "--output", "run")
+    options = ("--budget", "2m", "--trainings", "1000", "--trials", "1", "--space", "workers.toml", "--output", "run")
     done = autoaccel("tune", write_model(code), *options, cwd=tmp_path)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "no profile could be taken" in done.stdout and "not under a profiler" in done.stdout
@@ -424,7 +424,7 @@ def test_a_recipe_that_rounds_names_the_evidence_for_its_metric(write_model: Wri
         return tiny(loss=loss, epochs=40)
     """
     (tmp_path / "cast.toml").write_text('title = "t"\n[knobs]\n"precision.autocast" = ["off", "bfloat16"]\n')
-    options = ("--budget", "2m", "--runs", "1000", "--max-drop", "20%", "--evidence", "whole")
+    options = ("--budget", "2m", "--trainings", "1000", "--max-drop", "20%", "--evidence", "whole")
     done = autoaccel("tune", write_model(code), *options, "--space", "cast.toml", "--output", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     accuracy = recipe_in(tmp_path / "run")["accuracy"]

@@ -63,7 +63,7 @@ CODE = (
 SEARCHES = 200  # on each machine, for a row
 TRIALS = 12
 FIRST_SEED = 1000  # trainings of seeds below were looked at while guesses and constants were chosen
-RUNS = 20  # as `autoaccel tune` reckons unless told
+TRAININGS = 20  # as `autoaccel tune` reckons unless told
 RUN_SECONDS = 3600.0  # planned, under the user's own settings
 CLOSE = 0.95  # of the best run's speed
 _TURN_DEVIATION = 0.05  # of a turn's logarithm, beside its process's luck
@@ -156,7 +156,7 @@ class Case:
         model, cold = self.model, self.model.compile_seconds(settings)
         return (
             model.start_seconds(self.baseline)
-            + CompileSeconds(cold, WARM_SHARE * cold).average(RUNS)
+            + CompileSeconds(cold, WARM_SHARE * cold).average(TRAININGS)
             + self.planned_steps * model.step_seconds(settings)
         )
 
@@ -239,7 +239,7 @@ def search(case: Case, seed: int, trials: int = TRIALS) -> Search:
     """Search as `autoaccel tune` does, without the proof, for so many trials at most."""
     model, baseline = case.model, case.baseline
     economy = Economy(
-        runs=RUNS,
+        trainings=TRAININGS,
         planned_steps=case.planned_steps,
         step_seconds=model.step_seconds(baseline),
         startup_seconds=model.start_seconds(baseline),

@@ -40,7 +40,7 @@ from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.peers import FINALISTS, ProjectedRun, search_with_optuna
-from benchmarks.harness.replay import RUNS, Facts, Replay, SimulatedClock, seconds_of
+from benchmarks.harness.replay import TRAININGS, Facts, Replay, SimulatedClock, seconds_of
 from benchmarks.harness.rows import Provenance, add_row, provenance, to_measure
 from benchmarks.harness.table import CODE as TABLES_CODE
 from benchmarks.harness.table import TABLES, read_table
@@ -98,7 +98,7 @@ def search_space(
     clock.spent += sum(map(seconds_of, baseline.turns))
     history: History = []
     economy = Economy(
-        runs=RUNS,
+        trainings=TRAININGS,
         planned_steps=planned_steps,
         step_seconds=facts.baseline_step_seconds,
         startup_seconds=baseline.startup_seconds,
@@ -142,7 +142,7 @@ class SingleReadings:
         if reading is not None:
             step_seconds, _ = reading
             total = self._facts.table.head.baseline.startup_seconds + self._planned_steps * step_seconds
-            total += self._facts.compile_seconds(settings).average(RUNS)
+            total += self._facts.compile_seconds(settings).average(TRAININGS)
         if total < self._least:
             self._least = total
             self.history.append((self.clock.spent, settings))
@@ -191,7 +191,7 @@ def optuna_search(sampler: Callable[[int], optuna.samplers.BaseSampler], finalis
             head.space,
             head.baseline_settings,
             replay.read_alone,
-            ProjectedRun(planned_steps, head.baseline.startup_seconds, RUNS),
+            ProjectedRun(planned_steps, head.baseline.startup_seconds, TRAININGS),
             budget_seconds,
             lambda: clock.spent,
             sampler(seed),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoaccel.errors import AutoaccelError
-from autoaccel.records.options import DEFAULT_RUNS
+from autoaccel.records.options import DEFAULT_TRAININGS
 from autoaccel.records.settings import describe_change
 from autoaccel.space.knobs import slow_starters
 from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
@@ -59,7 +59,7 @@ def scored(
         first_seconds = sorted(one[who].first_seconds for one in found) if compiles else [0.0, 0.0]
         cold_seconds = first_seconds.pop()
         warm_seconds = statistics.median(first_seconds) if first_seconds else WARM_SHARE * cold_seconds
-        start_seconds = CompileSeconds(cold_seconds, warm_seconds).average(DEFAULT_RUNS)
+        start_seconds = CompileSeconds(cold_seconds, warm_seconds).average(DEFAULT_TRAININGS)
         steps = ratio([one[who].log_speedup for one in found])
         assert steps[0] is not None  # there is one value at least
         run_seconds[who] = startup_seconds + start_seconds + baseline_seconds / steps[0]

@@ -25,7 +25,7 @@ import msgspec
 import optuna
 
 from autoaccel.records.base import Record, decode, encode
-from autoaccel.records.options import DEFAULT_RUNS
+from autoaccel.records.options import DEFAULT_TRAININGS
 from autoaccel.records.settings import Settings, Value, changed, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 from benchmarks.harness.peers import ProjectedRun, Reading, search_with_optuna
@@ -187,7 +187,7 @@ class Grid:
             before: Only readings of earlier rounds than this one count; None: all.
         """
         counted = [one for one in self.readings if not one.failure and (before is None or one.round < before)]
-        run = ProjectedRun(self._case.planned_steps, self.startup_seconds, DEFAULT_RUNS)
+        run = ProjectedRun(self._case.planned_steps, self.startup_seconds, DEFAULT_TRAININGS)
         seconds: dict[str, list[float]] = {}
         for reading in counted:
             settings = {**self._case.baseline, **reading.settings}
@@ -273,7 +273,7 @@ def search_by_optuna(case: Case, grid: Grid) -> dict[str, Any]:
         return None if found.failure else (found.step_seconds, found.first_seconds)
 
     start = time.perf_counter()
-    run = ProjectedRun(case.planned_steps, grid.startup_seconds, DEFAULT_RUNS)
+    run = ProjectedRun(case.planned_steps, grid.startup_seconds, DEFAULT_TRAININGS)
     budget_seconds = case.budget_seconds or BUDGET_SECONDS
     sampler = optuna.samplers.TPESampler(seed=0)
     best = search_with_optuna(case.space, case.baseline, read, run, budget_seconds, time.perf_counter, sampler)
