@@ -37,7 +37,7 @@ def add_run(commands: Commands) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from autoaccel.commands.running import TrainingRun, explain_shares, train_with_recipe
+    from autoaccel.commands.running import TrainingOptions, explain_shares, train_with_recipe
     from autoaccel.commands.use import RecipeUse
     from autoaccel.records.recipe import read_recipe
     from autoaccel.report.tables import print_shares
@@ -54,11 +54,11 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.max_restarts < 0:
         raise BadRequestError(f"--max-restarts must be at least 0, got {parsed.max_restarts}.")
     seconds = parse_duration(parsed.checkpoint_every)
-    run = TrainingRun(parsed.seed, save, checkpoint, seconds, parsed.max_restarts)
+    options = TrainingOptions(parsed.seed, save, checkpoint, seconds, parsed.max_restarts)
     if parsed.explain:
         print_shares(make_console(), explain_shares(recipe))
     use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
-    trained = train_with_recipe(use, run, lambda line: print(f"autoaccel: {line}", file=sys.stderr))
+    trained = train_with_recipe(use, options, lambda line: print(f"autoaccel: {line}", file=sys.stderr))
     if trained.launched_as is None or trained.launched_as.rank == 0:
         print_training(trained.result, recipe)
     return EXIT_FASTER

@@ -33,8 +33,8 @@ CHECKPOINT_SECONDS = 600.0
 _PASSING = ("crashed", "memory", "exited", "hung")
 
 
-class TrainingRun(NamedTuple):
-    """What a person asks of a run with a recipe."""
+class TrainingOptions(NamedTuple):
+    """What a person asks of a training with a recipe."""
 
     seed: int = 0
     save_path: Path | None = None  # of the trained weights
@@ -50,7 +50,7 @@ class Trained(NamedTuple):
     launched_as: LaunchedRank | None  # which rank this process was, if a launcher made it one
 
 
-def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], None]) -> Trained:
+def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[str], None]) -> Trained:
     """Train the planned run to its end with the recipe; the training's own output and a line per epoch are shown.
 
     Where a launcher's variables say that this process is a rank, it trains as that; else it starts the recipe's ranks
@@ -58,7 +58,7 @@ def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], Non
 
     Args:
         use: What to train, and with which recipe.
-        run: How.
+        options: The seed, what is saved where, and how often it may start again.
         say: Told when the training starts again, and where compiled code cannot be kept.
 
     Raises:
@@ -70,11 +70,11 @@ def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], Non
     if launched_as is not None:
         die_with_parent(os.getppid())  # a launcher that is killed leaves ranks behind, which wait for one another
     task = Train(
-        seeds=(run.seed,),
-        save_path=_absolute(run.save_path),
+        seeds=(options.seed,),
+        save_path=_absolute(options.save_path),
         announce=True,
-        checkpoint_path=_absolute(run.checkpoint_path),
-        checkpoint_seconds=run.checkpoint_seconds,
+        checkpoint_path=_absolute(options.checkpoint_path),
+        checkpoint_seconds=options.checkpoint_seconds,
     )
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
         context = context_on(present_machine(use, launched_as is None), recipe.device)
@@ -86,10 +86,10 @@ def train_with_recipe(use: RecipeUse, run: TrainingRun, say: Callable[[str], Non
             starter = starter.at(context)
             answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.
-            for restart in range(1, run.max_restarts + 1 if launched_as is None else 1):
+            for restart in range(1, options.max_restarts + 1 if launched_as is None else 1):
                 if not (isinstance(answer, Failure) and answer.kind in _PASSING):
                     break
-                say(f"{answer.message}; starting again ({restart} of {run.max_restarts})")
+                say(f"{answer.message}; starting again ({restart} of {options.max_restarts})")
                 answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
