@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,18 @@ def imports_of(path: Path) -> int:
     return len(modules)
 
 
+def shared_class_names(package: Path) -> dict[str, list[str]]:
+    """Return the names of classes, nested ones included, that more than one module of a package defines, and which."""
+    modules: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(package.rglob("*.py")):
+        classes = (
+            node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)
+        )
+        for name in sorted({node.name for node in classes}):
+            modules[name].append(path.relative_to(package).as_posix())
+    return {name: found for name, found in sorted(modules.items()) if len(found) > 1}
+
+
 def percentile(values: list[int], share: float) -> int:
     """Return the smallest value that at least this share of all values does not exceed."""
     ordered = sorted(values)
@@ -95,6 +108,10 @@ def figures(root: Path) -> Iterator[tuple[str, str]]:
     yield f"functions of more than {MAX_LINES} lines", f"{len(long)}"
     for one in long:
         yield "", f"{one.lines} lines: {one.place}"
+    shared = shared_class_names(package)
+    yield "class names defined in more than one module", f"{len(shared)}"
+    for name, modules in shared.items():
+        yield "", f"{name}: {', '.join(modules)}"
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""StudyBasis: what the machines of a study have in common. StudyHead: what all start from. Look: what the others do."""
+"""StudyBasis: what the machines of a study share. StudyHead: what all start from. PeerActivity: what the others do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StudyHead(Record, frozen=True):
     diagnosis: Diagnosis | None  # None where the first worker could take no profile
 
 
-class Look(Record, frozen=True):
+class PeerActivity(Record, frozen=True):
     """What the other workers have done and do."""
 
     trials: tuple[Trial, ...] = ()  # that they finished since the last look; the host of each says where

@@ -65,7 +65,7 @@ def search_history(trials: Sequence[Trial], baseline_total_seconds: float) -> Ch
     speedups = [trial.comparison.speedup for trial in trials if trial.comparison]
     if not speedups:
         return None
-    axes = _Axes(*_range(trials, speedups), len(trials))
+    axes = _HistoryAxes(*_range(trials, speedups), len(trials))
     leaders = _leaders(trials, baseline_total_seconds)
     every = math.ceil(len(trials) / _MAX_NUMBERS)
     return Chart(
@@ -82,7 +82,7 @@ def search_history(trials: Sequence[Trial], baseline_total_seconds: float) -> Ch
     )
 
 
-class _Axes(NamedTuple):
+class _HistoryAxes(NamedTuple):
     """The speed-ups at the ends of the scale, the number of trials, and where each lies, in pixels."""
 
     low: float
@@ -97,7 +97,7 @@ class _Axes(NamedTuple):
         return round(_BOTTOM_EDGE - share * (_BOTTOM_EDGE - _TOP), 1)
 
 
-def _mark(trial: Trial, x: float, best: Trial | None, axes: _Axes) -> Mark:
+def _mark(trial: Trial, x: float, best: Trial | None, axes: _HistoryAxes) -> Mark:
     comparison = trial.comparison
     if isinstance(trial.outcome, Failure) or comparison is None:
         y = low_y = high_y = _FAILURES_Y
@@ -109,7 +109,7 @@ def _mark(trial: Trial, x: float, best: Trial | None, axes: _Axes) -> Mark:
     return Mark(trial.number, kind, x, y, low_y, high_y, f"trial {trial.number}: {label}")
 
 
-def _best_path(leaders: Sequence[Trial | None], axes: _Axes) -> str:
+def _best_path(leaders: Sequence[Trial | None], axes: _HistoryAxes) -> str:
     """Return the path of the best so far: level until another leads."""
     last_y = axes.y_of(1.0)
     path = f"M{_LEFT:.1f} {last_y}"
@@ -143,7 +143,7 @@ def _leaders(trials: Sequence[Trial], baseline_total_seconds: float) -> list[Tri
     return leaders
 
 
-def _ticks(axes: _Axes) -> tuple[Tick, ...]:
+def _ticks(axes: _HistoryAxes) -> tuple[Tick, ...]:
     """Return labelled speed-ups that do not crowd one another; 1 is always among them."""
     ticks = [Tick(axes.y_of(1.0), "1x")]
     for speedup in _TICKS:

@@ -66,7 +66,7 @@ def speed_and_accuracy(recipe: Recipe, trials: Sequence[Trial], inexact: Collect
     baseline_settings = recipe.baseline.settings
     known = _known_settings(recipe, trials, accuracy.baseline, inexact)
     limit = _limit(recipe, accuracy.baseline, accuracy.direction)
-    axes = _Axes(_range([one.speedup for one in known]), _range([*(one.metric for one in known), limit]))
+    axes = _ParetoAxes(_range([one.speedup for one in known]), _range([*(one.metric for one in known), limit]))
     return Pareto(
         metric=one_line(accuracy.metric)[:_MAX_NAME],
         points=tuple(
@@ -99,7 +99,7 @@ class _Known(NamedTuple):
     settings: Settings
 
 
-class _Axes(NamedTuple):
+class _ParetoAxes(NamedTuple):
     """The ranges that the picture shows, and where in it a value lies, in pixels."""
 
     speedups: tuple[float, float]

@@ -57,7 +57,7 @@ SLOWING_VARIABLES = (
 _EVEN = 8  # sizes that tensor cores and AMX tiles take without padding: multiples of 8 in float16 and bfloat16
 
 
-class _Seen:
+class _ModelCallState:
     """What is switched on while the model is called: users switch it on for a step alone, too."""
 
     def __init__(self, loop: Inspectable) -> None:
@@ -85,7 +85,7 @@ class _Seen:
 def gather_conditions(loop: Inspectable) -> TrainingConditions:
     """Return the conditions of a loop that has made some steps; it makes one more."""
     profilers = _profilers()
-    seen = _Seen(loop)
+    seen = _ModelCallState(loop)
     batch = loop.next_batch()
     dtypes = {_short(tensor.dtype) for tensor in tensors_of(batch)}
     return TrainingConditions(

@@ -21,7 +21,7 @@ _LOOK_SECONDS = 2.0  # of which no more samples are begun: somebody waits for a 
 _OTHER_NUMBERS = "draws random numbers, and workers draw different ones"
 
 
-class Look(NamedTuple):
+class LoadingFacts(NamedTuple):
     """What loading some samples of a loader, each twice, has shown."""
 
     bytes_if_cached: int | None
@@ -34,7 +34,7 @@ class _Found(Exception):  # noqa: N818  # what is looked for is no error
     """Loading matters."""
 
 
-def look_at_samples(loader: DataLoader[Any]) -> Look:
+def look_at_samples(loader: DataLoader[Any]) -> LoadingFacts:
     """Return what a few samples show: each is loaded twice, from two states of the generators, which are watched.
 
     It loads 8 samples twice, or as many as it has begun in two seconds, at least 2, and makes a batch of them twice.
@@ -42,18 +42,18 @@ def look_at_samples(loader: DataLoader[Any]) -> Look:
     """
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
-        return Look(None, "its data is a stream, which workers either divide among themselves or repeat")
+        return LoadingFacts(None, "its data is a stream, which workers either divide among themselves or repeat")
     try:
         samples, numbers = _load_samples(dataset)
         _make_batches(loader, samples, numbers)
     except _Found as found:
-        return Look(None, str(found))
+        return LoadingFacts(None, str(found))
     except Exception:  # whatever the user's code raises where it is not asked as its sampler would
-        return Look(None, "its samples cannot be inspected one by one")
+        return LoadingFacts(None, "its samples cannot be inspected one by one")
     if not samples:
-        return Look(None, "")
+        return LoadingFacts(None, "")
     mean_bytes = sum(map(bytes_of, samples)) / len(samples)
-    return Look(round(mean_bytes * len(dataset)), "")  # type: ignore[arg-type]  # it has a length
+    return LoadingFacts(round(mean_bytes * len(dataset)), "")  # type: ignore[arg-type]  # it has a length
 
 
 def _load_samples(dataset: Any) -> tuple[list[Any], list[int]]:

@@ -23,7 +23,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import PickledFunction, TrainingFacts, Workload
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, divides_batches, train_loader
-from autoaccel.runtime.datasets import Look, look_at_samples
+from autoaccel.runtime.datasets import LoadingFacts, look_at_samples
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name, why_not_rebuildable
 from autoaccel.runtime.loop import device_of
@@ -93,7 +93,7 @@ def describe(training: Training) -> TrainingFacts:
     """Return what a Training is, as data."""
     loader = train_loader(training, Applied({}), seed=0)
     torch_loader = loader if isinstance(loader, torch.utils.data.DataLoader) else None
-    look = look_at_samples(torch_loader) if torch_loader is not None else Look(None, "")
+    look = look_at_samples(torch_loader) if torch_loader is not None else LoadingFacts(None, "")
     model = training.model.train()
     blocks = repeated_blocks(model)
     optimizer = _make_optimizer(training)

@@ -14,7 +14,7 @@ from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import Note, TrialFinished, TrialStarted
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, changed
-from autoaccel.records.study import Look
+from autoaccel.records.study import PeerActivity
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
@@ -313,7 +313,7 @@ class Search:
     def _budget_seconds(self) -> float:
         return self._clock.spent + self._clock.left
 
-    def _look_at_others(self) -> Look:
+    def _look_at_others(self) -> PeerActivity:
         """Learn what others have found since the last time."""
         look = self._study.look()
         for trial in look.trials:

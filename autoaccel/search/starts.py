@@ -26,7 +26,7 @@ def start_of(settings: Settings, first: Measurement) -> CompileSeconds:
 
 
 @dataclass
-class _Seen:
+class _CompiledStarts:
     """What processes have shown in which the same is compiled."""
 
     starters: tuple[str, ...]
@@ -49,14 +49,14 @@ class SlowStarts:
 
     def __init__(self) -> None:
         """Begin with nothing seen."""
-        self._seen: dict[str, _Seen] = {}  # by compiled part
+        self._seen: dict[str, _CompiledStarts] = {}  # by compiled part
         self._given_up: list[Settings] = []
 
     def learn(self, settings: Settings, outcome: Measurement, host: str = "") -> None:
         """Take a finished trial of settings that start slowly into account, measured on this host."""
         part = settings_key(compiled_part(settings))
         first = start_of(settings, outcome)
-        seen = self._seen.setdefault(part, _Seen(slow_starters(settings), first.cold, first.warm))
+        seen = self._seen.setdefault(part, _CompiledStarts(slow_starters(settings), first.cold, first.warm))
         if host in seen.hosts and compiles(settings):
             seen.warm.append(first.cold)  # it found what another process of this host has left
         elif first.cold > seen.cold:

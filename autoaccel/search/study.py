@@ -28,7 +28,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.records.study import Look, StudyHead
+from autoaccel.records.study import PeerActivity, StudyHead
 from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial
 from autoaccel.search.attributes import MAX_CHARACTERS, is_of_storage, pieces_of, reached, read_record
 from autoaccel.search.claims import Claim, claims_among
@@ -98,7 +98,7 @@ class SearchStudy:
 
     # --- what is measured ----------------------------------------------------------------------------------
 
-    def look(self) -> Look:
+    def look(self) -> PeerActivity:
         """Return what the others have done and do; what a dead one measured is given up in its name."""
         with reached():
             claims, live = claims_among(self._trials()), self.peers.live()
@@ -115,7 +115,7 @@ class SearchStudy:
             left = [claim for claim in claims if not claim.holds and claim.given_up != "duplicate"]
             orphans = {claim.key: claim.settings for claim in left if claim.key not in taken}
             busy = {claim.key for claim in running} | deadly
-            return Look(self._news(claims), frozenset(busy), tuple(orphans.values()), bool(running))
+            return PeerActivity(self._news(claims), frozenset(busy), tuple(orphans.values()), bool(running))
 
     def _news(self, claims: Sequence[Claim]) -> tuple[Trial, ...]:
         """Return the trials that others have finished and that were not returned before."""

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 
-class Channel(Protocol):
+class Pollable(Protocol):
     """A socket, a pipe, or what has one."""
 
     def fileno(self) -> int: ...
 
 
-ChannelType = TypeVar("ChannelType", bound=Channel)
+PollableType = TypeVar("PollableType", bound=Pollable)
 
 
-def await_news(channels: Sequence[ChannelType], seconds: float) -> list[ChannelType]:
+def await_news(channels: Sequence[PollableType], seconds: float) -> list[PollableType]:
     """Return those that have something to read or were closed, in their order; none if none had after so many seconds.
 
     Not by `select`: a program that holds many files open gets descriptors above 1023, which that cannot watch.

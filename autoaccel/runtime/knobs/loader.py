@@ -131,7 +131,7 @@ class SideStream(Effect):
         return f"{self.copied} batches copied on a side stream"
 
 
-class Cache(Effect):
+class CacheSamples(Effect):
     """Each sample is kept in memory once it was loaded."""
 
     cached = False
