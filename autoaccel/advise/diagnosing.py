@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
+from autoaccel.advise.observations import Observations
 from autoaccel.advise.roofline import roofline
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.conditions import MachineConditions
@@ -19,7 +20,7 @@ def diagnose(
     """Return what a profile says of a training that runs here."""
     profile, conditions, rates = profiled.profile, profiled.conditions, profiled.rates
     return Diagnosis(
-        findings=tuple(advise(profile, machine, conditions, rates, facts, machine_conditions)),
+        findings=tuple(advise(Observations(profile, machine, conditions, rates, facts, machine_conditions))),
         profile=profile,
         limits=RateLimits(rates, roofline(profile, machine, rates, conditions)) if rates else None,
         demand=demand_of(profile, conditions, facts),

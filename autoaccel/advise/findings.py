@@ -8,11 +8,7 @@ from autoaccel.advise.observations import Observations
 from autoaccel.advise.rules import RULES
 from autoaccel.advise.rules.evaluation import RULES as EVALUATION
 from autoaccel.advise.rules.machine import RULES as MACHINE
-from autoaccel.records.conditions import MachineConditions, TrainingConditions
-from autoaccel.records.machine import Machine
-from autoaccel.records.profile import Finding, Profile
-from autoaccel.records.rates import Rates
-from autoaccel.records.workload import TrainingFacts
+from autoaccel.records.profile import Finding
 
 BEYOND_ROOFLINE = frozenset(
     {
@@ -30,19 +26,11 @@ BEYOND_ROOFLINE = frozenset(
 measured, or their shares are not of a step."""
 
 
-def advise(
-    profile: Profile,
-    machine: Machine,
-    conditions: TrainingConditions | None = None,
-    rates: Rates | None = None,
-    training: TrainingFacts | None = None,
-    machine_conditions: MachineConditions | None = None,
-) -> list[Finding]:
+def advise(observed: Observations) -> list[Finding]:
     """Return what the rules find, what remedies usually win most from first; rules that observed nothing say nothing.
 
     No bound is above the roofline of the step, but for remedies that change the work or what the machine can do.
     """
-    observed = Observations(profile, machine, conditions, rates, training, machine_conditions)
     found = [_within(finding, observed.max_speedup) for rule in RULES.values() if (finding := rule(observed))]
     return sorted(found, key=lambda finding: (-finding.expected_speedup, -finding.bound_speedup))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ FIRST_BUCKET_BYTES = 1 << 20
 """DistributedDataParallel's defaults; the first bucket is small so that the first all-reduce starts early."""
 
 
-def buckets(gradient_bytes: int, bucket_bytes: int = BUCKET_BYTES) -> Iterator[tuple[int, float]]:
+def buckets_of(gradient_bytes: int, bucket_bytes: int = BUCKET_BYTES) -> Iterator[tuple[int, float]]:
     """Yield bytes of each bucket of gradients and the share of the backward pass after which it is ready.
 
     Gradients appear evenly over the backward pass. The last bucket is ready at its end, so that nothing hides it (Li et
@@ -35,9 +35,8 @@ def buckets(gradient_bytes: int, bucket_bytes: int = BUCKET_BYTES) -> Iterator[t
 def reduced_seconds(
     compute_seconds: NDArray[np.float64],
     ranks: int,
-    gradient_bytes: int,
     cluster: Cluster,
-    bucket_bytes: int = BUCKET_BYTES,
+    buckets: Iterable[tuple[int, float]],
 ) -> NDArray[np.float64]:
     """Return when all gradients are reduced, counted from the step's start.
 
@@ -47,12 +46,11 @@ def reduced_seconds(
     Args:
         compute_seconds: Of the slowest rank, for each step.
         ranks: At least 1; a single one has nothing to reduce.
-        gradient_bytes: Of one step.
         cluster: Where they run.
-        bucket_bytes: The most of one bucket.
+        buckets: Of the gradients of one step; see `buckets_of`.
     """
     end = compute_seconds * 0.0
-    for size, share in buckets(gradient_bytes, bucket_bytes):
+    for size, share in buckets:
         ready = compute_seconds * (1 - BACKWARD_SHARE * (1 - share))
         end = np.maximum(end, ready) + all_reduce_seconds(size, ranks, cluster)
     return np.maximum(end, compute_seconds)

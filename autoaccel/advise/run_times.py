@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autoaccel.advise.overlap import reduced_seconds
+from autoaccel.advise.overlap import buckets_of, reduced_seconds
 from autoaccel.errors import BadRequestError
 from autoaccel.records.scaling import Batch, Cluster, Exchange, Limit, LinkFigures, RunPoint, RunScaling
 
@@ -71,9 +71,8 @@ def scale_runs(
     _check(measured, predict, ranks_per_machine, exchange)
     most = ranks_per_machine or max(*measured, *predict)
     model = _Model(measured, batch, most, exchange)
-    fit = _fit(model, measured)
-    alone = measured[1] if 1 in measured else _seconds(model, fit.shares, 1)
-    points = tuple(_point(model, fit, ranks, measured.get(ranks), alone) for ranks in sorted({*measured, *predict}))
+    fit = _fit(model)
+    points = tuple(_point(model, fit, ranks) for ranks in sorted({*measured, *predict}))
     effective = None
     if exchange is not None and fit.shares[2] > 0:
         effective = exchange.gradient_bytes * exchange.steps / float(fit.shares[2] * model.scale_seconds)
@@ -85,6 +84,7 @@ class _Model:
     """The terms of a run's time, by number of ranks."""
 
     def __init__(self, measured: Mapping[int, float], batch: Batch, most: int, exchange: Exchange | None) -> None:
+        self.measured = measured  # seconds by number of ranks
         smallest = min(measured)
         self.scale_seconds = smallest * measured[smallest]  # about the work: what the fitted shares are shares of
         self._batch = batch
@@ -111,7 +111,8 @@ class _Model:
         cluster = Cluster(self._most, self._exchange.within or _FREE, self._exchange.between or _FREE)
         steps = self._exchange.steps * self._steps(ranks)
         compute = np.array([self.scale_seconds / ranks / steps])
-        return steps * float((reduced_seconds(compute, ranks, self._exchange.gradient_bytes, cluster) - compute)[0])
+        reduced = reduced_seconds(compute, ranks, cluster, buckets_of(self._exchange.gradient_bytes))
+        return steps * float((reduced - compute)[0])
 
     def _steps(self, ranks: int) -> float:
         """Return the number of steps, relative to one rank's."""
@@ -126,7 +127,8 @@ class _Fit(NamedTuple):
     reached: Matrix  # (draws,), of the known links' figures
 
 
-def _fit(model: _Model, measured: Mapping[int, float]) -> _Fit:
+def _fit(model: _Model) -> _Fit:
+    measured = model.measured
     times = np.array(list(measured.values()))
     rows = np.array([model.terms(ranks) for ranks in measured]) / times[:, None]  # (runs, terms)
     known = np.array([model.known_seconds(ranks) for ranks in measured]) / times
@@ -167,11 +169,15 @@ def _nonnegative(rows: Matrix, targets: Matrix) -> Matrix:
     return best
 
 
-def _seconds(model: _Model, shares: Matrix, ranks: int) -> float:
-    return float(model.terms(ranks) @ shares) + model.known_seconds(ranks)
+def _seconds_alone(model: _Model, fit: _Fit) -> float:
+    """Return how long the run takes with one rank: as measured, else as fitted."""
+    if 1 in model.measured:
+        return model.measured[1]
+    return float(model.terms(1) @ fit.shares) + model.known_seconds(1)
 
 
-def _point(model: _Model, fit: _Fit, ranks: int, measured: float | None, alone: float) -> RunPoint:
+def _point(model: _Model, fit: _Fit, ranks: int) -> RunPoint:
+    measured, alone = model.measured.get(ranks), _seconds_alone(model, fit)
     work, fixed, *all_reduce = (float(part) for part in model.terms(ranks) * fit.shares)
     known = model.known_seconds(ranks)
     parts: dict[Limit, float] = {"compute": work, "all-reduce": sum(all_reduce) + known, "fixed cost": fixed}

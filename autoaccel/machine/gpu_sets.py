@@ -135,33 +135,31 @@ def best_ring(interconnect: Interconnect, gpus: Sequence[int]) -> tuple[int, ...
 
 def cores_near(
     interconnect: Interconnect,
-    gpu: int,
     allowed: Iterable[int],
     cores: Iterable[Sequence[int]] = (),
-    sharing: Sequence[int] | None = None,
-) -> tuple[int, ...]:
-    """Return the logical CPUs for the rank on a GPU: near it, among the allowed ones, ascending.
+    gpus: Sequence[int] | None = None,
+) -> dict[int, tuple[int, ...]]:
+    """Return the logical CPUs for the rank on each GPU, by GPU: near it, among the allowed ones, ascending.
 
-    CPUs that are near several GPUs of `sharing` (all of the machine unless given) are divided among these, core by
-    core: no two ranks get the same one. `cores` are the allowed CPUs by the core that they share, as `Limits` has them.
-    None are returned if all allowed ones are far, or fewer cores than ranks are left.
+    CPUs that are near several of the GPUs (all of the machine unless given) are divided among these, core by core: no
+    two ranks get the same one. `cores` are the allowed CPUs by the core that they share, as `Limits` has them. A GPU
+    gets none if all allowed ones are far, or fewer cores than ranks are left.
     """
     usable = set(allowed)
-    takers = range(len(interconnect.cpus)) if sharing is None else sharing
+    takers = range(len(interconnect.cpus)) if gpus is None else gpus
     # Where the driver does not tell, as in most virtual machines, every CPU is as near as any other.
     near = {taker: set(interconnect.cpus[taker] or usable) for taker in takers}
-    shares: dict[tuple[int, ...], list[list[int]]] = {}
+    divided: dict[tuple[int, ...], list[list[int]]] = {}
     for core in list(cores) or _likely_cores(interconnect, usable):
         within = [cpu for cpu in core if cpu in usable]
         if claimants := tuple(taker for taker in takers if not near[taker].isdisjoint(within)):
-            shares.setdefault(claimants, []).append(within)
-    mine = []
-    for claimants, divided in shares.items():
-        if gpu in claimants:
-            place, many = claimants.index(gpu), len(claimants)
-            first, end = (math.ceil(len(divided) * part / many) for part in (place, place + 1))
-            mine += divided[first:end]
-    return tuple(sorted(cpu for core in mine for cpu in core))
+            divided.setdefault(claimants, []).append(within)
+    shares: dict[int, list[int]] = {taker: [] for taker in takers}
+    for claimants, shared in divided.items():
+        for place, taker in enumerate(claimants):
+            first, end = (math.ceil(len(shared) * part / len(claimants)) for part in (place, place + 1))
+            shares[taker].extend(itertools.chain(*shared[first:end]))
+    return {taker: tuple(sorted(share)) for taker, share in shares.items()}
 
 
 def _likely_cores(interconnect: Interconnect, usable: set[int]) -> list[list[int]]:
@@ -198,7 +196,7 @@ def gpu_sets(
                 ring=ring,
                 hops=hops,
                 slowest=min(hops, key=_bandwidth),
-                cores=tuple(cores_near(interconnect, gpu, usable, cores, sharing=gpus) for gpu in gpus),
+                cores=tuple(cores_near(interconnect, usable, cores, gpus).values()),
             )
         )
     return tuple(sets)

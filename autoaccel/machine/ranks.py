@@ -80,31 +80,29 @@ def _of_torchrun(environ: Mapping[str, str]) -> LaunchedRank:
 
 def _of_open_mpi(environ: Mapping[str, str]) -> LaunchedRank:
     names = [f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")]
-    rank, world_size, local_rank, local_world_size = _numbers(environ, names)
     job = environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid", "")
-    return _of_mpi(environ, rank, world_size, local_rank, local_world_size, job, "mpirun")
+    return _of_mpi(environ, names, job, "mpirun")
 
 
 def _of_pmi(environ: Mapping[str, str]) -> LaunchedRank:
     names = ["PMI_RANK" if "PMI_RANK" in environ else "PMIX_RANK", "PMI_SIZE"]
     cray = "PMI_LOCAL_RANK" in environ  # PALS, Cray's; all others name them as MPICH's Hydra does
     names += ["PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"] if cray else ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"]
-    rank, world_size, local_rank, local_world_size = _numbers(environ, names)
     # Hydra gives its ranks nothing that names the job.
     job = environ.get("PMIX_NAMESPACE") or environ.get("PALS_APID", "")
-    return _of_mpi(environ, rank, world_size, local_rank, local_world_size, job, "pmi")
+    return _of_mpi(environ, names, job, "pmi")
 
 
-def _of_mpi(
-    environ: Mapping[str, str],
-    rank: int,
-    world_size: int,
-    local_rank: int,
-    local_world_size: int,
-    job: str,
-    launcher: Launcher,
-) -> LaunchedRank:
-    """Return the rank of a launcher that does not say where rank 0 runs."""
+def _of_mpi(environ: Mapping[str, str], names: Sequence[str], job: str, launcher: Launcher) -> LaunchedRank:
+    """Return the rank of a launcher that does not say where rank 0 runs.
+
+    Args:
+        environ: The variables.
+        names: Of those that hold rank, world size, local rank and local world size.
+        job: What tells this job from others; empty if nothing does.
+        launcher: That started it.
+    """
+    rank, world_size, local_rank, local_world_size = _numbers(environ, names)
     one_machine = world_size == local_world_size
     if not one_machine and "MASTER_ADDR" not in environ:
         raise BadRequestError(

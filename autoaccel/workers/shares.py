@@ -69,8 +69,8 @@ def cores_of(context: KnobContext, affinity: str, ranks: int) -> Cores:
     """Return the logical CPUs of each rank: near its GPU if it has one, else as `cores_of_ranks` cuts them."""
     machine = context.machine
     if context.device == "cuda" and machine.interconnect is not None and (gpus := gpus_of_ranks(machine, ranks)):
-        allowed = cpus_of(affinity, machine)
-        near = tuple(cores_near(machine.interconnect, gpu, allowed, machine.limits.cores, sharing=gpus) for gpu in gpus)
+        shares = cores_near(machine.interconnect, cpus_of(affinity, machine), machine.limits.cores, gpus)
+        near = tuple(shares.values())
         if all(near):
             return near
     return cores_of_ranks(machine, affinity, ranks)

@@ -13,6 +13,7 @@ import msgspec
 
 from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
+from autoaccel.advise.observations import Observations
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
 from autoaccel.search.trial_source import Reading
@@ -91,7 +92,7 @@ class Facts:
         self.whole = whole or self
         self._compile_seconds: dict[str, CompileSeconds] = {}
         head = table.head
-        self.findings = advise(head.profile, head.machine, training=head.facts)
+        self.findings = advise(Observations(head.profile, head.machine, training=head.facts))
         """Of today's rules about the recorded profile, as a search would have them today."""
         self.context = KnobContext(head.machine, head.facts, demand_of(head.profile, None, head.facts))
         table = Table(table.head, by_baseline(table.visits))

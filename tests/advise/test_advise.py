@@ -10,6 +10,7 @@ import pytest
 from autoaccel.advise.bounds import bound_of_run, bound_of_share
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.findings import advise
+from autoaccel.advise.observations import Observations
 from autoaccel.records.machine import Limits
 from autoaccel.records.profile import PHASES, Finding, Profile
 from autoaccel.records.settings import Settings, changed
@@ -33,7 +34,7 @@ def test_bounds_are_amdahls() -> None:
 
 
 def test_findings_come_most_valuable_first(context: KnobContext) -> None:
-    findings = advise(profile_with(data_wait=0.9), context.machine)
+    findings = advise(Observations(profile_with(data_wait=0.9), context.machine))
     assert findings[0].code == "data-wait"
     assert findings[0].bound_speedup == pytest.approx(10.0)
     assert findings[0].knobs[0] == "loader.workers"
@@ -43,12 +44,14 @@ def test_findings_come_most_valuable_first(context: KnobContext) -> None:
 
 
 def test_nothing_is_said_of_a_gpu_that_is_not_there(context: KnobContext) -> None:
-    assert "host-to-device" not in [finding.code for finding in advise(profile_with(), context.machine)]
+    assert "host-to-device" not in [finding.code for finding in advise(Observations(profile_with(), context.machine))]
 
 
 def candidates(context: KnobContext, profile: Profile) -> list[Settings]:
     baseline = baseline_settings(context)
-    return first_candidates(load_space("default", context), context, baseline, advise(profile, context.machine))
+    return first_candidates(
+        load_space("default", context), context, baseline, advise(Observations(profile, context.machine))
+    )
 
 
 def test_the_first_guess_for_images_is_bfloat16_with_channels_last_and_a_fused_optimizer(context: KnobContext) -> None:
@@ -104,7 +107,9 @@ def test_candidates_are_new_allowed_and_compile_last(context: KnobContext, vary:
     for where in (context, vary(context, has_image_convolutions=False), vary(context, compiler=None)):
         baseline = baseline_settings(where)
         space = load_space("default", where)
-        found = first_candidates(space, where, baseline, advise(profile_with(data_wait=0.3), where.machine))
+        found = first_candidates(
+            space, where, baseline, advise(Observations(profile_with(data_wait=0.3), where.machine))
+        )
         assert baseline not in found
         assert all(found.count(settings) == 1 for settings in found)
         assert all(settings[name] in values for settings in found for name, values in space.open.items())

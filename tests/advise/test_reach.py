@@ -46,7 +46,7 @@ def test_no_finding_promises_more_than_the_whole_step_could_win(make_observed: M
     """A step that could become 4.30x faster had findings of at most 51.12x, for autocast and for compiling."""
     observed = make_observed(profile=gpt(), **NO_AUTOCAST)
     assert observed.max_speedup == pytest.approx(4.30, rel=0.01)
-    findings = advise(observed.profile, observed.machine, observed.conditions, observed.rates, observed.training)
+    findings = advise(observed)
     inside = [finding for finding in findings if finding.code not in BEYOND_ROOFLINE]
     assert {"reduced-precision", "forward-backward", "dense-compute"} <= {finding.code for finding in inside}
     assert all(finding.bound_speedup <= observed.max_speedup for finding in inside)
@@ -160,7 +160,7 @@ def test_what_is_said_of_products_is_no_rate_of_convolutions(make_observed: Make
 def test_a_remedy_is_told_once(make_observed: MakeObserved) -> None:
     slow_update = {"optimizer": {"fused": False}, "model": {"parameter_tensors": 200}, "autocast": False}
     observed = make_observed(profile=profile({"optimizer": 0.3}, **GPT), conditions=slow_update)
-    findings = advise(observed.profile, observed.machine, observed.conditions, observed.rates, observed.training)
+    findings = advise(observed)
     shown = [finding.code for finding in worth_showing(findings)]
     assert {"reduced-precision", "optimizer-loop"} <= set(shown)
     assert not {"dense-compute", "optimizer"} & set(shown)

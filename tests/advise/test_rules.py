@@ -221,21 +221,13 @@ def test_without_conditions_only_what_a_profile_shows_is_said(make_observed: Mak
     nothing = dict.fromkeys(("conditions", "rates", "training", "machine_conditions"))
     for code, changes in TRIPPING.items():
         observed = make_observed(**{**changes, **nothing})
-        assert {found.code for found in advise(observed.profile, observed.machine)} <= RULES.keys(), code
+        assert {found.code for found in advise(observed)} <= RULES.keys(), code
     plain = make_observed(profile=profile(operator_calls_per_step=None, minor_faults_per_step=None), **nothing)
-    assert {found.code for found in advise(plain.profile, plain.machine)} == set(ALWAYS)
+    assert {found.code for found in advise(plain)} == set(ALWAYS)
 
 
 def advised(observed: Observations) -> list[str]:
-    found = advise(
-        observed.profile,
-        observed.machine,
-        observed.conditions,
-        observed.rates,
-        observed.training,
-        observed.machine_conditions,
-    )
-    return [finding.code for finding in found]
+    return [finding.code for finding in advise(observed)]
 
 
 @pytest.mark.parametrize(

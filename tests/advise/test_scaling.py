@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autoaccel.advise.all_reduce import LINKS, all_reduce_seconds, find_link, ring_seconds, tree_seconds
-from autoaccel.advise.overlap import BACKWARD_SHARE, buckets, reduced_seconds
+from autoaccel.advise.overlap import BACKWARD_SHARE, buckets_of, reduced_seconds
 from autoaccel.advise.run_times import scale_runs
 from autoaccel.errors import BadRequestError
 from autoaccel.records.scaling import Cluster, Exchange, LinkFigures, RunPoint, RunScaling
@@ -57,22 +57,22 @@ def test_published_figures_have_names_of_their_own_and_sources() -> None:
 
 
 def test_the_first_bucket_is_small_and_the_last_is_ready_when_the_backward_pass_ends() -> None:
-    found = list(buckets(60 << 20))
+    found = list(buckets_of(60 << 20))
     assert [size >> 20 for size, _ in found] == [1, 25, 25, 9]
     assert [share for _, share in found] == pytest.approx([1 / 60, 26 / 60, 51 / 60, 1])
-    assert list(buckets(1000)) == [(1000, 1.0)]
+    assert list(buckets_of(1000)) == [(1000, 1.0)]
 
 
 def test_only_the_last_bucket_shows_over_a_fast_link_and_all_of_them_over_a_slow_one() -> None:
     step, count = np.array([0.3]), 60 << 20
     last = all_reduce_seconds(9 << 20, 4, ONE_BY_ONE)
-    assert reduced_seconds(step, 4, count, ONE_BY_ONE)[0] == pytest.approx(0.3 + last)
+    assert reduced_seconds(step, 4, ONE_BY_ONE, buckets_of(count))[0] == pytest.approx(0.3 + last)
     crawling = Cluster(1000, LinkFigures("crawling", 1e7, 0.0, "made up"), SLOW)
     # The first starts when a sixtieth of the backward pass is done; from then on one follows the other.
     all_of_them = sum(all_reduce_seconds(size << 20, 4, crawling) for size in (1, 25, 25, 9))
     first = 0.3 * (1 - BACKWARD_SHARE * 59 / 60)
-    assert reduced_seconds(step, 4, count, crawling)[0] == pytest.approx(first + all_of_them)
-    assert reduced_seconds(step, 1, count, crawling)[0] == pytest.approx(0.3)
+    assert reduced_seconds(step, 4, crawling, buckets_of(count))[0] == pytest.approx(first + all_of_them)
+    assert reduced_seconds(step, 1, crawling, buckets_of(count))[0] == pytest.approx(0.3)
 
 
 def plan(**changes: object) -> ScalingPlan:
@@ -83,7 +83,7 @@ def plan(**changes: object) -> ScalingPlan:
 
 def test_without_noise_a_step_is_its_compute_and_what_is_left_of_the_all_reduce() -> None:
     for step in simulate(plan()):
-        left = reduced_seconds(np.array([0.1]), step.ranks, 16_000_000, MACHINES_OF_8)[0] - 0.1
+        left = reduced_seconds(np.array([0.1]), step.ranks, MACHINES_OF_8, buckets_of(16_000_000))[0] - 0.1
         assert step.step_seconds == pytest.approx(0.1 + left)
         assert (step.slowest_rank_seconds, step.loader_seconds) == pytest.approx((0, 0))
         assert step.efficiency == pytest.approx(0.1 / step.step_seconds)

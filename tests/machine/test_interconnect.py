@@ -456,7 +456,7 @@ def test_a_wrong_number_of_gpus_is_refused(count, gpus):
 def test_no_two_ranks_get_the_same_core_and_none_is_left_over(name):
     interconnect = recorded(name)
     allowed = {cpu for cpus in interconnect.cpus for cpu in cpus}
-    shares = [cores_near(interconnect, gpu, allowed) for gpu in range(len(interconnect.links))]
+    shares = list(cores_near(interconnect, allowed).values())
     assert sorted(itertools.chain(*shares)) == sorted(allowed)
     for near, share in zip(interconnect.cpus, shares, strict=True):
         assert set(share) <= set(near or allowed)
@@ -464,40 +464,40 @@ def test_no_two_ranks_get_the_same_core_and_none_is_left_over(name):
 
 def test_the_two_threads_of_a_core_stay_together():
     dgx = recorded("dgx1-v100")
-    assert cores_near(dgx, 1, range(80)) == numbers((5, 9), (45, 49))
+    assert cores_near(dgx, range(80))[1] == numbers((5, 9), (45, 49))
     # Told by the topology, whatever the numbers: threads are neighbours here.
     pairs = [(first, first + 1) for first in range(0, 80, 2)]
-    assert cores_near(dgx, 1, range(80), pairs) == numbers((10, 19))
+    assert cores_near(dgx, range(80), pairs)[1] == numbers((10, 19))
 
 
 def test_cores_of_a_machine_with_one_gpu_per_node_are_those_that_its_users_are_told():
     # From the same page as the topology.
     told = [numbers((24, 31)), numbers((16, 23)), numbers((8, 15)), numbers((0, 7))]
-    assert [cores_near(recorded("polaris"), gpu, range(32)) for gpu in range(4)] == told
+    assert list(cores_near(recorded("polaris"), range(32)).values()) == told
 
 
 def test_only_allowed_cores_are_divided_and_only_among_the_ranks():
     bridged = recorded("8-gpus-bridged")
     allowed = range(32, 72)
-    assert cores_near(bridged, 0, allowed) == numbers((32, 39))
-    assert cores_near(bridged, 0, allowed, sharing=(0, 1)) == numbers((32, 47))
-    assert cores_near(bridged, 1, allowed, sharing=(0, 1)) == numbers((48, 63))
-    assert cores_near(bridged, 4, allowed, sharing=(0, 4)) == numbers((64, 71))
-    assert cores_near(bridged, 4, range(32)) == ()
+    assert cores_near(bridged, allowed)[0] == numbers((32, 39))
+    assert cores_near(bridged, allowed, gpus=(0, 1))[0] == numbers((32, 47))
+    assert cores_near(bridged, allowed, gpus=(0, 1))[1] == numbers((48, 63))
+    assert cores_near(bridged, allowed, gpus=(0, 4))[4] == numbers((64, 71))
+    assert cores_near(bridged, range(32))[4] == ()
 
 
 def test_fewer_cores_than_ranks_leave_the_last_without():
     bridged = recorded("8-gpus-bridged")
-    shares = [cores_near(bridged, gpu, (0, 1, 2)) for gpu in range(4)]
+    shares = list(cores_near(bridged, (0, 1, 2), gpus=range(4)).values())
     assert sorted(itertools.chain(*shares)) == [0, 1, 2]
     assert shares[0] == (0,) and shares[3] == ()
 
 
 def test_where_nothing_is_known_all_cores_are_near():
     unknown = of_links("X PHB", "PHB X")
-    assert [cores_near(unknown, gpu, range(4)) for gpu in (0, 1)] == [(0, 1), (2, 3)]
+    assert list(cores_near(unknown, range(4)).values()) == [(0, 1), (2, 3)]
 
 
 def test_gpus_whose_cpus_overlap_in_part_divide_what_they_share():
     interconnect = Interconnect((("X", "SYS"), ("SYS", "X")), ((0, 1, 2, 3), (2, 3, 4)), (None, None))
-    assert [cores_near(interconnect, gpu, range(6)) for gpu in (0, 1)] == [(0, 1, 2), (3, 4)]
+    assert list(cores_near(interconnect, range(6)).values()) == [(0, 1, 2), (3, 4)]

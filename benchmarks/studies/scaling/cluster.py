@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from autoaccel.advise.overlap import reduced_seconds
+from autoaccel.advise.overlap import buckets_of, reduced_seconds
 from autoaccel.records.base import Record
 from autoaccel.records.scaling import Batch, Cluster
 
@@ -77,7 +77,8 @@ def _forecast(plan: ScalingPlan, ranks: int, seed: int, alone_per_second: float)
     usual = plan.cost.fixed_seconds + plan.cost.sample_seconds * per_rank
     factors = np.exp(plan.step_deviation * np.random.default_rng(seed).normal(size=(_STEPS, ranks)))
     slowest = usual * factors.max(axis=1)
-    reduced = reduced_seconds(slowest, ranks, plan.gradient_bytes, plan.cluster, plan.bucket_bytes)
+    buckets = buckets_of(plan.gradient_bytes, plan.bucket_bytes)
+    reduced = reduced_seconds(slowest, ranks, plan.cluster, buckets)
     loaded = 0.0
     if plan.loader_samples_per_second is not None:
         loaded = per_rank * min(ranks, plan.cluster.ranks_per_machine) / plan.loader_samples_per_second

@@ -27,6 +27,7 @@ import msgspec
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.findings import advise
+from autoaccel.advise.observations import Observations
 from autoaccel.records.base import decode
 from autoaccel.records.conditions import Loader, Optimizer, TrainingConditions
 from autoaccel.records.conditions import Model as ModelFacts
@@ -175,7 +176,8 @@ def make_case(machine: Machine, seed: int, work: Work | None = None) -> Case:
         busy_seconds=work.loading_seconds * (1 - work.asleep),
     )
     context = KnobContext(machine, work.facts, demand)
-    findings = tuple(advise(profile_of(model, baseline), machine, conditions_of(work), training=work.facts))
+    observed = Observations(profile_of(model, baseline), machine, conditions_of(work), training=work.facts)
+    findings = tuple(advise(observed))
     space = load_space("default", context)
     space = narrow(space, baseline, findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     return Case(context, model, baseline, findings, space, max(100, round(RUN_SECONDS / model.step_seconds(baseline))))

@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from autoaccel.advise.findings import advise
+from autoaccel.advise.observations import Observations
 from autoaccel.records.base import encode
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
@@ -119,7 +120,7 @@ def make_head(starter: WorkerStarter, name: str) -> TableHead:
         baseline_settings=unchanged,
         space=msgspec.structs.replace(space, name=WORKLOADS[name][1]),
         profile=profiled.profile,
-        findings=tuple(advise(profiled.profile, machine)),
+        findings=tuple(advise(Observations(profiled.profile, machine))),
         baseline=rounded_measurement(baseline.measurement),
         prepare_seconds=prepare_seconds,
         profile_seconds=time.perf_counter() - start,
