@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from autoaccel.records.machine import Cpu, Limits, Machine, TorchFacts
+from autoaccel.records.machine import Cpu, Machine, ProcessLimits, TorchFacts
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KnobContext
 
@@ -28,7 +28,7 @@ def machine() -> Machine:
         architecture="x86_64",
         python="3.11.7",
         cpu=Cpu("Test CPU", 1, 4, 4, (), (), ("avx2", "avx512_bf16", "amx_fp16")),
-        limits=Limits(affinity=(0, 1, 2, 3), physical_cores=4),
+        limits=ProcessLimits(affinity=(0, 1, 2, 3), physical_cores=4),
         memory_bytes=16 << 30,
         gpus=(),
         compiler="/usr/bin/g++",

@@ -9,7 +9,7 @@ from autoaccel.advise.roofline import roofline
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.conditions import MachineConditions
 from autoaccel.records.machine import Machine
-from autoaccel.records.rates import RateLimits
+from autoaccel.records.rates import Ceilings
 from autoaccel.records.trial import Profiled
 from autoaccel.records.workload import TrainingFacts
 
@@ -22,6 +22,6 @@ def diagnose(
     return Diagnosis(
         findings=tuple(advise(Observations(profile, machine, conditions, rates, facts, machine_conditions))),
         profile=profile,
-        limits=RateLimits(rates, roofline(profile, machine, rates, conditions)) if rates else None,
+        ceilings=Ceilings(rates, roofline(profile, machine, rates, conditions)) if rates else None,
         demand=demand_of(profile, conditions, facts),
     )

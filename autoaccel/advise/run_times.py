@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autoaccel.advise.overlap import buckets_of, reduced_seconds
 from autoaccel.errors import BadRequestError
-from autoaccel.records.scaling import Batch, Cluster, Exchange, Limit, LinkFigures, RunPoint, RunScaling
+from autoaccel.records.scaling import Batch, Bottleneck, Cluster, Exchange, LinkFigures, RunPoint, RunScaling
 
 _DEVIATION, _WEIGHT = 0.02, 4
 """What is expected of a run's time before any is measured twice: it deviates from the fit by 2 %, as if four such
@@ -180,7 +180,7 @@ def _point(model: _Model, fit: _Fit, ranks: int) -> RunPoint:
     measured, alone = model.measured.get(ranks), _seconds_alone(model, fit)
     work, fixed, *all_reduce = (float(part) for part in model.terms(ranks) * fit.shares)
     known = model.known_seconds(ranks)
-    parts: dict[Limit, float] = {"compute": work, "all-reduce": sum(all_reduce) + known, "fixed cost": fixed}
+    parts: dict[Bottleneck, float] = {"compute": work, "all-reduce": sum(all_reduce) + known, "fixed cost": fixed}
     fitted = sum(parts.values())
     if measured is None:
         seconds = fitted
@@ -202,7 +202,7 @@ def _point(model: _Model, fit: _Fit, ranks: int) -> RunPoint:
         compute_seconds=work,
         all_reduce_seconds=parts["all-reduce"],
         fixed_seconds=fixed,
-        limit=max(parts, key=lambda name: parts[name]),
+        bottleneck=max(parts, key=lambda name: parts[name]),
     )
 
 

@@ -50,7 +50,7 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         findings=diagnosis.findings,
         profile=diagnosis.profile,
         machine=machine,
-        limits=diagnosis.limits,
+        ceilings=diagnosis.ceilings,
         conditions=answer.conditions,
         machine_conditions=machine_conditions,
     )

@@ -142,8 +142,8 @@ def cores_near(
     """Return the logical CPUs for the rank on each GPU, by GPU: near it, among the allowed ones, ascending.
 
     CPUs that are near several of the GPUs (all of the machine unless given) are divided among these, core by core: no
-    two ranks get the same one. `cores` are the allowed CPUs by the core that they share, as `Limits` has them. A GPU
-    gets none if all allowed ones are far, or fewer cores than ranks are left.
+    two ranks get the same one. `cores` are the allowed CPUs by the core that they share, as `ProcessLimits` has them. A
+    GPU gets none if all allowed ones are far, or fewer cores than ranks are left.
     """
     usable = set(allowed)
     takers = range(len(interconnect.cpus)) if gpus is None else gpus

@@ -9,10 +9,10 @@ from pathlib import Path
 from autoaccel.machine.cgroups import cpu_quota, find_hierarchy, memory_limit_bytes
 from autoaccel.machine.kernel_files import parse_cpu_list, read_fields, read_text
 from autoaccel.machine.topology import LogicalCpu
-from autoaccel.records.machine import Limits
+from autoaccel.records.machine import ProcessLimits
 
 
-def read_limits(root: Path, cpus: Sequence[LogicalCpu]) -> Limits:
+def read_limits(root: Path, cpus: Sequence[LogicalCpu]) -> ProcessLimits:
     """Return the limits of this process on a computer with these logical CPUs."""
     affinity = allowed_cpus(root, cpus)
     core_of = {cpu.number: cpu.core for cpu in cpus}
@@ -22,7 +22,7 @@ def read_limits(root: Path, cpus: Sequence[LogicalCpu]) -> Limits:
         cores.setdefault(core_of.get(number, number), []).append(number)
     for_cpu, for_memory = find_hierarchy(root, "cpu"), find_hierarchy(root, "memory")
     seen = for_cpu or for_memory
-    return Limits(
+    return ProcessLimits(
         affinity=affinity,
         physical_cores=len(cores),
         cores=tuple(tuple(siblings) for siblings in cores.values()),

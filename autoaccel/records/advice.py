@@ -8,7 +8,7 @@ from autoaccel.records.base import Record
 from autoaccel.records.conditions import MachineConditions, TrainingConditions
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand, Finding, Profile
-from autoaccel.records.rates import RateLimits
+from autoaccel.records.rates import Ceilings
 
 
 class Diagnosis(Record, frozen=True):
@@ -16,7 +16,7 @@ class Diagnosis(Record, frozen=True):
 
     findings: tuple[Finding, ...]  # the most valuable first
     profile: Profile
-    limits: RateLimits | None = None  # None where nobody measured
+    ceilings: Ceilings | None = msgspec.field(name="limits", default=None)  # None where nobody measured
     demand: Demand | None = None  # the same
 
 
@@ -26,6 +26,6 @@ class Advice(Record, frozen=True):
     findings: tuple[Finding, ...]  # the most valuable first
     profile: Profile
     machine: Machine
-    limits: RateLimits | None
+    ceilings: Ceilings | None = msgspec.field(name="limits")
     conditions: TrainingConditions | None = msgspec.field(name="circumstances")
     machine_conditions: MachineConditions = msgspec.field(name="surroundings")

@@ -51,7 +51,7 @@ class Cpu(Record, frozen=True):
         return sum(cache.size_bytes * cache.count for cache in self.caches if cache.kind != "instruction")
 
 
-class Limits(Record, frozen=True):
+class ProcessLimits(Record, frozen=True):
     """What this process may use of the computer: the limit that counts in a container."""
 
     affinity: tuple[int, ...]  # logical CPUs, ascending
@@ -127,7 +127,7 @@ class Machine(Record, frozen=True):
     architecture: str
     python: str
     cpu: Cpu
-    limits: Limits
+    limits: ProcessLimits
     memory_bytes: int
     gpus: tuple[Gpu, ...]
     compiler: str | None  # of C++, where torch.compile looks for it; None: compiling for a CPU will fail

@@ -8,7 +8,7 @@ from autoaccel.records.base import Record
 
 
 class Rates(Record, frozen=True):
-    """Measured limits of the device that trains, with the user's own number of threads.
+    """Highest rates that were measured on the device that trains, with the user's own number of threads.
 
     A missing dtype cannot be used here. Floating-point operations: a multiplication and an addition count as two.
     """
@@ -42,7 +42,7 @@ class Roofline(Record, frozen=True):
     limited_by: str  # "compute" or "memory": what the attainable rate is limited by
 
 
-class RateLimits(Record, frozen=True):
+class Ceilings(Record, frozen=True):
     """What this machine can do at most, and what follows for the step."""
 
     rates: Rates

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from autoaccel.records.base import Record
 
 Batch = Literal["keep", "split"]
 """With more ranks each keeps its batch size (weak scaling), or they split the global batch (strong scaling)."""
 
-Limit = Literal["compute", "all-reduce", "fixed cost"]
+Bottleneck = Literal["compute", "all-reduce", "fixed cost"]
 
 
 class LinkFigures(Record, frozen=True):
@@ -53,7 +55,7 @@ class RunPoint(Record, frozen=True):
     compute_seconds: float
     all_reduce_seconds: float  # exposed, with all else that grows like it: waiting for the slowest rank
     fixed_seconds: float
-    limit: Limit  # the largest part
+    bottleneck: Bottleneck = msgspec.field(name="limit")  # the largest part
 
 
 class RunScaling(Record, frozen=True):

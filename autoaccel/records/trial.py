@@ -44,7 +44,7 @@ class TakeProfile(Record, frozen=True, tag="profile"):
     """Profile some steps: untraced for the phases, traced for the operators."""
 
     seconds: float  # untraced measuring goes on for about this long
-    thorough: bool = False  # also modules, floating-point operations and this machine's limits
+    thorough: bool = False  # also modules, floating-point operations and this machine's rates
     cores: int = 1  # that the process may keep busy
     cache_bytes: int = 0  # of the largest cache
     trace_path: str | None = None  # where a trace for Perfetto or chrome://tracing goes

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from autoaccel.records.advice import Advice
 from autoaccel.records.profile import Finding, ModuleTime, Profile
-from autoaccel.records.rates import RateLimits
+from autoaccel.records.rates import Ceilings
 from autoaccel.report.tables import make_table, print_indented
 from autoaccel.report.wording import (
     left_out_words,
@@ -43,8 +43,8 @@ def print_advice(console: Console, advice: Advice) -> None:
             style="bold",
         )
     )
-    if advice.limits is not None:
-        _print_limits(console, advice.limits)
+    if advice.ceilings is not None:
+        _print_ceilings(console, advice.ceilings)
     _print_findings(console, advice.findings)
     _print_bars(console, "Phases of a step", profile.phases)
     _print_bars(console, "Operators by group", profile.groups)
@@ -55,10 +55,10 @@ def print_advice(console: Console, advice: Advice) -> None:
         console.print(Text(f"{words}.", style="dim"))
 
 
-def _print_limits(console: Console, limits: RateLimits) -> None:
-    if limits.roofline is not None:
-        console.print(f"{roofline_words(limits.roofline)}.")
-    console.print(Text(f"{rates_words(limits.rates)}.", style="dim"))
+def _print_ceilings(console: Console, ceilings: Ceilings) -> None:
+    if ceilings.roofline is not None:
+        console.print(f"{roofline_words(ceilings.roofline)}.")
+    console.print(Text(f"{rates_words(ceilings.rates)}.", style="dim"))
 
 
 def _print_findings(console: Console, findings: Sequence[Finding]) -> None:

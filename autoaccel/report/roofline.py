@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from autoaccel.records.rates import RateLimits
+from autoaccel.records.rates import Ceilings
 from autoaccel.report.chart import Tick
 from autoaccel.units import format_flops
 
@@ -42,13 +42,13 @@ class RooflinePlot:
     rates: tuple[Tick, ...]
 
 
-def plot_roofline(limits: RateLimits | None) -> RooflinePlot | None:
+def plot_roofline(ceilings: Ceilings | None) -> RooflinePlot | None:
     """Return the plot (Williams, Waterman and Patterson, CACM 52(4), 2009); None without its numbers."""
-    if limits is None or limits.roofline is None:
+    if ceilings is None or ceilings.roofline is None:
         return None
-    line, bandwidth = limits.roofline, limits.rates.memory_bytes_per_second
-    dtypes = {*limits.rates.matmul, *limits.rates.convolution}
-    peaks = {dtype: peak for dtype in dtypes if (peak := limits.rates.best(dtype))}
+    line, bandwidth = ceilings.roofline, ceilings.rates.memory_bytes_per_second
+    dtypes = {*ceilings.rates.matmul, *ceilings.rates.convolution}
+    peaks = {dtype: peak for dtype in dtypes if (peak := ceilings.rates.best(dtype))}
     ridges = [peak / bandwidth for peak in peaks.values()]
     x_of = _scale(min(line.intensity, *ridges) / _ROOM, max(line.intensity, *ridges) * _ROOM, _LEFT, WIDTH - _RIGHT)
     lowest = min(line.achieved, line.attainable, *peaks.values()) / _ROOM

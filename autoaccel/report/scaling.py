@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autoaccel.records.scaling import Limit, RunPoint, RunScaling
+from autoaccel.records.scaling import Bottleneck, RunPoint, RunScaling
 
 _TEXTS = ("95 % interval", "limited by")
 _BAD_FIT = 0.1  # run times repeat within a few percent; what deviates by a tenth is not noise but another law
@@ -66,9 +66,9 @@ def _notes(scaling: RunScaling) -> list[str]:
 
 
 def _limit_words(point: RunPoint) -> str:
-    seconds: dict[Limit, float] = {
+    seconds: dict[Bottleneck, float] = {
         "compute": point.compute_seconds,
         "all-reduce": point.all_reduce_seconds,
         "fixed cost": point.fixed_seconds,
     }
-    return f"{point.limit} ({seconds[point.limit] / point.fitted_seconds:.0%})"
+    return f"{point.bottleneck} ({seconds[point.bottleneck] / point.fitted_seconds:.0%})"

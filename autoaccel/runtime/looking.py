@@ -17,9 +17,9 @@ from autoaccel.runtime import ranks
 from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.conditions import gather_conditions
 from autoaccel.runtime.evaluating import evaluation_steps, measure_evaluation
-from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.profiling import take_profile, users_functions, with_work
+from autoaccel.runtime.rates import measure_rates
 from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.switching import (

@@ -11,7 +11,7 @@ from autoaccel.advise.bounds import bound_of_run, bound_of_share
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
-from autoaccel.records.machine import Limits
+from autoaccel.records.machine import ProcessLimits
 from autoaccel.records.profile import PHASES, Finding, Profile
 from autoaccel.records.settings import Settings, changed
 from autoaccel.space.knobs import KnobContext, baseline_settings
@@ -82,7 +82,7 @@ def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing
 ) -> None:
     """Two ranks were guessed with loader workers: four processes on two cores."""
     torch = msgspec.structs.replace(context.machine.torch, intra_op_threads=2)
-    two = vary(context, limits=Limits((0, 1), 2), torch=torch)
+    two = vary(context, limits=ProcessLimits((0, 1), 2), torch=torch)
     baseline = baseline_settings(two)
     found = [changed(one, baseline) for one in first_candidates(load_space("default", two), two, baseline, findings)]
     workers: Settings = {"loader.workers": 2} if findings else {}

@@ -10,7 +10,7 @@ import pytest
 
 from autoaccel.advise.bounds import bound_beside_others
 from autoaccel.advise.effects import Halving, effect_deviations, halving_means
-from autoaccel.records.machine import Limits
+from autoaccel.records.machine import ProcessLimits
 from autoaccel.records.profile import Finding
 from autoaccel.space.knobs import KnobContext, baseline_settings
 
@@ -56,6 +56,6 @@ def test_fewer_threads_are_expected_to_be_slower_but_where_operators_are_small_o
 def test_threads_too_many_for_the_cores_are_not_expected_to_help(
     context: KnobContext, vary: Callable[..., KnobContext]
 ) -> None:
-    four_on_two = vary(context, limits=Limits((0, 1, 2, 3), 4, cpu_quota=2.0))
+    four_on_two = vary(context, limits=ProcessLimits((0, 1, 2, 3), 4, cpu_quota=2.0))
     assert halving(context)["threads.intra_op"].below == 4
     assert halving(four_on_two)["threads.intra_op"].below == 2

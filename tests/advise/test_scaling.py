@@ -112,12 +112,12 @@ def test_a_split_batch_gains_less_than_a_kept_one() -> None:
 
 
 def test_the_largest_part_of_a_step_is_what_limits_it() -> None:
-    assert {step.limit for step in simulate(plan())} == {"compute"}
-    assert simulate(plan(gradient_bytes=10**9))[-1].limit == "all-reduce"
-    assert simulate(plan(step_deviation=0.5))[-1].limit == "slowest rank"
+    assert {step.bottleneck for step in simulate(plan())} == {"compute"}
+    assert simulate(plan(gradient_bytes=10**9))[-1].bottleneck == "all-reduce"
+    assert simulate(plan(step_deviation=0.5))[-1].bottleneck == "slowest rank"
     # 8 ranks of a machine want 512 samples in each step, its loader has 1,000 in a second.
     waiting = simulate(plan(loader_samples_per_second=1000.0))
-    assert [step.limit for step in waiting[:4]] == ["compute", "compute", "loader", "loader"]
+    assert [step.bottleneck for step in waiting[:4]] == ["compute", "compute", "loader", "loader"]
     assert waiting[3].step_seconds == pytest.approx(0.512)
     assert waiting[-1].step_seconds == pytest.approx(0.512)  # each machine has a loader of its own
     for step in simulate(plan(step_deviation=0.2, loader_samples_per_second=2000.0)):
@@ -165,7 +165,7 @@ def test_many_noisy_times_give_the_parts_of_a_run_back() -> None:
     assert point.compute_seconds == pytest.approx(1000 / 64, rel=0.02)
     assert point.fixed_seconds == pytest.approx(40, rel=0.05)
     assert point.all_reduce_seconds == pytest.approx(2 * 80 / 64, rel=0.25)
-    assert point.limit == "fixed cost"
+    assert point.bottleneck == "fixed cost"
     # Ten runs outweigh the 2 % that are expected of two or three.
     assert scale_runs(times, (64,)).deviation < 0.015
 
@@ -196,7 +196,7 @@ def test_a_split_batch_exchanges_as_much_with_many_ranks_as_with_few() -> None:
     for ranks, point in predictions(found).items():
         # The fit cannot know that a fixed cost of each step hides some of the all-reduce, so it expects a little more.
         assert point.seconds == pytest.approx(simulated[ranks], rel=0.1)
-    assert predictions(found)[64].limit == "all-reduce"
+    assert predictions(found)[64].bottleneck == "all-reduce"
 
 
 def test_a_network_that_was_measured_needs_no_figures() -> None:
@@ -234,12 +234,12 @@ def test_intervals_widen_the_further_they_are_from_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "limit"), [((1000, 5, 5), "compute"), ((1000, 500, 5), "fixed cost"), ((100, 1, 300), "all-reduce")]
+    ("parts", "bottleneck"), [((1000, 5, 5), "compute"), ((1000, 500, 5), "fixed cost"), ((100, 1, 300), "all-reduce")]
 )
-def test_the_largest_part_of_a_run_is_what_limits_it(parts: tuple[float, float, float], limit: str) -> None:
+def test_the_largest_part_of_a_run_is_what_limits_it(parts: tuple[float, float, float], bottleneck: str) -> None:
     times = {ranks: run_seconds(ranks, *parts, 1 / ranks) for ranks in (1, 2, 3, 4, 6, 8, 12)}
     point = predictions(scale_runs(times, (16,)))[16]
-    assert point.limit == limit
+    assert point.bottleneck == bottleneck
     assert point.fitted_seconds == pytest.approx(point.compute_seconds + point.all_reduce_seconds + point.fixed_seconds)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from autoaccel.records.launch import Job
-from autoaccel.records.machine import Cpu, Gpu, Limits, Machine
+from autoaccel.records.machine import Cpu, Gpu, Machine, ProcessLimits
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
@@ -16,7 +16,7 @@ SERVER = Machine(
     architecture="x86_64",
     python="3.11.7",
     cpu=Cpu("Test CPU", 1, 4, 8, (), (), ()),
-    limits=Limits(affinity=tuple(range(8)), physical_cores=4),
+    limits=ProcessLimits(affinity=tuple(range(8)), physical_cores=4),
     memory_bytes=16 << 30,
     gpus=(),
     compiler=None,

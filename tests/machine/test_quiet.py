@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from autoaccel.machine.quiet import Load, quiet_hints, read_load
-from autoaccel.records.machine import Limits, Machine
+from autoaccel.records.machine import Machine, ProcessLimits
 
 from .conftest import Computer
 
@@ -31,7 +31,7 @@ def test_other_programs_and_other_guests_are_told_apart(machine: Machine, comput
 
 def test_a_quota_below_the_cores_is_told_with_what_to_type(machine: Machine, computer: Computer) -> None:
     limited = msgspec.structs.replace(
-        machine, limits=Limits(affinity=(0, 1, 2, 3), physical_cores=4, cpu_quota=2.5, cgroup_version=2)
+        machine, limits=ProcessLimits(affinity=(0, 1, 2, 3), physical_cores=4, cpu_quota=2.5, cgroup_version=2)
     )
     (hint,) = quiet_hints(limited, CALM, computer.root)
     assert "sees 4 cores but has the time of 2.5" in hint

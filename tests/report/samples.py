@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoaccel.records.advice import Advice, Diagnosis
 from autoaccel.records.conditions import MachineConditions
 from autoaccel.records.knob import KnobRow
-from autoaccel.records.machine import Cache, Cpu, Library, Limits, Machine, NumaNode, TorchFacts
+from autoaccel.records.machine import Cache, Cpu, Library, Machine, NumaNode, ProcessLimits, TorchFacts
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.profile import Finding, MemoryPeak, ModuleTime, OperatorShare, Profile, PythonFunction
 from autoaccel.records.progress import (
@@ -18,7 +18,7 @@ from autoaccel.records.progress import (
     TrialFinished,
     TrialStarted,
 )
-from autoaccel.records.rates import RateLimits, Rates, Roofline
+from autoaccel.records.rates import Ceilings, Rates, Roofline
 from autoaccel.records.recipe import (
     SCHEMA,
     Baseline,
@@ -171,7 +171,7 @@ MACHINE = Machine(
         caches=(Cache(1, "data", 49_152, 4), Cache(2, "unified", 2 * 2**20, 4), Cache(3, "unified", 105 * 2**20, 1)),
         features=("avx2", "avx512f", "avx512_bf16", "amx_bf16"),
     ),
-    limits=Limits(affinity=(0, 1), physical_cores=2, cpu_quota=2.0, memory_bytes=8 * 2**30, cgroup_version=2),
+    limits=ProcessLimits(affinity=(0, 1), physical_cores=2, cpu_quota=2.0, memory_bytes=8 * 2**30, cgroup_version=2),
     memory_bytes=32 * 2**30,
     gpus=(),
     compiler="/usr/bin/g++",
@@ -245,18 +245,18 @@ FINDINGS: tuple[Finding, ...] = (
     ),
 )
 
-LIMITS = RateLimits(
+CEILINGS = Ceilings(
     rates=Rates("cpu", 2, {"float32": 1e11, "bfloat16": 4e11}, {"float32": 1e11}, 1e10, 1 << 28),
     roofline=Roofline(10**9, 4.0, 3e10, 4e10, 0.002, 12.0, "memory"),
 )
 
-DIAGNOSIS = Diagnosis(FINDINGS, PROFILE, LIMITS)
+DIAGNOSIS = Diagnosis(FINDINGS, PROFILE, CEILINGS)
 
 ADVICE = Advice(
     findings=FINDINGS,
     profile=PROFILE,
     machine=MACHINE,
-    limits=LIMITS,
+    ceilings=CEILINGS,
     conditions=None,
     machine_conditions=MachineConditions(None, None, None, None, 0, 0.0, 8 << 30, 0.0, 0.0, 0, ()),
 )

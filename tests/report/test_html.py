@@ -309,7 +309,7 @@ def test_no_speedups_no_history():
 
 
 def test_the_roofline_shows_the_step_below_what_memory_and_each_dtype_allow(source, page):
-    plot = plot_roofline(samples.LIMITS)
+    plot = plot_roofline(samples.CEILINGS)
     # 4 operations per byte at 10 GB/s: 40 GFLOP/s are attainable, on the slope; 30 are attained.
     (start_x, start_y), (end_x, end_y) = (
         tuple(map(float, place.split(" "))) for place in plot.slope.removeprefix("M").split("L")
@@ -327,8 +327,8 @@ def test_the_roofline_shows_the_step_below_what_memory_and_each_dtype_allow(sour
 
 def test_roofs_beside_each_other_share_a_name():
     matmul = {"float32": 1.1e11, "float16": 1e11, "float64": 3e10}
-    rates = msgspec.structs.replace(samples.LIMITS.rates, matmul=matmul)
-    plot = plot_roofline(msgspec.structs.replace(samples.LIMITS, rates=rates))
+    rates = msgspec.structs.replace(samples.CEILINGS.rates, matmul=matmul)
+    plot = plot_roofline(msgspec.structs.replace(samples.CEILINGS, rates=rates))
     assert [roof.name for roof in plot.roofs] == ["float32, float16", "", "float64"]
 
 

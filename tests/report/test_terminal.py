@@ -271,8 +271,8 @@ def test_profile_bars_grow_with_the_share():
 
 def test_a_step_far_from_the_machines_limits_is_promised_nothing_by_them():
     """A step that waited for data was said to become at most 700.01x faster, beside findings of at most 2.29x."""
-    line = msgspec.structs.replace(samples.LIMITS.roofline, max_speedup=700.01)
-    advice = msgspec.structs.replace(samples.ADVICE, limits=msgspec.structs.replace(samples.LIMITS, roofline=line))
+    line = msgspec.structs.replace(samples.CEILINGS.roofline, max_speedup=700.01)
+    advice = msgspec.structs.replace(samples.ADVICE, ceilings=msgspec.structs.replace(samples.CEILINGS, roofline=line))
     text = printed(print_advice, advice)
     assert "Neither arithmetic nor memory holds this step back" in text and "700" not in text
 

@@ -16,9 +16,9 @@ from autoaccel.records.trial import Profiled, TakeProfile
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.conditions import gather_conditions
 from autoaccel.runtime.evaluating import measure_evaluation
-from autoaccel.runtime.limits import measure_rates
 from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.rates import measure_rates
 from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.switching import (
     larger_batch_factors,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.machine import Library, Limits, NumaNode
+from autoaccel.records.machine import Library, NumaNode, ProcessLimits
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import effects_of
@@ -46,9 +46,9 @@ def test_every_default_is_among_the_values(context: KnobContext) -> None:
 def test_thread_values_respect_what_this_process_may_use(context: KnobContext, vary: Vary) -> None:
     assert KNOBS["threads.intra_op"].values(context) == (4, 2, 1)
     torch = msgspec.structs.replace(context.machine.torch, intra_op_threads=2)
-    quota = vary(context, limits=Limits((0, 1, 2, 3), 4, cpu_quota=1.5), torch=torch)
+    quota = vary(context, limits=ProcessLimits((0, 1, 2, 3), 4, cpu_quota=1.5), torch=torch)
     assert KNOBS["threads.intra_op"].values(quota) == (2, 1)
-    alone = vary(context, limits=Limits((3,), 1), torch=msgspec.structs.replace(torch, intra_op_threads=1))
+    alone = vary(context, limits=ProcessLimits((3,), 1), torch=msgspec.structs.replace(torch, intra_op_threads=1))
     assert "one core" in KNOBS["threads.intra_op"].why_unavailable(alone)
 
 
@@ -167,7 +167,7 @@ CORES = ((0, 4), (1, 5), (2, 6), (3, 7))
 def test_affinity_follows_the_machine(context: KnobContext, vary: Vary, value: str, cpus: str) -> None:
     nodes = (NumaNode(0, (0, 1, 4, 5)), NumaNode(1, (2, 3, 6, 7)))
     cpu = msgspec.structs.replace(context.machine.cpu, numa_nodes=nodes)
-    hyper = vary(context, cpu=cpu, limits=Limits(tuple(range(8)), 4, CORES))
+    hyper = vary(context, cpu=cpu, limits=ProcessLimits(tuple(range(8)), 4, CORES))
     assert environment_of({"threads.affinity": value}, hyper) == {"AUTOACCEL_CPUS": cpus}
     assert KNOBS["threads.affinity"].values(hyper) == ("none", "cores", "node")
     assert environment_of({"threads.loader_cores": 1}, hyper) == {"AUTOACCEL_LOADER_CPUS": "3,7"}

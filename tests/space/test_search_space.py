@@ -12,7 +12,7 @@ import pytest
 
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
-from autoaccel.records.machine import Limits, Machine
+from autoaccel.records.machine import Machine, ProcessLimits
 from autoaccel.records.profile import Demand, Finding
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
@@ -299,5 +299,5 @@ def test_what_torch_or_the_training_may_yet_allow_is_not_refused(machine: Machin
         ],
         unknown,
     )
-    quota = msgspec.structs.replace(unknown, limits=Limits((0, 1, 2, 3), 4, cpu_quota=1.0))
+    quota = msgspec.structs.replace(unknown, limits=ProcessLimits((0, 1, 2, 3), 4, cpu_quota=1.0))
     check_values(["threads.intra_op=3"], quota)  # torch takes four of its own accord

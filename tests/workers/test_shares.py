@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from autoaccel.records.machine import Cpu, Gpu, Interconnect, Limits, Machine, NumaNode, TorchFacts
+from autoaccel.records.machine import Cpu, Gpu, Interconnect, Machine, NumaNode, ProcessLimits, TorchFacts
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KNOBS, KnobContext
 from autoaccel.workers.shares import cores_of_ranks, devices_of_ranks, gpus_of_ranks, share_of_rank
@@ -18,7 +18,7 @@ def server(machine: Machine) -> Machine:
     return msgspec.structs.replace(
         machine,
         cpu=Cpu("Server", 2, 8, 16, nodes, (), ()),
-        limits=Limits(tuple(range(16)), 8, cores=tuple((core, core + 8) for core in range(8))),
+        limits=ProcessLimits(tuple(range(16)), 8, cores=tuple((core, core + 8) for core in range(8))),
     )
 
 
@@ -42,7 +42,7 @@ def test_more_ranks_than_cores_share_them(server: Machine) -> None:
 def test_ranks_stay_within_the_affinity_and_within_what_is_allowed(server: Machine) -> None:
     assert cores_of_ranks(server, "cores", 2) == ((0, 1, 2, 3), (4, 5, 6, 7))
     assert cores_of_ranks(server, "0-1,4", 3) == ((0,), (1,), (4,))
-    limited = msgspec.structs.replace(server, limits=Limits((2, 3, 5), 3, cores=((2,), (3,), (5,))))
+    limited = msgspec.structs.replace(server, limits=ProcessLimits((2, 3, 5), 3, cores=((2,), (3,), (5,))))
     assert cores_of_ranks(limited, "none", 2) == ((2,), (3, 5))
 
 

@@ -194,7 +194,7 @@ KNOBS = (
         usual=_worker_default,
         off=0,
         why_unavailable=why_no_loader,
-        limits=lambda context: (0, _LIMIT * context.machine.usable_cores),
+        value_range=lambda context: (0, _LIMIT * context.machine.usable_cores),
     ),
     Knob(
         name="loader.prefetch",
@@ -207,7 +207,7 @@ KNOBS = (
         values=lambda context: tuple(sorted({2, 4, 8, _prefetch_default(context)})),
         usual=_prefetch_default,
         why_unavailable=why_no_loader,
-        limits=lambda context: (1, 64),
+        value_range=lambda context: (1, 64),
         needs=(_WORKERS,),
     ),
     Knob(

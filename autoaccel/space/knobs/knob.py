@@ -101,8 +101,8 @@ class Knob:
             whose effect stage is "launch" or "environment" they must be set when it starts; of others its libraries
             can still be told.
         modules: What torch imports on the first use of any value at which it is not off.
-        limits: For numbers: the smallest and largest that may be asked for in a context, both included. A person may
-            set any between them, not only those worth trying.
+        value_range: For numbers: the smallest and largest that may be asked for in a context, both included. A person
+            may set any between them, not only those worth trying.
         why_wrong: For texts: why a value besides those worth trying is not one; empty if it is. None: no other is.
         needs: Knobs that it does nothing without.
         clashes: What it cannot be combined with.
@@ -131,7 +131,7 @@ class Knob:
     why_untried: Callable[[KnobContext], str] = _available
     environment: Callable[[Value, KnobContext], Mapping[str, str]] = _nothing
     modules: tuple[str, ...] = ()
-    limits: Callable[[KnobContext], tuple[float, float]] | None = None
+    value_range: Callable[[KnobContext], tuple[float, float]] | None = None
     why_wrong: Callable[[Value, KnobContext], str] | None = None
     needs: tuple[Need, ...] = ()
     clashes: tuple[Clash, ...] = ()

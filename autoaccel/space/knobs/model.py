@@ -165,7 +165,7 @@ KNOBS = (
         usual=always(0.0),
         off=0.0,
         why_unavailable=_why_no_pruning,
-        limits=lambda context: (0.0, 0.95),
+        value_range=lambda context: (0.0, 0.95),
         start_seconds=0.0,  # that of its warm-up and its search for channels depends on the training
     ),
     Knob(
@@ -226,7 +226,7 @@ KNOBS = (
         values=choices(1, 0, 2),
         usual=always(1),
         why_unavailable=_why_no_pruning,
-        limits=lambda context: (0, 1000),
+        value_range=lambda context: (0, 1000),
         needs=(_PRUNES,),
     ),
     Knob(

@@ -61,7 +61,7 @@ KNOBS = (
         usual=always(1.0),
         off=1.0,
         why_unavailable=_why_no_batch,
-        limits=lambda context: (0.0625, 64.0),
+        value_range=lambda context: (0.0625, 64.0),
     ),
     Knob(
         name="optimizer.lr_rule",
@@ -91,7 +91,7 @@ KNOBS = (
         usual=always(1),
         off=1,
         why_unavailable=_why_no_parts,
-        limits=lambda context: (1, 256),
+        value_range=lambda context: (1, 256),
     ),
     Knob(
         name="optimizer.fused",

@@ -178,7 +178,7 @@ KNOBS = (
         off=1,
         why_unavailable=_why_one_rank,
         why_untried=_why_no_more_ranks,
-        limits=lambda context: (1, max(1, _max_ranks(context))),
+        value_range=lambda context: (1, max(1, _max_ranks(context))),
         clashes=(
             Clash(ON, "threads.affinity", equals("node", "socket"), _BOUND),
             Clash(
@@ -252,7 +252,7 @@ KNOBS = (
         values=choices(25, 1, 5, 100),
         usual=always(25),
         why_unavailable=_why_one_rank,
-        limits=lambda context: (1, 4096),
+        value_range=lambda context: (1, 4096),
         needs=(_RANKS,),
     ),
     Knob(

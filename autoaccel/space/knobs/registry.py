@@ -123,9 +123,9 @@ def check_value(knob: Knob, value: object, context: KnobContext, where: str) -> 
         if rule := knob.why_wrong(value, context):
             raise BadRequestError(f"{where}: {knob.name} must be {_offered(knob, context)}, or {rule}, got {value}.")
         return value
-    if knob.limits is None:
+    if knob.value_range is None:
         raise BadRequestError(f"{where}: {knob.name} must be one of {_offered(knob, context)}, got {_shown(value)}.")
-    low, high = knob.limits(context)
+    low, high = knob.value_range(context)
     kind = "whole number" if type(default) is int else "number"
     if isinstance(value, (int, float)) and type(value) is type(default) and low <= value <= high:
         return value

@@ -214,7 +214,7 @@ KNOBS = (
         why_unavailable=_why_one_core,
         why_untried=_why_one_thread,
         environment=lambda value, context: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
-        limits=lambda context: (1, max(context.machine.usable_cores, baseline_threads(context))),
+        value_range=lambda context: (1, max(context.machine.usable_cores, baseline_threads(context))),
         clashes=(
             Clash(
                 lambda threads: True,
@@ -239,7 +239,7 @@ KNOBS = (
         values=lambda context: tuple(sorted({_baseline_inter_op(context), 1}, reverse=True)),
         usual=_usual_inter_op,
         why_unavailable=lambda context: "" if _baseline_inter_op(context) > 1 else "there is one already",
-        limits=lambda context: (1, max(context.machine.usable_cores, _baseline_inter_op(context))),
+        value_range=lambda context: (1, max(context.machine.usable_cores, _baseline_inter_op(context))),
     ),
     Knob(
         name="threads.affinity",

@@ -13,7 +13,7 @@ from autoaccel.records.scaling import Batch, Cluster
 
 _STEPS = 500  # simulated per world size: the mean is good to half a percent where single steps vary by a tenth
 
-StepLimit = Literal["compute", "all-reduce", "slowest rank", "loader"]
+StepBottleneck = Literal["compute", "all-reduce", "slowest rank", "loader"]
 
 
 class StepCost(Record, frozen=True):
@@ -51,7 +51,7 @@ class StepForecast(Record, frozen=True):
     samples_per_second: float
     efficiency: float  # throughput per rank, relative to that of one rank
     run_seconds: float
-    limit: StepLimit  # the largest part
+    bottleneck: StepBottleneck  # the largest part
 
 
 def simulate(plan: ScalingPlan, seed: int = 0) -> tuple[StepForecast, ...]:
@@ -84,7 +84,7 @@ def _forecast(plan: ScalingPlan, ranks: int, seed: int, alone_per_second: float)
         loaded = per_rank * min(ranks, plan.cluster.ranks_per_machine) / plan.loader_samples_per_second
     step = float(np.maximum(reduced, loaded).mean())
     own = usual * float(factors.mean())
-    parts: dict[StepLimit, float] = {
+    parts: dict[StepBottleneck, float] = {
         "compute": own,
         "slowest rank": float(slowest.mean()) - own,
         "all-reduce": float((reduced - slowest).mean()),
@@ -100,5 +100,5 @@ def _forecast(plan: ScalingPlan, ranks: int, seed: int, alone_per_second: float)
         samples_per_second=samples / step,
         efficiency=samples / step / ranks / alone_per_second,
         run_seconds=plan.fixed_seconds + -(-plan.samples // samples) * step,
-        limit=max(parts, key=lambda name: parts[name]),
+        bottleneck=max(parts, key=lambda name: parts[name]),
     )

@@ -54,7 +54,7 @@ def rows(scaling: RunScaling) -> list[Row]:
             "high": round(point.high, 1),
             "error": round(point.seconds / MEASURED[point.ranks] - 1, 4),
             "covered": point.low <= MEASURED[point.ranks] <= point.high,
-            "limit": point.limit,
+            "limit": point.bottleneck,
         }
         for point in scaling.points
         if point.predicted

@@ -88,7 +88,7 @@ def measure(name: str, times: int, rounds: int) -> dict[str, Any]:
             if found
         ],
         "profiles": [diagnosis.profile for diagnosis in diagnoses],
-        "limits": [diagnosis.limits for diagnosis in diagnoses],
+        "limits": [diagnosis.ceilings for diagnosis in diagnoses],
     }
 
 
