@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import TensorDataset
 
 from autoaccel.records.trial import GiveTurn, Turn
-from autoaccel.runtime import accelerator, limits
+from autoaccel.runtime import accelerator, rates
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.phases import timed_phases
@@ -168,7 +168,7 @@ def test_bandwidth_is_measured_beyond_the_gpus_own_cache(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=l2))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (130 << 30, 140 << 30))
     gpu = torch.device("cuda")
-    assert limits._array_bytes(gpu, 8 << 20) == 4 * l2
+    assert rates._array_bytes(gpu, 8 << 20) == 4 * l2
     assert accelerator.cache_bytes(torch.device("cpu"), of_cpu=8 << 20) == 8 << 20
 
 
