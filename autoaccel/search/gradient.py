@@ -15,7 +15,7 @@ from autoaccel.search.knowledge import READING_DEVIATION, Knowledge
 from autoaccel.search.proposals import Proposals
 from autoaccel.search.surrogate import Vector
 from autoaccel.search.task import SearchTask
-from autoaccel.space.knobs import slow_starters
+from autoaccel.space.knobs import slow_starting_knobs
 
 MAX_READINGS = 4
 """Of the same settings: then their processes' luck is half of what the proof takes for a difference."""
@@ -120,7 +120,7 @@ class KnowledgeGradient:
             (weighed,) = self._weigh([candidate])
             # The first guess that works and need not compile is tried: until then it is not known what a trial takes
             # here, and on a busy machine the baseline's start makes it look dear.
-            first = not self.knowledge.has_measured and not slow_starters(candidate)
+            first = not self.knowledge.has_measured and not slow_starting_knobs(candidate)
             tried = self._is_forced or first or self._pays(weighed)
             if tried and weighed.cost_seconds <= bounds.room(candidate):
                 found = weighed

@@ -19,7 +19,7 @@ from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.starts import SlowStarts
 from autoaccel.search.surrogate import Surrogate, Vector
 from autoaccel.search.task import SearchTask
-from autoaccel.space.knobs import compiled_part, ranks_of, slow_starters
+from autoaccel.space.knobs import compiled_part, ranks_of, slow_starting_knobs
 from autoaccel.statistics.comparison import PROCESS_DEVIATION
 from autoaccel.statistics.runs import CompileSeconds
 
@@ -231,7 +231,7 @@ class Knowledge:
 
     def _starts_slowly(self, settings: Settings) -> bool:
         """Whether the first steps take longer than the baseline's: not where what is compiled is what it compiles."""
-        return bool(slow_starters(settings)) and compiled_part(settings) != self._baseline_compiled
+        return bool(slow_starting_knobs(settings)) and compiled_part(settings) != self._baseline_compiled
 
 
 def _deviation(comparison: Comparison) -> float:

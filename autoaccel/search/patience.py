@@ -8,7 +8,7 @@ from typing import NamedTuple
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import FailureKind
 from autoaccel.search.knowledge import Knowledge
-from autoaccel.space.knobs import compiles, slow_starters
+from autoaccel.space.knobs import compiles, slow_starting_knobs
 
 _MAX_TIMES_SLOWER = 10  # than usual may a trial be; neighbours on shared machines slow one down by so much for minutes
 
@@ -44,7 +44,7 @@ def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float
         share, worth = COMPILE_SHARE * budget_seconds, knowledge.max_cold_seconds(settings)
         why = "what it could save over all trainings" if worth < share else f"{COMPILE_SHARE:.0%} of the budget"
         return Patience(usual + max(usual, min(share, worth)), "slow start", f"it compiles for longer than {why}")
-    longest = math.inf if slow_starters(settings) else _MAX_TIMES_SLOWER * usual
+    longest = math.inf if slow_starting_knobs(settings) else _MAX_TIMES_SLOWER * usual
     seconds = usual + max(usual, min(knowledge.task.economy.baseline_total_seconds, longest))
     if compiles(settings):
         return Patience(seconds, "slow start", "it compiles for longer than a whole run takes")

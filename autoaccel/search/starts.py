@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.trial import Failure, Measurement, Trial
-from autoaccel.space.knobs import KNOBS, compiled_part, compiles, is_of_compiling, slow_starters
+from autoaccel.space.knobs import KNOBS, compiled_part, compiles, is_of_compiling, slow_starting_knobs
 from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 
 
@@ -29,7 +29,7 @@ def start_of(settings: Settings, first: Measurement) -> CompileSeconds:
 class _CompiledStarts:
     """What processes have shown in which the same is compiled."""
 
-    starters: tuple[str, ...]
+    slow_knobs: tuple[str, ...]
     cold: float  # the most that a machine's first process took
     assumed: float  # of a warm one
     warm: list[float] = field(default_factory=list)
@@ -56,7 +56,7 @@ class SlowStarts:
         """Take a finished trial of settings that start slowly into account, measured on this host."""
         part = settings_key(compiled_part(settings))
         first = start_of(settings, outcome)
-        seen = self._seen.setdefault(part, _CompiledStarts(slow_starters(settings), first.cold, first.warm))
+        seen = self._seen.setdefault(part, _CompiledStarts(slow_starting_knobs(settings), first.cold, first.warm))
         if host in seen.hosts and compiles(settings):
             seen.warm.append(first.cold)  # it found what another process of this host has left
         elif first.cold > seen.cold:
@@ -77,11 +77,11 @@ class SlowStarts:
         """Return what slower first steps are expected to cost settings that start slowly."""
         if (known := self.known(settings)) is not None:
             return known
-        starters = slow_starters(settings)
-        if alike := [seen.seconds for seen in self._seen.values() if seen.starters == starters]:
+        slow_knobs = slow_starting_knobs(settings)
+        if alike := [seen.seconds for seen in self._seen.values() if seen.slow_knobs == slow_knobs]:
             colds, warms = zip(*alike, strict=True)
             return CompileSeconds(statistics.median(colds), statistics.median(warms))
-        usual = max(KNOBS[name].start_seconds or 0.0 for name in starters)
+        usual = max(KNOBS[name].start_seconds or 0.0 for name in slow_knobs)
         return CompileSeconds(usual, WARM_SHARE * usual if compiles(settings) else usual)
 
     def explain(self, failed: Trial, baseline: Settings, works: Collection[Settings]) -> bool:

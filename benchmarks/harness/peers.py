@@ -16,7 +16,7 @@ import optuna
 
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.space.knobs import compiled_part, slow_starters
+from autoaccel.space.knobs import compiled_part, slow_starting_knobs
 from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 
 Reading = tuple[float, float]
@@ -43,7 +43,7 @@ class ProjectedRun:
     def seconds(self, settings: Settings, reading: Reading) -> float:
         """Return the time of an average run."""
         step_seconds, first_seconds = reading
-        if slow_starters(settings):
+        if slow_starting_knobs(settings):
             part = settings_key(compiled_part(settings))
             cold = self.cold_seconds[part] = max(first_seconds, self.cold_seconds.get(part, 0.0))
             warm = first_seconds if first_seconds < cold else WARM_SHARE * cold

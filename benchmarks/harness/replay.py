@@ -18,7 +18,7 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.turns import TurnFailed, take_turns
-from autoaccel.space.knobs import KnobContext, compiled_part, slow_starters
+from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.runs import CompileSeconds
@@ -235,7 +235,7 @@ class Replay:
             return outcome
         turns_seconds = sum(seconds_of(turn) for turn in (*visit.baseline_turns, *outcome.turns))
         seconds = max(0.0, visit.spent_seconds - turns_seconds)
-        if slow_starters(visit.settings):
+        if slow_starting_knobs(visit.settings):
             part = settings_key(compiled_part(visit.settings))
             first = part not in self._compiled
             self._compiled.add(part)

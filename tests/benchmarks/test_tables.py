@@ -160,9 +160,9 @@ def test_a_resolution_is_the_regret_of_a_half_that_knows_all_its_visits(table: S
 def test_a_first_compilation_is_paid_once(facts: Facts) -> None:
     import random
 
-    from autoaccel.space.knobs import slow_starters
+    from autoaccel.space.knobs import slow_starting_knobs
 
-    compiled = next(found for found in facts.settings.values() if slow_starters(found))
+    compiled = next(found for found in facts.settings.values() if slow_starting_knobs(found))
     clock = SimulatedClock(math.inf)
     replay = Replay(facts, clock, random.Random(0))
     spent: list[float] = []

@@ -32,7 +32,7 @@ from autoaccel.space.knobs import (
     is_on,
     knob_rows,
     modules_of,
-    slow_starters,
+    slow_starting_knobs,
 )
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter
@@ -274,7 +274,7 @@ def test_a_knob_that_is_off_does_nothing(name: str, bench: Bench, workload: Work
     knob, settings = KNOBS[name], {name: KNOBS[name].off}
     assert knob.off in (*knob.values(bench.context), knob.default(bench.context))
     assert not is_on(name, settings) and not environment_of(settings, bench.context)
-    assert not modules_of(settings) and not slow_starters(settings)
+    assert not modules_of(settings) and not slow_starting_knobs(settings)
     off = Applied(settings)
     assert (off.batch_factor, off.parts, off.shrinks_after) == (1.0, 1, None)
     assert not off.compiles and not off.copies_ahead

@@ -18,7 +18,7 @@ from autoaccel.space.knobs.implications import (
     risk_of,
     risks_here,
     risky_part,
-    slow_starters,
+    slow_starting_knobs,
     without,
 )
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext, Need
@@ -54,6 +54,6 @@ __all__ = [
     "risk_of",
     "risks_here",
     "risky_part",
-    "slow_starters",
+    "slow_starting_knobs",
     "without",
 ]

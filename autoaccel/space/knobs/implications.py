@@ -64,7 +64,7 @@ def modules_of(settings: Mapping[str, Value]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(modules))
 
 
-def slow_starters(settings: Mapping[str, Value]) -> tuple[str, ...]:
+def slow_starting_knobs(settings: Mapping[str, Value]) -> tuple[str, ...]:
     """Return the knobs because of which the first steps take longer than later ones: what compiles or prunes."""
     return tuple(
         name
@@ -80,7 +80,7 @@ def is_on(name: str, settings: Mapping[str, Value]) -> bool:
 
 def compiles(settings: Mapping[str, Value]) -> bool:
     """Whether something is compiled under these settings, and so is found compiled by the next process with them."""
-    return any(is_of_compiling(name) for name in slow_starters(settings))
+    return any(is_of_compiling(name) for name in slow_starting_knobs(settings))
 
 
 def is_of_compiling(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.options import DEFAULT_TRAININGS
 from autoaccel.records.settings import describe_change
-from autoaccel.space.knobs import slow_starters
+from autoaccel.space.knobs import slow_starting_knobs
 from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 from benchmarks.harness.side_by_side import Pick, Taken, mean_and_radius
 
@@ -55,7 +55,7 @@ def scored(
         found = [one for one in taken if who in one]
         if not found:
             continue
-        compiles = pick.settings != baseline and slow_starters(pick.settings)
+        compiles = pick.settings != baseline and slow_starting_knobs(pick.settings)
         first_seconds = sorted(one[who].first_seconds for one in found) if compiles else [0.0, 0.0]
         cold_seconds = first_seconds.pop()
         warm_seconds = statistics.median(first_seconds) if first_seconds else WARM_SHARE * cold_seconds
