@@ -17,7 +17,7 @@ MAX_CHARACTERS = 10_000
 
 
 def pieces_of(record: Record, name: str) -> dict[str, str | int]:
-    """Return attributes that hold a record; the last says how many there are, and is there if all are."""
+    """Return attributes that hold a record in pieces; the last is their number, so it is there only if all are."""
     text = encode(record).decode()
     pieces = [text[start : start + MAX_CHARACTERS] for start in range(0, len(text), MAX_CHARACTERS)]
     return {**{f"{name} {number}": piece for number, piece in enumerate(pieces)}, name: len(pieces)}
@@ -33,7 +33,7 @@ def read_record(trial: FrozenTrial, kind: type[RecordType], name: str) -> Record
 
 @contextmanager
 def reached() -> Iterator[None]:
-    """Tell in one sentence that the storage cannot be reached."""
+    """Raise an AutoaccelError that says so in one sentence if the block cannot reach the storage."""
     try:
         yield
     except Exception as error:

@@ -11,7 +11,7 @@ from autoaccel.records.settings import Settings, settings_key
 
 
 class Claim(NamedTuple):
-    """Settings that a worker set out to measure, and what came of it."""
+    """Settings that a worker set out to measure, and whether it did."""
 
     number: int  # in the order of the study
     worker: str
@@ -46,7 +46,7 @@ def _claim_of(trial: FrozenTrial) -> Claim:
         settings=attributes["settings"],
         reading=attributes["reading"],
         running=running,
-        # Whoever has ended it: what is written whole counts.
+        # Whoever ended it: a complete record counts.
         finished=not running and "trial" in attributes,
         given_up=attributes.get("given up"),
     )

@@ -51,9 +51,9 @@ class SuggestionBounds(NamedTuple):
 class KnowledgeGradient:
     """Suggests settings as long as that pays: the rule by which a search ends, and what its sampler goes by.
 
-    Suggested is the largest knowledge gradient (Frazier, Powell and Dayanik, INFORMS Journal on Computing 2009) over a
-    `Surrogate` for each second that a trial is expected to cost: of all settings where the space is small, else of
-    those near the best and those that Optuna's TPE proposes. The experts' candidates come first.
+    It suggests the settings with the largest knowledge gradient (Frazier, Powell and Dayanik, INFORMS Journal on
+    Computing 2009) over a `Surrogate` for each second that a trial is expected to cost. A small space is weighed as a
+    whole, of a larger one what lies near the best and what Optuna's TPE proposes. The experts' candidates come first.
     """
 
     def __init__(self, task: SearchTask, knowledge: Knowledge) -> None:
@@ -73,9 +73,9 @@ class KnowledgeGradient:
         """What was suggested last."""
 
     def suggest(self, bounds: SuggestionBounds | None = None) -> Suggestion | NoTrial:
-        """Return what to measure next, or why nothing for which there is room saves more than it costs.
+        """Return what to measure next, or why nothing is: no trial that fits into the time saves more than it costs.
 
-        "out of time" if something would for which there is none.
+        "out of time" if one would that does not fit.
         """
         bounds = bounds or SuggestionBounds()
         found = self._orphan(bounds) or self._candidate(bounds) or self._best(bounds)
@@ -147,7 +147,7 @@ class KnowledgeGradient:
         return "nothing pays" if self._untried() else "everything tried"
 
     def _pays(self, weighed: Suggestion) -> bool:
-        """Whether it saves more time than it costs, and so much of each run that it could ever be noticed."""
+        """Whether it saves more time than it costs, and enough of each run to be noticed at all."""
         noticed = _MIN_SHARE * self._economy.trainings * self._economy.baseline_total_seconds
         return weighed.gain_seconds > max(weighed.cost_seconds, noticed)
 

@@ -100,7 +100,7 @@ class Knowledge:
         self.reached.append(Reached(trial.settings, float(total_seconds)))
 
     def _explain_failures(self) -> None:
-        """Find anew what the failures have in common: what works, here or on another machine, excuses."""
+        """Find again what the failures have in common; what works, here or on another machine, is not to blame."""
         if self._failures:
             works = [changed(settings, self._baseline) for settings in self._measured.values()]
             self.causes = find_causes(self._failures, works)
@@ -142,7 +142,7 @@ class Knowledge:
         return self._starts.is_given_up(settings)
 
     def chance(self, settings: Settings) -> float:
-        """Return the probability that settings work, by what others failed of; none if what is to blame is in them."""
+        """Return the probability that settings work, by the failures of others; 0 if they contain what is to blame."""
         if not self.causes:
             return 1.0
         change = changed(settings, self._baseline)

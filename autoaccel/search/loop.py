@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
 _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
 _MAX_REFUSED = 10  # proposals of a sampler in a row that may not be measured: then what pays most is tried instead
-_SUSPICIOUS = 3.0  # standard deviations above what the other trials let expect
+_SUSPICIOUS = 3.0  # standard deviations above what the other trials predict
 _NO_MORE_TIME = "the budget has no time left for it"
 
 Judgement = Literal["holds", "drops", "slower", "more than rounding", "open"]
@@ -58,7 +58,7 @@ Reserve = Callable[[Settings, float | None], float]
 
 
 class Search:
-    """What the search needs to measure and to judge."""
+    """Tries settings as long as that pays, and knows what they have shown."""
 
     def __init__(self, task: SearchTask, instruments: Instruments, study: SearchStudy | None = None) -> None:
         """Begin with nothing tried but the baseline, which is told to the study.
@@ -116,7 +116,7 @@ class Search:
         return self._knowledge.trial_seconds
 
     def take_over(self, trials: Sequence[Trial]) -> None:
-        """Go on from the trials of an earlier part of the run, which the study is told once more."""
+        """Resume from the trials of an earlier part of the run, which the study is told once more."""
         for trial in trials:
             if self._study.claim(trial.settings, self._readings(trial.settings)):
                 self._study.finish(trial)
@@ -149,8 +149,8 @@ class Search:
     def min_speedup(self, settings: Settings) -> float:
         """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.
 
-        Of a whole run as it is on average over all that will be made, even if their slower start takes as long as it
-        may: it was measured once.
+        The run is an average one of all that will be made. Its slower start, which was measured once, is taken to last
+        as long as it plausibly may.
         """
         total_seconds = self._economy.baseline_total_seconds / (1 + NOISE_THRESHOLD)
         baseline_start = self._economy.compile_seconds
@@ -252,7 +252,7 @@ class Search:
                     return suggestion
                 left = room(self._baseline)  # which need no proof
                 if look.measuring and left > 0:
-                    # What they find may change what pays; and if one dies, somebody must be left who goes on with it.
+                    # What they find may change what pays; and if one dies, somebody must be left to take it over.
                     self._study.wait(left)
                     continue
                 return suggestion
@@ -263,7 +263,7 @@ class Search:
     def _choose(self, suggestion: Suggestion, bounds: SuggestionBounds) -> Settings:
         """Return what the sampler proposes; what pays most if it proposes nothing that may be measured.
 
-        Whoever samples, the first trial is the experts' first guess.
+        The first trial is the experts' first guess, whatever the sampler.
         """
         if not self.trials:
             return suggestion.settings
@@ -278,7 +278,7 @@ class Search:
         return suggestion.settings
 
     def _measure(self, settings: Settings, bounds: SuggestionBounds, reserve: Reserve) -> None:
-        """Try settings; what is too good to be believed once more."""
+        """Try settings; try them once more if the result is too good to be believed."""
         mean, deviation = self._knowledge.expects(settings)
         again = self._knowledge.readings_of(settings) > 0
         trial = self._try(settings, again, bounds.room(settings))

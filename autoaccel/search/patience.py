@@ -10,7 +10,7 @@ from autoaccel.records.trial import FailureKind
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.space.knobs import compiles, slow_starting_knobs
 
-_MAX_TIMES_SLOWER = 10  # than usual may a trial be; neighbours on shared machines slow one down by so much for minutes
+_MAX_TIMES_SLOWER = 10  # a trial may take, compared with usual: neighbours may slow one down that much for minutes
 
 COMPILE_SHARE = 0.2
 """Of the budget, for which one trial may compile: most of what the search may take. That is two of the default ten
@@ -52,7 +52,10 @@ def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float
 
 
 def max_trial_seconds(settings: Settings, knowledge: Knowledge, budget_seconds: float) -> float:
-    """Return what a trial may be expected to cost at most: if it must take longer, it would be given up in the end."""
+    """Return the most that a trial may be expected to cost: one that takes longer would be given up.
+
+    Infinite for settings that compile nothing, or only where the user does so already or has asked for it.
+    """
     if not _is_proposed(settings, knowledge):
         return math.inf
     usual = knowledge.trial_seconds

@@ -1,6 +1,6 @@
 """Peers: the workers of a study, each of which shows that it is alive.
 
-A worker counts as alive as long as others see its beats go on, by their own clocks: those of two machines may differ.
+A worker counts as alive as long as others see new beats, by their own clocks: those of two machines may differ.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Peers:
     """One worker, and what it sees of the others."""
 
     def __init__(self, storage: BaseStorage, study_id: int, host: str, grace_seconds: float) -> None:
-        """Come after all that are there; nobody else sees this worker before its first `beat`.
+        """Join after all workers that are there; nobody else sees this one before its first `beat`.
 
         Args:
             storage: Of the study.
@@ -59,7 +59,7 @@ class Peers:
         self.grace_seconds = grace_seconds
         self.poll_seconds = min(_POLL_SECONDS, grace_seconds / 4)
         """Between two looks of a worker that waits for the others."""
-        self._watched: dict[str, tuple[int, float]] = {}  # worker -> its beats, and since when they are so many
+        self._watched: dict[str, tuple[int, float]] = {}  # worker -> its beats, and since when there are that many
         self._state = WorkerState(host, 0)
         self._writing = threading.Lock()  # beats come from a thread of their own
         with reached():
@@ -91,7 +91,7 @@ class Peers:
     def first_live(self) -> str | None:
         """Return the host of the first worker that is alive, None if that is this one.
 
-        It is asked for one more beat: who trusted an old one could leave, and with it the last that was alive.
+        It must beat once more first: a worker that trusted an old beat might leave as the last one alive.
         """
         with reached():
             seen: dict[str, int] = {}
@@ -115,7 +115,7 @@ class Peers:
         return {name: decode(text, WorkerState) for name, text in attributes.items() if name.startswith("worker ")}
 
     def live(self) -> dict[str, WorkerState]:
-        """Return the others that are alive: their beats went on within the grace before this look."""
+        """Return the others that are alive: they have beaten within the grace period."""
         now = time.monotonic()
         live = {}
         for worker, state in self.states().items():

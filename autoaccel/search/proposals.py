@@ -26,7 +26,7 @@ class Proposals:
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), direction="minimize")
 
     def draw(self, count: int, reached: Sequence[Reached]) -> list[Settings]:
-        """Return so many settings, given what was reached so far."""
+        """Return this many settings, given what was reached so far."""
         for settings, total_seconds in reached[self._known :]:
             params = {name: settings[name] for name in self._space.open}
             self._study.add_trial(

@@ -29,7 +29,7 @@ class Ranking:
     """What could be proven, and what of it first, by what a search has learned."""
 
     def __init__(self, knowledge: Knowledge, baseline: Settings, economy: Economy) -> None:
-        """Go by what is known beside these own settings."""
+        """Rank by what is known, against the user's own settings."""
         self._knowledge = knowledge
         self._baseline = baseline
         self._economy = economy
@@ -60,7 +60,7 @@ class Ranking:
         )
 
     def first(self, contenders: Sequence[Contender]) -> Contender | None:
-        """Return which of some contenders is to be proven first, None of none; see `first_contender`."""
+        """Return the contender to prove first, None if there are none; see `first_contender`."""
         return first_contender(contenders, self._doubt, self._harms) if contenders else None
 
     def _doubt(self, one: Contender, other: Contender) -> float:
@@ -81,7 +81,7 @@ def first_contender(
     doubt: Callable[[Contender, Contender], float],
     harms: Callable[[Contender], int],
 ) -> Contender:
-    """Return which of some contenders is to be proven first, at least one given.
+    """Return which contender to prove first, of at least one.
 
     Between runs that differ by less than the noise the one with less risk comes first, because it is surer to be
     proven, then the one with fewer processes, because its proof is cheaper and needs no runs where updates tell; then
@@ -106,7 +106,7 @@ def first_contender(
 
 
 def _sureness(one: Contender) -> tuple[int, int]:
-    """Return what of a contender makes its proof harder, the lowest first."""
+    """Return what makes a contender's proof harder, as a sort key: the easiest comes first."""
     return RISKS.index(one.risk), one.processes
 
 

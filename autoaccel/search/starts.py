@@ -13,10 +13,10 @@ from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 
 
 def start_of(settings: Settings, first: Measurement) -> CompileSeconds:
-    """Return what a process that found nothing compiled says of slower first steps: the warm ones are assumed.
+    """Return the cost of slower first steps, from a process that found nothing compiled; that of warm ones is assumed.
 
-    What is imported for it, and the steps of a model before it shrinks, every process pays for. So it does for slower
-    first steps where nothing is compiled.
+    Every process pays for what it imports and for the steps before a model shrinks, and for all of its slower first
+    steps where nothing is compiled.
     """
     seconds = first.compile_seconds
     if not compiles(settings):
@@ -27,7 +27,7 @@ def start_of(settings: Settings, first: Measurement) -> CompileSeconds:
 
 @dataclass
 class _CompiledStarts:
-    """What processes have shown in which the same is compiled."""
+    """What processes that compile the same have shown."""
 
     slow_knobs: tuple[str, ...]
     cold: float  # the most that a machine's first process took
@@ -90,7 +90,7 @@ class SlowStarts:
         Args:
             failed: The trial.
             baseline: The user's settings.
-            works: Other settings, which did not fail: not to be blamed is what all else in the trial was there.
+            works: Other settings, which did not fail: what else the trial changes is not to blame if it worked there.
         """
         if not isinstance(failed.outcome, Failure) or failed.outcome.kind != "slow start":
             return False

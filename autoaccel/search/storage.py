@@ -44,5 +44,5 @@ def open_storage(where: str) -> BaseStorage:
 
 
 def first_line(error: BaseException | None) -> str:
-    """Return what an error says first: that of a database goes on with the statement and a link."""
+    """Return the first line of an error's message: a database adds the statement and a link."""
     return str(error).strip().partition("\n")[0]

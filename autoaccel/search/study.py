@@ -44,7 +44,7 @@ GivenUp = Literal["duplicate", "interrupted", "silent"]
 
 
 class SearchStudy:
-    """One worker's view of a study, and its door to it."""
+    """A study as one worker sees it, and how it takes part."""
 
     def __init__(self, storage: BaseStorage, name: str, host: str, grace_seconds: float = GRACE_SECONDS) -> None:
         """Open the study, or begin it; nobody else sees this worker before its first `beat`.
@@ -90,7 +90,7 @@ class SearchStudy:
         return None
 
     def begin(self, head: StudyHead) -> StudyHead:
-        """Offer what the study could start from; return what it does start from, if another was faster."""
+        """Offer what the study could start from; return what it starts from: another worker may have been faster."""
         with reached():
             template = create_trial(state=TrialState.FAIL, user_attrs=pieces_of(head, "head"))
             self._storage.create_new_trial(self._id, template)
@@ -99,7 +99,7 @@ class SearchStudy:
     # --- what is measured ----------------------------------------------------------------------------------
 
     def look(self) -> PeerActivity:
-        """Return what the others have done and do; what a dead one measured is given up in its name."""
+        """Return what the others have done and are doing; give up what a dead worker was measuring."""
         with reached():
             claims, live = claims_among(self._trials()), self.peers.live()
             silent = [claim for claim in claims if claim.running and claim.worker not in (self.peers.worker, *live)]
@@ -130,7 +130,7 @@ class SearchStudy:
         return tuple(news)
 
     def wait(self, seconds: float) -> None:
-        """Wait until another has finished, begun or died, but not longer than so many seconds."""
+        """Wait until another worker has finished, begun or died, but no longer than this."""
         deadline = time.monotonic() + seconds
         with reached():
             while time.monotonic() < deadline:
@@ -227,10 +227,10 @@ class SearchStudy:
             time.sleep(_ASKING_SECONDS)
 
     def finish(self, trial: Trial) -> None:
-        """Tell what came of the own claim.
+        """Tell the trial that came of this worker's claim.
 
-        A worker that was taken for dead meanwhile, because its machine stood still, claims the same once more; if
-        another has it, that one's trial counts.
+        A worker that was taken for dead meanwhile, because its machine stood still, claims the same once more. If
+        another worker holds it by now, that worker's trial counts.
         """
         assert self._claimed is not None  # whoever measures has claimed
         with reached():
@@ -274,7 +274,7 @@ class SearchStudy:
             self._end(trial, total_seconds)
 
     def _tell(self, trial: optuna.Trial, record: Trial) -> None:
-        """Tell a finished trial; what is written whole counts, whoever has ended it."""
+        """Tell a finished trial; a complete record counts, whoever has ended it."""
         for step, log in enumerate(_turn_logs(record)):
             trial.report(log, step)
         if record.total_seconds is None:

@@ -23,8 +23,8 @@ Vector = NDArray[np.float64]
 class Surrogate:
     """Expects each changed knob to multiply the speed by some factor, and each pair of knobs by some more.
 
-    The factors' logarithms are normal around nothing: without evidence a knob is as likely to harm as to help, but for
-    counts of which fewer are known to harm as a rule. What deviation they have says how much a knob could matter. The
+    The factors' logarithms are normal around nothing: before any trial a knob is as likely to harm as to help, except
+    counts of which fewer are known to harm as a rule. Their deviation says how much a knob could matter. The
     baseline's own speed-up is 1 and certain.
     """
 
@@ -35,7 +35,7 @@ class Surrogate:
         deviations: Mapping[str, float],
         halvings: Mapping[str, Halving] | None = None,
     ) -> None:
-        """Begin without evidence.
+        """Begin before any trial.
 
         Args:
             space: Its knobs differ between settings, or from the baseline.
@@ -104,14 +104,14 @@ class Surrogate:
         return np.array(coded, dtype=np.intp).reshape(len(coded), len(self._names))
 
     def _mean(self, name: str, halving: Halving | None) -> Vector:
-        """Return the mean of the effect of each value: so much for each time that the count is halved."""
+        """Return the mean effect of each value: a fixed amount for each time that the count is halved."""
         if halving is None:
             return np.zeros(len(self._values[name]))
         halved = [max(0.0, math.log2(halving.below / int(value))) for value in self._values[name]]
         return halving.log_speedup * np.array(halved)
 
     def _expected(self, asked: NDArray[np.intp]) -> Vector:
-        """Return the mean of the log speed-up of each settings, without evidence."""
+        """Return the mean of the log speed-up of each settings before any trial."""
         return sum((mean[asked[:, column]] for column, mean in enumerate(self._means)), np.zeros(len(asked)))
 
     def _similarity(self, name: str, deviation: float) -> Vector:

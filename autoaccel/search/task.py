@@ -25,7 +25,7 @@ class Prior:
 
 
 def expect(space: SearchSpace, context: KnobContext, baseline: Settings, findings: Sequence[Finding]) -> Prior:
-    """Return what the findings of a profile let expect of a search space.
+    """Return what the findings of a profile predict for a search space.
 
     Args:
         space: That is searched.
