@@ -190,9 +190,12 @@ class Finished(Record, frozen=True, tag="finished"):
 
 
 FailureKind = Literal[
-    "raised", "exited", "crashed", "hung", "slow start", "memory", "invalid", "ineffective", "diverged"
+    "raised", "exited", "crashed", "hung", "slow start", "memory", "busy", "invalid", "ineffective", "diverged"
 ]
-"""Slow start: compiling took longer than it may."""
+"""Slow start: compiling took longer than it may. Busy: the GPU is for one process at a time, and has one.
+
+Records of earlier versions say "raised" where a GPU was busy.
+"""
 
 
 class Failure(Record, frozen=True, tag="failure"):

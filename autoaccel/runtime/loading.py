@@ -64,7 +64,7 @@ def load_build(workload: Workload) -> Callable[[], Any]:
     )
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadRequestError(f"{path}: must be a Python file (.py).")
+        raise BadRequestError("must be a Python file (.py).")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -72,7 +72,7 @@ def load_build(workload: Workload) -> Callable[[], Any]:
     if not callable(build):
         functions = [found for found, value in vars(module).items() if callable(value) and not found.startswith("_")]
         offered = f"It has {', '.join(functions[:8])}; name one as {path.name}:NAME." if functions else ""
-        raise BadRequestError(f"{path.name}: must define a function {workload.entry}(). {offered}".rstrip())
+        raise BadRequestError(f"must define a function {workload.entry}(). {offered}".rstrip())
     return build
 
 
@@ -84,7 +84,7 @@ def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> T
         BaseException: Whatever it raises.
     """
     seed_all(seed)
-    training = check_training(build(), f"{Path(workload.path).name}: {workload.part}()")
+    training = check_training(build(), workload.part)
     seed_all(seed)
     return training
 

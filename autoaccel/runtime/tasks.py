@@ -28,10 +28,10 @@ from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.ineffective import did_nothing
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.leftovers import remove_folder_of_imports
+from autoaccel.runtime.library_errors import kind_of
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
 from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop, Progress, device_of
-from autoaccel.runtime.memory_errors import is_out_of_memory
 from autoaccel.runtime.paced import Inspectable, Paced, not_inspectable
 from autoaccel.runtime.pacer import Line, Pacer
 from autoaccel.runtime.probing import probe_torch
@@ -61,7 +61,7 @@ def serve(spec: WorkerSpec, line: Line) -> Record | None:
     except BaseException as error:
         message = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
         trace = user_traceback(error)
-        return Failure(kind="memory" if is_out_of_memory(error) else "raised", message=message, traceback=trace)
+        return Failure(kind=kind_of(error), message=message, traceback=trace)
 
 
 def _serve(spec: WorkerSpec, line: Line) -> Record | None:

@@ -170,8 +170,12 @@ def _require(holds: bool, rule: str, found: object) -> None:
         raise BadRequestError(f"Training: {rule}, got {shown!r}.")
 
 
-def check_training(found: object, where: str) -> Training:
-    """Return what build() returned, if it is a Training.
+def check_training(found: object, entry: str) -> Training:
+    """Return what a function returned, if it is a Training.
+
+    Args:
+        found: What it returned.
+        entry: The function's name.
 
     Raises:
         BadRequestError: If it is anything else.
@@ -180,6 +184,6 @@ def check_training(found: object, where: str) -> Training:
         return found
     kind = "a class, not an instance" if inspect.isclass(found) else type(found).__name__
     raise BadRequestError(
-        f"{where} must return an autoaccel.Training, got {kind}. "
+        f"{entry}() must return an autoaccel.Training, got {kind}. "
         "Return autoaccel.Training(model=..., train_data=..., ...); see the examples."
     )

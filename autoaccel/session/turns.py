@@ -29,9 +29,7 @@ class Turns(NamedTuple):
 
 def lacks_room(failure: Failure) -> bool:
     """Whether a process may have failed because another was alive beside it on the same accelerator."""
-    # "all CUDA-capable devices are busy or unavailable", since CUDA 11.2 "CUDA-capable device(s) is/are busy or
-    # unavailable": what CUDA says where a GPU is for one process at a time.
-    return failure.kind == "memory" or "busy or unavailable" in failure.message
+    return failure.kind in ("memory", "busy")
 
 
 def divergence(baseline: Sequence[Turn], other: Sequence[Turn]) -> Failure | None:

@@ -46,7 +46,7 @@ def _facts_of(described: Described | Failure, workload: Workload) -> TrainingFac
     if isinstance(described, Described):
         return described.facts
     # What the code raises in a step, it raises again when that is measured; a crash may come of either.
-    by_build = described.kind in ("raised", "invalid")
+    by_build = described.kind in ("raised", "busy", "invalid")
     when = f"while {workload.start}" + ("" if by_build else " or its first step was made")
     raise workload_error(described, workload, when)
 
@@ -76,7 +76,7 @@ def workload_error(failure: Failure, workload: Workload, when: str) -> Autoaccel
     """Return the error that tells a person how their own code failed."""
     name = Path(workload.path).name
     if failure.kind == "invalid":
-        return BadRequestError(failure.message if failure.message.startswith(name) else f"{name}: {failure.message}")
+        return BadRequestError(f"{name}: {failure.message}")
     hint = " Give it more time with --budget." if failure.kind == "hung" else ""
     shown = failure.traceback or failure.log_tail
     return WorkloadFailedError(f"{name} failed {when}: {failure.message}.{hint}" + (f"\n\n{shown}" if shown else ""))

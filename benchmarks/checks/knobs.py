@@ -73,11 +73,15 @@ def wish(knob: Knob, context: KnobContext) -> Settings | None:
 def forbidden_because(settings: Settings, context: KnobContext) -> str:
     """Return why these settings are never tried together; empty if they are."""
     baseline = default_settings(context)
+    for name in settings:
+        for clash in KNOBS[name].clashes:
+            if clash_holds(clash, KNOBS[name], {**baseline, **settings}, context):
+                return clash.reason
     asked = [f"{name}={_typed(value)}" for name, value in settings.items() if value != baseline[name]]
     try:
         load_space("everything", context, fixed=asked)
     except BadRequestError as error:
-        return str(error).removeprefix("--set: ")
+        return str(error)
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any
 
@@ -30,10 +29,6 @@ def nni(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-_REFUSED = re.compile(r"^.* cannot be (?:combined|had together): ")
-"""What rows say before the reason, since they were first added."""
-
-
 def pairs(found: dict[str, Any]) -> list[str]:
     """Return how many pairs of knobs work together, and why the others are never tried."""
     tried = {pair: outcome for row in found.values() for pair, outcome in row.get("pairs", {}).items()}
@@ -43,7 +38,7 @@ def pairs(found: dict[str, Any]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for pair, outcome in sorted(tried.items()):
         if outcome["outcome"] != "works":
-            reasons.setdefault(_REFUSED.sub("", outcome["reason"]), []).append(pair)
+            reasons.setdefault(outcome["reason"], []).append(pair)
     lines = [f"{len(values)} knobs with another value than their default, every two in one process: {shown}."]
     lines += ["", "| Never tried together | Because |", "|---|---|"]
     for reason, named in reasons.items():

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from autoaccel.errors import BadRequestError
 from autoaccel.machine.gpus import GpuUse
 from autoaccel.records.machine import Machine
-from autoaccel.records.trial import Described
+from autoaccel.records.trial import Described, Failure
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.workers import describing
 
@@ -43,3 +44,13 @@ def test_a_gpu_for_one_process_is_not_asked_about_while_the_training_makes_a_ste
     workload = BuildFunction("/model.py", "build", "0" * 64)
     assert describing.probe_and_describe(WorkerStarter(), workload, 1.0) == (machine, facts)  # type: ignore[arg-type]
     assert happened == order
+
+
+@pytest.mark.parametrize(
+    "message", ["build() must return an autoaccel.Training, got int.", "model.py is not a tensor."]
+)
+def test_what_is_wrong_with_the_users_file_is_told_with_its_name_once(message: str) -> None:
+    """Whether to prepend the name was read off the sentence, which may begin with it by chance."""
+    workload = BuildFunction("/folder/model.py", "build", "0" * 64)
+    error = describing.workload_error(Failure("invalid", message), workload, "under your own settings")
+    assert isinstance(error, BadRequestError) and str(error) == f"model.py: {message}"

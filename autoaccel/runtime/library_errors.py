@@ -1,4 +1,4 @@
-"""Which errors say that memory did not suffice. Every library has words of its own for it."""
+"""What kind of failure an error is. Libraries tell it in words alone, each in its own; nothing else reads these."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
+from autoaccel.records.trial import FailureKind
 from autoaccel.runtime.accelerator import free_bytes, uses_cuda
 
 # CUDA, HIP, xpu, mps, Triton and NCCL say "out of memory"; cuBLAS, cuSOLVER, cuFFT, cuSPARSE and cuDNN up to 8 have a
@@ -24,6 +25,18 @@ _MAY_MEAN = re.compile(
 )
 _KERNELS_BYTES = 512 << 20
 """What cuDNN's kernels take at most (pytorch#81620)."""
+
+
+# What CUDA says where a GPU is for one process at a time: "all CUDA-capable devices are busy or unavailable", since
+# CUDA 11.2 "CUDA-capable device(s) is/are busy or unavailable".
+_SAYS_BUSY = "busy or unavailable"
+
+
+def kind_of(error: BaseException) -> FailureKind:
+    """Return what kind of failure an error is that the user's code or a library has raised."""
+    if is_out_of_memory(error):
+        return "memory"
+    return "busy" if any(_SAYS_BUSY in str(one) for one in _with_causes(error)) else "raised"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -7,7 +7,7 @@ import torch
 
 from autoaccel.records.trial import Failure, Probe, WorkerSpec
 from autoaccel.runtime import tasks
-from autoaccel.runtime.memory_errors import is_out_of_memory
+from autoaccel.runtime.library_errors import is_out_of_memory, kind_of
 
 _ASYNC = (
     "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
@@ -66,6 +66,25 @@ def test_every_form_of_out_of_memory_is_one(name: str) -> None:
 @pytest.mark.parametrize("name", OF_SOMETHING_ELSE)
 def test_other_errors_are_none(name: str) -> None:
     assert not is_out_of_memory(RuntimeError(OF_SOMETHING_ELSE[name]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: all CUDA-capable devices are busy or unavailable",
+        "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    ],
+)
+def test_a_gpu_for_one_process_at_a_time_is_busy(text: str) -> None:
+    """Whoever read the answer looked for these words in a sentence."""
+    wrapped = RuntimeError("backend='inductor' raised")
+    wrapped.__cause__ = RuntimeError(text + _ASYNC)
+    assert kind_of(RuntimeError(text + _ASYNC)) == kind_of(wrapped) == "busy"
+
+
+def test_kinds_of_other_errors() -> None:
+    assert kind_of(RuntimeError(OF_MEMORY["cuda error"])) == "memory"
+    assert kind_of(RuntimeError(OF_SOMETHING_ELSE["shapes"])) == "raised"
 
 
 @pytest.mark.parametrize("text", AMBIGUOUS)
