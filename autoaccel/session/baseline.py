@@ -158,7 +158,7 @@ class LiveBaseline:
             # Alone it may have room enough.
             reading = self._measure_apart(settings, name, deadline - time.perf_counter())
             if isinstance(reading, Reading) and reading.measurement.peak_bytes <= self.measurement.peak_bytes:
-                # It took no more than the baseline does, so there is room for one of the kind, whatever NVML told.
+                # It took no more memory than the baseline: two such processes do not fit, whatever NVML reported.
                 self.is_apart = True
         return reading
 
@@ -193,7 +193,7 @@ class LiveBaseline:
     def _measure_apart(self, settings: Settings, name: str, timeout_seconds: float) -> Reading | Failure:
         """Measure settings in one whole process, and then the baseline in another.
 
-        The candidate's turns are held against those of the baseline before and after it, half of them each, so that
+        The candidate's turns are compared with those of the baseline before and after it, half of them each, so that
         a drift of the machine favours neither.
         """
         before = tuple(self._measuring.turns)

@@ -53,7 +53,7 @@ class Stages:
         self._since = 0.0
 
     def begin(self, stage: StageName, at: float) -> None:
-        """End the stage that goes on, and begin another, or go on with it.
+        """End the current stage, and begin or resume another.
 
         Args:
             stage: Which.
@@ -83,7 +83,7 @@ class Stages:
     def held_back(self, needed: float, trials: int) -> float:
         """Return how much of the budget a trial must leave; see `Plan.held_back`.
 
-        Once a contender was proven in vain, the search may go on beyond its share.
+        After a proof that failed, the search may exceed its share.
         """
         if self.current is None:
             return needed
@@ -92,11 +92,11 @@ class Stages:
         return self.current.held_back(needed, trials)
 
     def spent(self, stage: StageName, at: float) -> float:
-        """Return what a stage has taken, if it is now so many seconds since the start."""
+        """Return what a stage has taken, `at` seconds after the start of the run."""
         return self._spent.get(stage, 0.0) + (at - self._since if stage == self._now else 0.0)
 
     def times(self, at: float) -> tuple[StageTimes, ...]:
-        """Return the times of all stages that have begun, in their order, so many seconds after the start."""
+        """Return the times of all stages that have begun, in their order, `at` seconds after the start."""
         return tuple(
             StageTimes(stage, self._planned.get(stage, 0.0), self.spent(stage, at))
             for stage in get_args(StageName)

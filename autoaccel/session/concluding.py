@@ -1,4 +1,4 @@
-"""Conclude a run: the recipe, which says what it came to, and the report."""
+"""Conclude a run: the recipe, which says what it found, and the report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def conclude(setup: Setup, result: SearchResult) -> Recipe:
 
 
 def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
-    """Return the recipe that says what the run has come to."""
+    """Return the recipe that says what the run has found."""
     run, machine, facts, best = setup.run, setup.machine, setup.facts, result.best
     return Recipe(
         schema=SCHEMA,
@@ -63,7 +63,7 @@ def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
 
 
 def summarize(best: Best, baseline_settings: Settings) -> str:
-    """Return what a run comes to, in a sentence; where nothing was proven, with what a larger budget may prove."""
+    """Return the result of a run in a sentence; where nothing was proven, with what a larger budget may prove."""
     if best.kept_because is None:
         return faster_words(best.comparison, describe_change(best.settings, baseline_settings))
     words = [
@@ -87,7 +87,7 @@ def _baseline(setup: Setup, best: Best) -> Baseline:
 
 
 def project(facts: TrainingFacts, baseline: Measurement, best: Best, trainings: int) -> Projection:
-    """Return how long the planned run will take, on average over so many."""
+    """Return how long the planned run will take, on average over this many trainings."""
     planned_steps, startup_seconds = facts.planned_steps, baseline.startup_seconds
     baseline_step, compiling = best.baseline_step_seconds, best.compile_seconds
     step_seconds = baseline_step / best.comparison.speedup
@@ -116,7 +116,7 @@ def project(facts: TrainingFacts, baseline: Measurement, best: Best, trainings: 
 
 
 def break_even_steps(extra_seconds: float, step_seconds: float, baseline_step: float) -> int | None:
-    """Return from how many steps on settings with this step time repay what they start slower; None: never."""
+    """Return after how many steps settings with this step time make up for their slower start; None if never."""
     if extra_seconds <= 0:
         return 0
     return math.ceil(extra_seconds / (baseline_step - step_seconds)) if step_seconds < baseline_step else None

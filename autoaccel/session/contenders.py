@@ -44,13 +44,13 @@ from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.disturbance import TOO_DISTURBED
 from autoaccel.statistics.runs import CompileSeconds
 
-_MEASURED_ANEW: tuple[StageName, ...] = ("hardware", "baseline")  # by each part of a run that is gone on with
+_MEASURED_ANEW: tuple[StageName, ...] = ("hardware", "baseline")  # by each part of a resumed run
 
 
 def search_and_prove(setup: Setup) -> SearchResult | None:
-    """Search, and prove the best; if that fails, what is best then. Return what it comes to.
+    """Search, prove the best settings, or the next best if that fails, and return the result.
 
-    None if another of the study's workers proves it.
+    None if another of the study's workers proves them.
     """
     baseline = setup.baseline
     if not setup.can_win:
@@ -101,7 +101,7 @@ class _Proving:
         return self._run.stages.held_back(needed, len(self._search.trials))
 
     def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None, with_further: bool = True) -> float:
-        """Return what a proof takes whose metric is judged like this; None: it need not be. See `proof_seconds`."""
+        """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`."""
         metric = NO_METRIC
         if plan is not None:
             metric = MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
@@ -161,7 +161,7 @@ class _Proving:
         return _break_down(self._setup, self._search, attempt.contender.settings, attempt.proof)
 
     def missing(self, contender: Contender) -> Open:
-        """Return what the proof of a contender takes for which there is no time left.
+        """Return a contender that there is no time left to prove, with what its proof takes.
 
         If the run is resumed, this proof comes first.
         """
@@ -225,13 +225,13 @@ class _Proving:
         return self._rest_seconds(plan, speedup), plan
 
     def _rest_seconds(self, plan: MetricPlan | None, speedup: float, spent_seconds: float = 0.0) -> float:
-        """Return what a proof takes for which so much was spent, and that leaves trainings their share of a budget."""
+        """Return what the rest of a proof takes, at least the budget by which its trainings exceed their share."""
         rest = max(self._baseline.pair_seconds(speedup), self._proof_seconds(plan, speedup) - spent_seconds)
         more = self._judge.budget_seconds(plan, speedup) - self._run.clock.spent if plan else 0.0
         return max(rest, more)
 
     def _left_over(self) -> list[Open]:
-        """Return what is worth a proof for which there was no time, if there is something."""
+        """Return what is worth a proof but had no time for one, if anything is."""
         contender = self.contest.left_over()
         return [] if contender is None else [self._not_begun(contender)]
 
@@ -248,7 +248,7 @@ class _Proving:
             return None
         best = min(better, key=lambda one: one.contender.total_seconds)
         run, judge, speedup = self._run, self._judge, math.exp(best.contender.log_speedup)
-        # The next part of the run looks at the machine and measures the baseline anew, and needs the least proof.
+        # The next part of the run looks at the machine and measures the baseline again, and needs the least proof.
         again = sum(run.stages.spent(stage, run.clock.spent) for stage in _MEASURED_ANEW)
         least = run.stages.current.min_proof if run.stages.current else 0.0
         proof = OpenProof(best.contender.settings, PROOF_MARGIN * again + max(best.missing_seconds, least))

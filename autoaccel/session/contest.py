@@ -74,7 +74,7 @@ class Proving(Protocol):
         """Return what each setting contributes to settings that were proven, as far as there is time to tell."""
 
     def missing(self, contender: Contender) -> Open:
-        """Return what the proof of a contender takes for which there is no time left."""
+        """Return a contender that there is no time left to prove, with what its proof takes."""
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Hear that a contender was not proven, before the next is looked for."""
@@ -108,7 +108,7 @@ class Contest:
         self.open: list[Open] = []
 
     def take_over(self, earlier: Earlier) -> bool:
-        """Go on from the proofs of an earlier part of the run; return whether one of them is open."""
+        """Resume from the proofs of an earlier part of the run; return whether one of them is open."""
         for settings in earlier.refuted:
             self._search.judge(settings, None, "slower")
         self._numbers = earlier.numbers
@@ -117,7 +117,7 @@ class Contest:
         return bool(self._resumed)
 
     def number_of(self, settings: Settings) -> int:
-        """Return the how manyth contender some settings are: of those that failed no speed was judged."""
+        """Return which contender some settings are, from 1; those that failed do not count, as no speed was judged."""
         return self._numbers.get(settings_key(settings), self._number)
 
     def next(self) -> Contender | None:
@@ -184,7 +184,7 @@ class Contest:
     def _without_harm(self, attempt: Attempt, stop: StopReason, proving: Proving) -> Won:
         """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
 
-        What was proven stays if the rest is not, or not clearly as fast. Each round leaves out a setting at least.
+        What was proven stays if the rest is not proven, or is clearly slower. Each proof leaves out a setting at least.
         """
         breakdown = proving.break_down(attempt)
         while (rest := self._rest(attempt, breakdown)) is not None:
@@ -227,9 +227,9 @@ class Contest:
     def refuse(self, attempt: Attempt) -> bool:
         """Take in that a contender was not proven; return whether to search on before the next is proven.
 
-        What its changes of numbers are to blame for may be proven without them. Where its metric scatters too much to
-        tell, it does so whatever changes the numbers: nothing as risky is tried any more. Where only time was missing,
-        none is left for another search.
+        If its changes of numbers are to blame, it may be proven without them. A metric that scatters too much to tell
+        does so whatever changes the numbers: nothing as risky is tried any more. If only time was missing, none is left
+        for another search.
         """
         contender, proof = attempt.contender, attempt.proof
         if proof.failure is not None:

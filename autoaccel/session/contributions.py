@@ -90,8 +90,8 @@ class _Left(NamedTuple):
 def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, time: TimeLeft) -> Breakdown:
     """Return what each changed setting contributes; nothing where fewer than two changed.
 
-    As many settings as time allows are measured, those of which least is known first, one pair of each in every round
-    so that a drift of the machine meets all; what the others contribute is what all trials let expect.
+    As many settings as time allows are measured, the least known first; each round measures one pair of every setting,
+    so that a drift of the machine meets all. What the others contribute is predicted from all trials.
 
     Args:
         recipe: That was proven.
@@ -170,7 +170,7 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, clock: Clock, end: flo
     found: dict[str, list[float]] = {one.name: [] for one in candidates}
     failed: set[str] = set()
     for number in range(MAX_PAIRS_EACH):
-        # Who comes first changes, so that a drift of the machine favours none.
+        # The order changes, so that a drift of the machine favours none.
         for one in candidates if number % 2 == 0 else reversed(candidates):
             if one.name in failed or clock.spent + one.seconds > end:
                 continue

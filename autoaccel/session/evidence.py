@@ -9,11 +9,11 @@ from autoaccel.records.options import EvidenceWish
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.rounding import UPDATE_STEPS
 
-MIN_STEPS = 20  # a metric after fewer says nothing,
+MIN_STEPS = 20  # a metric after fewer says nothing
 MIN_SHARE = 0.2
-"""nor does one after less of the planned run: many a metric has hardly left its beginning. Chosen on a ResNet-34, a
-U-Net and a ConvNeXt of benchmarks/studies/unseen: after 5 to 8 % of their runs two pairs stood at chance or left a drop
-of many times what is allowed open, and took three times as long as updates or longer."""
+"""A metric after less of the planned run says nothing either: many have hardly left their beginning. Chosen on a
+ResNet-34, a U-Net and a ConvNeXt of benchmarks/studies/unseen: after 5 to 8 % of their runs two pairs stood at chance
+or left a drop of many times what is allowed open, and took three times as long as updates or longer."""
 
 MAX_TIMES = 2  # as many pairs as were asked for train at most
 
@@ -27,8 +27,8 @@ def training_costs(facts: TrainingFacts, step_seconds: float, ready_seconds: flo
     Args:
         facts: Of the training.
         step_seconds: What a step takes.
-        ready_seconds: What it takes to start and to warm up,
-        warmup_steps: with so many steps, which a training makes anyway.
+        ready_seconds: What it takes to start and to warm up.
+        warmup_steps: How many steps warm it up; a training makes these anyway.
     """
     start_seconds = max(0.0, ready_seconds - warmup_steps * step_seconds)
     batches = (facts.eval_samples or 0) / (facts.batch_size or 1)

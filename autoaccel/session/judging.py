@@ -1,4 +1,4 @@
-"""Who knows by what evidence a metric is judged in what is left of a run's budget."""
+"""Choose the evidence by which a metric is judged in what is left of a run's budget."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class MetricJudge:
         )
 
     def _choose(self, settings: Settings, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
-        """Return the strongest evidence that takes so long at most, and no more than its share of the budget."""
+        """Return the strongest evidence that fits into this time and into its share of the budget."""
         request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
         rounds = by_updates and self._may_ask_updates(settings)
@@ -157,7 +157,7 @@ class MetricJudge:
         return plan
 
     def _is_short(self, steps: int) -> bool:
-        """Whether a training of so many steps takes hardly longer than the turns that judge the speed."""
+        """Whether a training of this many steps takes hardly longer than the turns that judge the speed."""
         return steps * self._baseline.step_seconds <= 2 * TURNS * self._baseline.plan.turn_seconds()
 
     def _may_ask_updates(self, settings: Settings) -> bool:

@@ -16,7 +16,7 @@ from autoaccel.statistics.comparison import NOISE_THRESHOLD
 def lost_values(
     space: SearchSpace, baseline_settings: Settings, recipe_settings: Settings, trials: Sequence[Trial]
 ) -> tuple[Lost, ...]:
-    """Return what became of every open value that is neither chosen nor the user's own.
+    """Return what became of every open value that is neither in the recipe nor the user's own.
 
     Args:
         space: What could be tried.
@@ -58,7 +58,7 @@ def _lost(name: str, value: Value, both: Sequence[Settings], trials: Sequence[Tr
 
 
 def _closed_by(name: str, value: Value, baseline_settings: Settings, trials: Sequence[Trial]) -> CommonCause | None:
-    """Return what failures have closed that has a value in it; None if they have not."""
+    """Return why failures have closed a value; None if they have not."""
     found = (cause.common for cause in causes_of(trials, baseline_settings))
     return next((common for common in found if common and contains({name: value}, common.part)), None)
 

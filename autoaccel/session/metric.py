@@ -124,8 +124,8 @@ class MetricProof:
     def compare_updates(self) -> RoundingEvidence | Failure | None:
         """Return what updates say, and take in what they decide; None if they cannot be compared, or not in time.
 
-        Nor are they where runs have shown that the metric drops, be it by less than is allowed: they are the weaker
-        evidence.
+        They are not compared either where runs have shown that the metric drops, even by less than is allowed: they
+        are the weaker evidence.
         """
         drops = self.accuracy is not None and shows_a_drop(self.accuracy, self._constraint)
         if self._updates is None or drops:
@@ -139,12 +139,12 @@ class MetricProof:
 
     @property
     def missing_pairs(self) -> float:
-        """How many more pairs must train if the settings are harmless; infinite if a proof never makes so many."""
+        """How many more pairs must train if the settings are harmless; infinite if that is more than a proof makes."""
         needed = self._runs_needed(harmless=True)
         return max(1, needed - self.trained) if needed <= MAX_TIMES * self.plan.pairs else math.inf
 
     def missing(self, pair_seconds: float) -> NoTime | RunsMissing:
-        """Return what more is needed than fits, each pair of which takes so long."""
+        """Return what more is needed than fits, where a pair takes so many seconds."""
         if self.accuracy is None:
             return NoTime(self.plan)
         deviation, needed = deviation_of([pair.metrics[0] for pair in self._pairs]), self._runs_needed(harmless=True)
@@ -171,6 +171,6 @@ class MetricProof:
         return found
 
     def _bound(self, runs: int) -> Bound:
-        """Return the bound after so many runs: all looks share the error."""
+        """Return the bound after this many runs: all looks share the error."""
         confidence = confidence_of_look(runs, self.plan.pairs, self.plan.max_pairs, self._error)
         return Bound(confidence, known_scatter(self._pairs, self._constraint))

@@ -140,7 +140,7 @@ class FreshPairs:
         return turns_worth(self._plan, start_seconds, self._scatter.deviation, speedup)
 
     def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
-        """Return what two whole processes show, one after the other; who begins changes from pair to pair."""
+        """Return what two whole processes show, one after the other; which one begins changes from pair to pair."""
         clock = self._run.clock
         sides = (self._reference_settings, settings)
         measured: dict[int, Measuring] = {}

@@ -14,8 +14,8 @@ PROFILE_SHARE = 0.05  # of the budget for the profile at most: it makes nothing 
 _SEARCH_SHARE = 0.25
 """The same for trials. Chosen on six trainings with steps of 0.2 to 2.6 s, ten minutes each (the first half of
 benchmarks/studies/unseen, which therefore does not check it): of five of them what was proven had been tried by then,
-of a GPT-2 in the trial that began when this time was over. What is found must still be proven; a search that pays no
-more ends before, one whose best is refused goes on."""
+of a GPT-2 in the trial that began when this time was over. What is found must still be proven; a search that no
+longer pays ends before, and one whose best is refused continues."""
 
 METRIC_SHARE = 0.4  # the same for training runs that judge the metric
 PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
@@ -68,7 +68,7 @@ class Plan:
     def end_of(self, stage: StageName) -> float:
         """Return by when a stage should have ended, in seconds since the start of the run.
 
-        What the stages before it left over is its own.
+        It may use what the stages before it left over.
         """
         upto = itertools.takewhile(lambda name: name != stage, self.seconds)
         return sum(self.seconds[name] for name in upto) + self.seconds[stage]
@@ -81,8 +81,8 @@ class Plan:
     def held_back(self, needed: float, trials: int) -> float:
         """Return how much of the budget a trial must leave.
 
-        A proof never holds back more than is planned for it, and before the first trial no more than its least: to
-        have tried nothing proves nothing. After it the search keeps to its own share as well.
+        A proof never holds back more than is planned for it, and before the first trial no more than its least:
+        without a trial there is nothing to prove. After it the search keeps to its own share as well.
 
         Args:
             needed: What the proof of its settings is expected to take.

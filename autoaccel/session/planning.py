@@ -1,4 +1,4 @@
-"""Make the plan of a run from what the first steps of its baseline show, and anew when more is known."""
+"""Make the plan of a run from what the first steps of its baseline show, and again when more is known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again,
 
 
 class Planner:
-    """Divides the budget of one run, and tells what of it is divided how."""
+    """Divides the budget of one run among its stages."""
 
     def __init__(
         self, run: TuningRun, facts: TrainingFacts, baseline_settings: Settings, space: SearchSpace, has_trials: bool
@@ -52,8 +52,8 @@ class Planner:
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.
 
-        By the quickest of them: a neighbour of a shared machine may have slowed the others down, and to give up what
-        could be done is worse than to try what cannot.
+        The quickest of them counts: a neighbour on a shared machine may have slowed the others down, and giving up a
+        run that could end in time is worse than trying one that cannot.
 
         Raises:
             BudgetSpentError: If not even the leanest run fits into the budget, with one that would do.
@@ -118,7 +118,7 @@ class Planner:
         training = training_costs(self._facts, step_seconds, ready_seconds, len(warmup_step_seconds))
 
         def evidence(seconds: float) -> float:
-            """Return what the strongest evidence takes that fits into this time, or the cheapest there is."""
+            """Return what the strongest evidence that fits into this time takes, or the cheapest if none fits."""
             rounds, options = self._may_only_round, request.options
             plan = choose_evidence(training, 1.0, options.metric_repeats, seconds, options.evidence, rounds)
             return plan.seconds(training) if self._inexact else 0.0

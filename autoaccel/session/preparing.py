@@ -92,7 +92,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     setup = replace(setup, diagnosis=diagnosis)
     setup = replace(setup, demand=_demand(setup, earlier))
     setup = replace(setup, space=_worth_searching(setup))
-    run.folder.save_record(_state_of(setup))
+    run.folder.save_record(_record_of(setup))
     return setup
 
 
@@ -136,7 +136,7 @@ def _join(run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis:
 def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
     """Return what a process needs: from the profile, else from the baseline; None if workers of a study could differ.
 
-    A run that goes on keeps to what it found first: its trials are of the values that were worked out from that.
+    A resumed run keeps what it found first: the values of its trials were derived from that.
     """
     if setup.diagnosis or setup.study:
         return setup.diagnosis.demand if setup.diagnosis else None
@@ -171,8 +171,8 @@ def _close_unprovable(setup: Setup, space: SearchSpace) -> SearchSpace:
 def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     """Return where the time of a step goes and what that says; tell what only the user can set right.
 
-    None, and said, where there is no time for a profile or none could be taken: what works is tuned all the same, with
-    nothing closed and nothing known of where the time goes.
+    None, and a note says so, where there is no time for a profile or none could be taken: the training is tuned all the
+    same, with no knob closed and nothing known of where the time goes.
 
     Args:
         setup: Of the run so far.
@@ -201,7 +201,7 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     return diagnosis
 
 
-def _state_of(setup: Setup) -> RunRecord:
+def _record_of(setup: Setup) -> RunRecord:
     """Return what a later part of the run starts from."""
     return RunRecord(
         schema=RUN_SCHEMA,

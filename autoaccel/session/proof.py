@@ -44,7 +44,7 @@ NO_METRIC = MetricTime()
 def proof_seconds(
     pair_seconds: float, speedup: float | None, metric: MetricTime = NO_METRIC, with_further: bool = True
 ) -> float:
-    """Return how long a proof may take: what is to be expected, and a fifth.
+    """Return how long a proof may take: what is expected, with a margin of a fifth.
 
     Args:
         pair_seconds: What a pair takes that only tells the speed.
@@ -59,18 +59,18 @@ def proof_seconds(
 
 
 class Proof(NamedTuple):
-    """What came of it."""
+    """What pairs of processes have shown of settings that were to be proven."""
 
     result: ProofResult
     pairs: list[list[Pair]]  # turns that count, for each pair of processes
     comparison: Comparison | None  # None with fewer than two pairs
     accuracy: Accuracy | None  # None where nothing is known of the metric yet
-    obstacle: Obstacle = None  # why it is incomplete, or the metric unclear
+    obstacle: Obstacle = None  # what stood in the way of a proof, where the rest does not say it
     proven_after_seconds: float | None = None  # since the start of the run; of the speed, before the metric's proof
 
     @property
     def failure(self) -> Failure | None:
-        """That of one of its processes, but for want of time."""
+        """The failure of one of its processes; None if there was none, or only the time ran out."""
         return self.obstacle if self.result == "fails" and isinstance(self.obstacle, Failure) else None
 
     @property
@@ -174,7 +174,7 @@ class Prover:
         return exact_numbers(self._facts.metric, self._facts.direction) if metric is None else metric.accuracy
 
     def _next_training(self, metric: MetricProof | None, is_faster: bool) -> MetricProof | None:
-        """Return the metric's proof if the next pair is to train for it: dear runs wait until they are worth it."""
+        """Return the metric's proof if the next pair is to train for it: costly runs wait until they are worth it."""
         if metric is None or metric.status != "open" or metric.plan.evidence == "rounding":
             return None
         return metric if is_faster or metric.plan.at_once else None
@@ -232,15 +232,14 @@ class Prover:
     def measure(
         self, settings: Settings, min_pairs: int, clear: Callable[[Comparison], bool] | None = None
     ) -> Comparison | Failure | None:
-        """Return what pairs say of the settings' speed: at least so many, at least two.
+        """Return what pairs say of the settings' speed, at least `min_pairs` and at least two of them.
 
-        None if the budget was spent before there were two.
+        If the budget is spent before, what the pairs until then say; None if there are fewer than two.
 
         Args:
             settings: What to measure.
-            min_pairs: How many pairs there are before anybody is asked.
-            clear: Asked after each further pair whether they are enough; None: they are. If the budget is spent
-                before, what the pairs until then say is returned.
+            min_pairs: How many pairs there are before `clear` is asked.
+            clear: Asked after each further pair whether they are enough; None: `min_pairs` are.
         """
         pairs: list[list[Pair]] = []
         comparison: Comparison | None = None

@@ -1,4 +1,4 @@
-"""Go on with proofs that an earlier part of the run left open: what it measured is not measured again."""
+"""Resume proofs that an earlier part of the run left open: what it measured is not measured again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Earlier(NamedTuple):
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The how manyth contender settings were, by their key: the same share of the error decides again."""
+        """Key of settings -> which contender they were, from 1: the same share of the error decides again."""
         return {
             settings_key(contender.settings): contender.number
             for contender in self.results
@@ -58,7 +58,7 @@ NOTHING_EARLIER = Earlier((), ())
 
 
 class ResumedPairs:
-    """Pairs of earlier proofs as long as there are such, then fresh ones."""
+    """Pairs of earlier proofs while there are any, then fresh ones."""
 
     def __init__(self, fresh: FreshPairs, earlier: Sequence[ProofPair]) -> None:
         """Begin with the first earlier pair of each settings.
@@ -78,7 +78,7 @@ class ResumedPairs:
         return self._fresh.disturbed_share
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        """Return what a pair shows, as `FreshPairs` does: an earlier one's if the same is asked as was then."""
+        """Return what a pair shows, as `FreshPairs` does: from an earlier one if that was asked for the same."""
         left = self._earlier[settings_key(settings)]
         if left and (left[0].seed, left[0].steps) == (seed, steps):
             return self._fresh.recall(left.popleft())

@@ -16,12 +16,12 @@ from autoaccel.space.knobs import ranks_of, risk_of
 from autoaccel.statistics.rounding import judge_updates, may_settle
 
 POINTS = (6, 8, 10)
-"""After so many steps updates are compared: not after the first few, in which many networks are thrown about, and three
+"""Updates are compared after these many steps: not after the first few, in which many networks change most, and three
 times, because the median of three leaves out one that is not like the others."""
 
 LATER_POINTS = (30, 40, 50)
-"""The same where the first points show too large an error: five times as late, for it is then that a ResNet-34 with
-random weights has settled, whose error of bfloat16 is 0.3 of the noise after 10 steps and 0.001 after 40."""
+"""The same where the first points show too large an error: five times as late, because a ResNet-34 with random
+weights has settled then, whose error of bfloat16 is 0.3 of the noise after 10 steps and 0.001 after 40."""
 
 BATCHES = 3  # at each point: a variance needs some, and more make it no clearer than points do
 
@@ -75,7 +75,7 @@ def judge_rounding(
         baseline_settings: The user's settings, in every call of a run the same.
         settings: To be judged.
         has_time: Returns whether there is time for two processes with so many steps. Asked before later points are
-            looked at, because the first show too large an error: what throws a network about is over then.
+            looked at, because the first show too large an error: the first, large changes of a network are over then.
     """
     start = time.perf_counter()
     try:
@@ -102,7 +102,7 @@ def _span(points: Sequence[int]) -> str:
 def _compare(
     run: TuningRun, baseline_settings: Settings, settings: Settings, points: Sequence[int]
 ) -> UpdatesCompared | RoundingEvidence | Failure:
-    """Return what settings make otherwise at some points; evidence that is open if the user's own process fails."""
+    """Return how settings change the updates at some points; open evidence if the user's own process fails."""
     folder = run.folder.rounding / str(points[-1])
     if not (folder / "complete").exists():
         folder.mkdir(exist_ok=True, parents=True)

@@ -120,7 +120,7 @@ class RunFolder:
         return folder
 
     def _is_complete(self) -> bool:
-        """Whether nothing is left to go on with."""
+        """Whether nothing is left to resume."""
         return self.recipe.exists() and (not self._record.exists() or self.load_recipe().open_proof is None)
 
     @property
@@ -169,11 +169,11 @@ class RunFolder:
         _append_line(self._pairs[purpose], pair)
 
     def add_contender(self, result: ContenderResult) -> None:
-        """Append what came of a proof."""
+        """Append the result of a proof."""
         _append_line(self._contenders, result)
 
     def load_contenders(self) -> list[ContenderResult]:
-        """Return what came of the proofs so far, in their order."""
+        """Return the results of the proofs so far, in their order."""
         return _load_lines(self._contenders, ContenderResult, "the result of a proof")
 
     def load_pairs(self, purpose: PairsFor) -> list[ProofPair]:
@@ -181,7 +181,7 @@ class RunFolder:
         return _load_lines(self._pairs[purpose], ProofPair, "a pair of processes")
 
     def save_trials(self, trials: Sequence[Trial]) -> None:
-        """Write all trials anew, when more is known of them."""
+        """Write all trials again, when more is known of them."""
         write_text(self._trials, "".join(f"{encode(trial).decode()}\n" for trial in trials))
 
     def load_trials(self) -> list[Trial]:

@@ -1,4 +1,4 @@
-"""Setup: all that a run knows when its search begins. SearchResult: what the search and the proof came to."""
+"""Setup: all that a run knows when its search begins. SearchResult: what the search and the proof have found."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What the search and the proof came to."""
+    """What the search and the proof have found."""
 
     trials: tuple[Trial, ...]
     best: Best

@@ -37,7 +37,7 @@ def find_study(where: str, name: str | None = None) -> StudyAddress:
 
     Args:
         where: Path or URL of the storage.
-        name: Of the study, if a person has chosen one.
+        name: Of the study, if a person has named it.
 
     Raises:
         BadRequestError: If the storage cannot be opened.
@@ -66,8 +66,8 @@ def begin_study(path: Path, name: str) -> SearchStudy:
     """Return the new study of a run that searches alone.
 
     Args:
-        path: Of its file. One that an earlier part of the run left is replaced, as the trials of that are told again:
-            what was open then may be closed by now, which Optuna takes for another search space.
+        path: Of its file. That of an earlier part of the run is replaced, and its trials are told again: a value that
+            was open then may be closed by now, which Optuna takes for another search space.
         name: Of the study.
     """
     from autoaccel.search.storage import open_storage
@@ -104,13 +104,13 @@ def showing_life(study: SearchStudy, beat_seconds: float) -> Iterator[None]:
     """Beat, from a thread of its own because a trial takes minutes, until the block ends; then leave the study."""
     over = threading.Event()
 
-    def go_on_beating() -> None:
+    def keep_beating() -> None:
         while not over.wait(beat_seconds):
             with suppress(AutoaccelError):  # the search will meet it too, and say so
                 study.peers.beat()
 
     study.peers.beat()
-    beating = threading.Thread(target=go_on_beating, name="beats", daemon=True)
+    beating = threading.Thread(target=keep_beating, name="beats", daemon=True)
     beating.start()
     try:
         yield
@@ -130,7 +130,7 @@ def _check_basis(head: StudyHead | None, name: str, basis: StudyBasis) -> None:
 
 
 def agree_on_diagnosis(study: SearchStudy, basis: StudyBasis, diagnosis: Diagnosis | None) -> Diagnosis | None:
-    """Return the diagnosis that all workers go by: of the one that was first.
+    """Return the diagnosis that all workers use: that of the first.
 
     What a profile says differs a little from run to run; the same space must follow from it everywhere.
 

@@ -23,7 +23,7 @@ class TuningRun:
     stages: Stages = field(default_factory=Stages)
 
     def tell(self, event: Event) -> None:
-        """Tell whoever watches; with a stage that begins its time begins to count."""
+        """Tell whoever watches; the event that begins a stage also starts its time."""
         if isinstance(event, StageStarted):
             self.stages.begin(event.stage, self.clock.spent)
         self.listener(event)

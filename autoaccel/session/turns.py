@@ -15,7 +15,7 @@ from autoaccel.workers.measuring import Measuring
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
 _MAX_REPEATED = 3  # times the least that say anything are taken in all, where fewer were undisturbed
-_MAX_TIMES_LONGER = 10  # than it should may a turn last, even if time is up: neighbours slow some down by so much
+_MAX_TIMES_LONGER = 10  # a turn may last, compared with planned, even if time is up: neighbours slow some down
 
 
 class Turns(NamedTuple):
@@ -62,7 +62,7 @@ def take_turns(
 ) -> Turns | TurnFailed:
     """Give two processes turns until they are enough, or time is up, or their training is over.
 
-    Who begins changes each time, so that a drift of the machine favours neither.
+    Which one begins changes each time, so that a drift of the machine favours neither.
 
     Args:
         baseline: The baseline's process.
