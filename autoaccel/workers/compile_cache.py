@@ -1,4 +1,4 @@
-"""Where `autoaccel run` keeps what torch.compile has compiled, so that of many runs only the first pays for it."""
+"""Where `autoaccel run` keeps what torch.compile has compiled, so that only the first of many runs pays for it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MIN_FREE_BYTES = 1 << 28  # a disk that fills up in the middle of a compilation
 
 
 def open_compile_cache(machine: Machine, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of this user for code compiled on this machine, made if it is not there.
+    """Return this user's folder for code compiled on this machine; make it if it does not exist.
 
-    Torch's own keys tell models, settings and versions of torch apart, but not processors: they hold the compiler's
-    `-march=native`, not what that stands for, and a home may be seen by many kinds of machines.
+    Torch's own keys distinguish models, settings and versions of torch, but not processors: they hold the compiler's
+    `-march=native`, not what that means, and many kinds of machines may share a home folder.
 
     Raises:
         OSError: If it cannot be made, or torch could not write and lock files in it.
@@ -48,7 +48,7 @@ def open_compile_cache(machine: Machine, environ: Mapping[str, str] = os.environ
 
 
 def _user_cache(environ: Mapping[str, str]) -> Path:
-    """Return the user's folder for what can be made again, by the XDG Base Directory Specification or as macOS has it.
+    """Return the user's folder for caches, by the XDG Base Directory Specification or by macOS's convention.
 
     Raises:
         OSError: If the user has no home.

@@ -1,4 +1,4 @@
-"""Ask workers what there is: what torch can do on this machine, and what the user's build() returns."""
+"""Ask workers what torch can do on this machine, and what the user's build() returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_SECONDS = 600.0  # for a build() outside any budget
 
 
 def probe_machine(starter: WorkerStarter) -> Machine:
-    """Return this machine, what torch can do here included.
+    """Return this machine, including what torch can do here.
 
     Raises:
         AutoaccelError: If torch cannot be imported.
@@ -45,7 +45,7 @@ def describe_workload(starter: WorkerStarter, workload: Workload, timeout_second
 def _facts_of(described: Described | Failure, workload: Workload) -> TrainingFacts:
     if isinstance(described, Described):
         return described.facts
-    # What the code raises in a step, it raises again when that is measured; a crash may come of either.
+    # An error that the code raises in a step comes again when that is measured; a crash may come of build() or a step.
     by_build = described.kind in ("raised", "busy", "invalid")
     when = f"while {workload.start}" + ("" if by_build else " or its first step was made")
     raise workload_error(described, workload, when)
@@ -54,14 +54,14 @@ def _facts_of(described: Described | Failure, workload: Workload) -> TrainingFac
 def probe_and_describe(
     starter: WorkerStarter, workload: Workload, timeout_seconds: float
 ) -> tuple[Machine, TrainingFacts]:
-    """Return what `probe_machine` and `describe_workload` do, in the time of the longer.
+    """Return what `probe_machine` and `describe_workload` return, in the time of the slower one.
 
     Raises:
         AutoaccelError: If torch cannot be imported.
         BadRequestError: If build() returns the wrong thing.
         WorkloadFailedError: If it fails, with the user's own traceback.
     """
-    # A step of the training is made: where only one process may use a GPU, not while another asks it what it can do.
+    # Describing makes a step: where only one process may use a GPU, no other may ask the GPU what it can do meanwhile.
     alone = any(gpu.is_exclusive for gpu in read_gpu_use())
     machine = probe_machine(starter) if alone else None
     describing = starter.start(Describe(), {}, "describe")

@@ -1,7 +1,7 @@
 """The fork server's own process: it has imported what every worker needs, and forks one for each request.
 
-It never runs an operator, builds nothing and calls none of the user's code: what a worker inherits is what an
-import leaves behind, and nothing else. A worker that cannot be sure of that begins anew, as a fresh program.
+It never runs an operator, builds nothing and calls none of the user's code: a worker inherits only what an
+import leaves behind. A worker that cannot be sure of that starts again as a new program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autoaccel.records.base import Record, decode, encode
 from autoaccel.runtime import worker
 from autoaccel.runtime.vision import watch_for_torchvision
 
-LENGTH_BYTES = 4  # of a request, before it; the descriptors come with them
+LENGTH_BYTES = 4  # they precede a request and say how long it is; the descriptors come with them
 
 START = "import sys; sys.path[:] = [p for p in sys.path if p]; from autoaccel.{module} import main; main()"
 """How a process of ours is started. Not `-m`: before Python 3.11 that cannot be told to leave the working folder off
@@ -34,14 +34,14 @@ class ForkRequest(Record, frozen=True):
     """What a worker is to start with; its channel, its status pipe and its log, if any, come as descriptors."""
 
     environment: dict[str, str]
-    modules: tuple[str, ...]  # it finds these imported
+    modules: tuple[str, ...]  # imported before the fork
 
 
 class Forked(Record, frozen=True):
     """The first line on the status pipe; the second is the exit code, negative if a signal ended the process."""
 
     pid: int
-    import_seconds: dict[str, float]  # of what it finds imported: what importing each would have cost it
+    import_seconds: dict[str, float]  # that each import took which the worker is spared
 
 
 class Server:
@@ -71,7 +71,7 @@ class Server:
                         return
 
     def _watch_children(self) -> None:
-        """Be woken when a child ends; imports may have had other ideas."""
+        """Ask to be woken when a child ends; repeated, because an import may have changed that."""
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
@@ -86,7 +86,7 @@ class Server:
         self._watch_children()
         server = os.getpid()
         told, tell = os.pipe()
-        threads = threading.active_count()  # asked here: those that are not forked, the child no longer knows of
+        threads = threading.active_count()  # asked here: the child does not see threads that were not forked
         with warnings.catch_warnings():
             # Of forking with native threads around (OpenBLAS), as every DataLoader on Linux does.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -99,14 +99,14 @@ class Server:
             for end in (told, tell):
                 os.close(end)
             self._become_worker(request, channel, log, server, is_like_new)
-        with contextlib.suppress(OSError):  # it was as fast itself
+        with contextlib.suppress(OSError):  # the child has done it first
             os.setpgid(pid, pid)
         os.close(tell)
-        # One that begins anew imports for itself: nothing was spared it.
+        # A worker that starts again as a new program imports everything itself.
         spared = request.modules if os.read(told, 1) == b"1" else ()
         os.close(told)
         import_seconds = {name: self._import_seconds[name] for name in spared}
-        with contextlib.suppress(BrokenPipeError):  # whoever asked has given it up
+        with contextlib.suppress(BrokenPipeError):  # the tuner no longer waits for it
             os.write(status, encode(Forked(pid, import_seconds)) + b"\n")
         self._status[pid] = status
         for descriptor in (channel, *log):
@@ -132,17 +132,17 @@ class Server:
         if name in self._import_seconds:
             return
         start = time.perf_counter()
-        # Whatever is wrong with it, the worker that needs it will meet it again, and say so.
+        # Whatever is wrong with it, the worker that needs it fails at it again, and reports it.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
         self._import_seconds[name] = time.perf_counter() - start
 
     def _report_ended(self) -> None:
-        # Each by its number: a child that some module started is that module's to wait for.
+        # Each by its number: a child that some module started must be left to that module.
         for worker_pid, descriptor in list(self._status.items()):
             try:
                 pid, status = os.waitpid(worker_pid, os.WNOHANG)
-            except ChildProcessError:  # some module waits for every child there is
+            except ChildProcessError:  # some module has waited for every child
                 pid, status = worker_pid, int(signal.SIGKILL)
             if pid == 0:
                 continue
@@ -180,7 +180,7 @@ class Server:
 
 
 def _can_use_its_driver() -> bool:
-    """Whether no import has asked CUDA anything, even how many devices there are: after a fork it would be unusable.
+    """Whether CUDA can be used after the fork: not if an import has asked it anything, even the number of devices.
 
     Only the forked process can tell: before the fork nothing is wrong.
     """
@@ -193,7 +193,7 @@ def main() -> None:
     worker.die_with_parent(int(sys.argv[2]))
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
-    watch_for_torchvision()  # its imports are the users' files' as well
+    watch_for_torchvision()  # what it imports, users' files find imported
     with contextlib.suppress(ConnectionError, msgspec.MsgspecError, KeyboardInterrupt):
         Server(connection).serve()
     os._exit(0)

@@ -1,4 +1,4 @@
-"""ForkServer: workers without the wait for `import torch`, seen from the tuner."""
+"""ForkServer: starts workers that need not wait for `import torch`, seen from the tuner."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from autoaccel.workers.forking import LENGTH_BYTES, START, Forked, ForkRequest
 from autoaccel.workers.listening import await_news
 
 IMPORT_SECONDS = 120.0
-"""A server that has not imported what a worker needs by then is given up."""
+"""After so long, a server that has not imported what a worker needs is given up."""
 
 _END_SECONDS = 5.0  # for a killed server to be gone
 
 
 class ForkFailedError(Exception):
-    """The fork server is of no use (any more)."""
+    """The fork server cannot fork, or no longer."""
 
 
 class ForkedProcess:
@@ -51,7 +51,7 @@ class ForkedProcess:
         """Return the exit code, negative if a signal ended the process.
 
         Raises:
-            subprocess.TimeoutExpired: If it goes on for longer.
+            subprocess.TimeoutExpired: If it runs for longer.
         """
         if self._exit_code is None:
             if not await_news([self._status], math.inf if timeout is None else timeout):
@@ -72,7 +72,7 @@ class ForkServer:
         """Start it. It shares nothing with this process but a channel.
 
         Args:
-            environment: What the libraries that it imports find; the workers' own may say more.
+            environment: Variables that the libraries find which it imports; those of workers may be more.
             log_path: Where its stdout and stderr go.
         """
         self._connection, server_end = socket.socketpair()
@@ -91,7 +91,7 @@ class ForkServer:
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
                 pass_fds=[server_end.fileno()],
-                start_new_session=True,  # a Ctrl-C at the terminal is the tuner's affair
+                start_new_session=True,  # only the tuner handles a Ctrl-C at the terminal
             )
 
     def fork(
@@ -100,7 +100,7 @@ class ForkServer:
         """Return a process that has just begun to serve the channel, these modules imported.
 
         Raises:
-            ForkFailedError: If the server is of no use (any more).
+            ForkFailedError: If the server cannot fork, or no longer.
         """
         request = encode(ForkRequest(dict(environment), modules))
         read_end, write_end = os.pipe()
@@ -119,13 +119,13 @@ class ForkServer:
             status.close()
             raise ForkFailedError(f"the fork server is gone: {error}") from error
         except KeyboardInterrupt:
-            # It may have heard half of the request: it waits for the rest, and will never tell how others ended.
+            # It may have received half of the request: then it waits for the rest, and reports no other worker's end.
             status.close()
             self.close()
             raise
 
     def close(self) -> None:
-        """End it; the kernel ends what it forked with it."""
+        """End it; the kernel ends with it the workers that it forked."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)

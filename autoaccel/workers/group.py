@@ -14,8 +14,8 @@ from autoaccel.records.trial import Answer, Failure
 from autoaccel.workers.listening import await_news
 from autoaccel.workers.worker import Worker
 
-_LAST_WORDS_SECONDS = 2.0  # for the rank that is to blame to be heard, when another has noticed first
-# How a rank fails because another has: words of torch's errors when a connection between ranks is gone.
+_LAST_WORDS_SECONDS = 2.0  # to hear the rank that failed first, when another has noticed it
+# How a rank fails because another has failed: words of torch's errors when a connection between ranks is lost.
 _BY_ANOTHER = re.compile(
     r"gloo|nccl|c10d|DistBackendError|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE
 )
@@ -25,11 +25,11 @@ class WorkerGroup:
     """Workers that train side by side. They are told, paused and closed together; the first speaks for all."""
 
     def __init__(self, workers: Sequence[Worker], rendezvous_file: Path) -> None:
-        """Lead workers that have been started.
+        """Group workers that have been started.
 
         Args:
             workers: In the order of their ranks.
-            rendezvous_file: The file by which they meet; it is removed in the end.
+            rendezvous_file: The file by which they meet; `close` removes it.
         """
         self._workers = tuple(workers)
         self._leader = workers[0]
@@ -53,7 +53,7 @@ class WorkerGroup:
         deadline = time.perf_counter() + timeout_seconds
         while True:
             ready = self._with_news(deadline - time.perf_counter())
-            if not ready or self._leader in ready:  # silent, the leader tells where it hangs
+            if not ready or self._leader in ready:  # if all are silent, the leader tells where it hangs
                 answer = self._leader.receive(max(0.0, deadline - time.perf_counter()))
                 if not self._leader.is_gone:
                     self._answered.add(self._leader)
@@ -68,7 +68,7 @@ class WorkerGroup:
             worker.pause()
 
     def resume(self) -> None:
-        """Let them go on."""
+        """Let them all continue."""
         for worker in self._workers:
             worker.resume()
 
@@ -80,15 +80,15 @@ class WorkerGroup:
             self._rendezvous_file.unlink()
 
     def _with_news(self, seconds: float) -> list[Worker]:
-        """Return those that have said something or died, after at most so many seconds; none if none has."""
+        """Return the workers that have answered or died, after at most so many seconds; empty if none has."""
         listening = [worker for worker in self._workers if not worker.is_gone]
         return await_news(listening, seconds)
 
     def _hear(self, worker: Worker) -> Failure | None:
-        """Take in what a rank says; return it if it is a failure. All else the leader says as well."""
+        """Read what a rank answers; return it if it is a failure. The leader gives every other answer as well."""
         answer = worker.receive(_LAST_WORDS_SECONDS)
         if worker.is_gone and worker in self._answered and isinstance(answer, Failure) and answer.kind == "exited":
-            return None  # it has done its task, or has said why not
+            return None  # it has answered before: its task is done, or its failure is known
         if not worker.is_gone:
             self._answered.add(worker)
         if not isinstance(answer, Failure):
@@ -97,7 +97,7 @@ class WorkerGroup:
         return msgspec.structs.replace(answer, message=f"rank {rank}: {answer.message}")
 
     def _reason(self, failure: Failure) -> Failure:
-        """Return the failure of the rank that is to blame, if another failed only because of it."""
+        """Return the failure of the rank that failed first, if this one failed only because of it."""
         deadline = time.perf_counter() + _LAST_WORDS_SECONDS
         while _BY_ANOTHER.search(failure.message + failure.traceback):
             ready = self._with_news(deadline - time.perf_counter())

@@ -20,15 +20,16 @@ for group in groups:
     except OSError:
         pass
 """
-"""Every number that it reads is a group to watch, negative: to watch no longer. At the end it kills the watched."""
+"""A number that it reads is a group to watch; a negative one is a group to forget. At the end of its input it kills all
+groups that it still watches."""
 
 
 class Guard:
-    """A small process beside the tuner that outlives it for a moment, and kills the process groups it was told of.
+    """A small process that outlives the tuner for a moment, and kills the process groups that it was told of.
 
-    A worker dies with the tuner, but its loader workers do not: they wait for their parent's end by looking for it, and
-    between two turns they are stopped. The kernel lets stopped orphans go on only where whoever adopts them belongs to
-    another session; the first process of a container need not.
+    A worker dies with the tuner, but its loader workers do not: they find out that their parent is gone only by
+    checking, and between two turns they are stopped. The kernel continues stopped orphans only if the process that
+    adopts them belongs to another session, which the first process of a container need not.
     """
 
     def __init__(self) -> None:
@@ -38,19 +39,19 @@ class Guard:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            start_new_session=True,  # what is sent to the tuner's group must not reach it
+            start_new_session=True,  # signals to the tuner's group must not reach it
         )
 
     def watch(self, group: int) -> None:
-        """Kill this process group should the tuner be gone before `forget` was called."""
+        """Kill this process group if the tuner ends before it calls `forget`."""
         self._tell(group)
 
     def forget(self, group: int) -> None:
-        """Leave a group alone that was watched: it is gone, and its number may be another's soon."""
+        """Stop watching a group: it is gone, and another may get its number."""
         self._tell(-group)
 
     def close(self) -> None:
-        """Kill what is still watched, and end."""
+        """Kill the groups that are still watched, and end the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -58,5 +59,5 @@ class Guard:
 
     def _tell(self, number: int) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # somebody killed it: without it all else works
+        with contextlib.suppress(BrokenPipeError):  # somebody killed it; everything else works without it
             self._process.stdin.write(b"%d\n" % number)

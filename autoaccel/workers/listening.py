@@ -1,4 +1,4 @@
-"""Wait for whichever of several channels says something first."""
+"""Wait until at least one of several channels has something to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 
 class Pollable(Protocol):
-    """A socket, a pipe, or what has one."""
+    """A socket, a pipe, or an object that has one."""
 
     def fileno(self) -> int: ...
 
@@ -18,13 +18,13 @@ PollableType = TypeVar("PollableType", bound=Pollable)
 
 
 def await_news(channels: Sequence[PollableType], seconds: float) -> list[PollableType]:
-    """Return those that have something to read or were closed, in their order; none if none had after so many seconds.
+    """Return the channels that have something to read or were closed, in their order; empty when time is up.
 
-    Not by `select`: a program that holds many files open gets descriptors above 1023, which that cannot watch.
+    `select` would not do: it cannot watch descriptors above 1023, which a program with many open files has.
 
     Args:
-        channels: Whom to listen to.
-        seconds: How long at most; 0 or less: only look; inf: for ever.
+        channels: What to wait for.
+        seconds: How long to wait at most; 0 or less: not at all; inf: for ever.
     """
     with selectors.DefaultSelector() as selector:
         for channel in channels:

@@ -13,7 +13,7 @@ from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.worker import Worker
 
 SpentOn: TypeAlias = "collections.defaultdict[str, float]"
-"""What for, in seconds."""
+"""Seconds by what they were spent on."""
 
 
 class Measuring:
@@ -37,14 +37,14 @@ class Measuring:
         self._startup_seconds = startup_seconds
         self._lazy_import_seconds = lazy_import_seconds
         self.ready_seconds = ready_seconds
-        """How long it took until it had warmed up."""
+        """Seconds from its start until it had warmed up."""
         self.warm_step_seconds = warm_step_seconds
-        """What a step took when these settings were first warmed up: a first idea of the step time."""
+        """Step time at the end of the first warm-up under these settings: a first estimate."""
         self._spent_on = spent_on
         worker.pause()
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
-        """Let it make the steps of one turn, alone."""
+        """Let it make the steps of one turn while no other worker runs."""
         start = time.perf_counter()
         self._worker.resume()
         self._worker.tell(order)
@@ -59,7 +59,7 @@ class Measuring:
         return failure_of(answer)
 
     def finish(self, timeout_seconds: float) -> Finished | Failure:
-        """Let it train to its end, alone, and evaluate."""
+        """Let it train to its end and evaluate while no other worker runs."""
         start = time.perf_counter()
         self._worker.resume()
         self._worker.tell(Finish())
@@ -69,7 +69,7 @@ class Measuring:
 
     @property
     def measurement(self) -> Measurement:
-        """What it has shown so far; at least one turn must have been taken."""
+        """All that it has measured so far; take at least one turn first."""
         return Measurement(
             startup_seconds=self._startup_seconds,
             warmup_step_seconds=self._ready.warmup_step_seconds,
@@ -93,17 +93,17 @@ class Measuring:
 
     @property
     def ready_again_seconds(self) -> float:
-        """How long it would take the same settings until they have warmed up, now that it is known how."""
+        """Seconds until another process has warmed up under these settings, now that the number of steps is known."""
         steps, surplus = self._ready.warmup_step_seconds, self._ready.surplus_steps
         return self.ready_seconds - sum(steps[len(steps) - surplus :])
 
     def close(self) -> None:
-        """Kill it; what it has shown stays."""
+        """Kill it; what it has measured stays."""
         self._worker.close()
 
 
 def failure_of(answer: Record) -> Failure:
-    """Return the failure that a worker answered with, or the one that any other answer out of turn is."""
+    """Return the failure that a worker answered with; an unexpected answer is a failure as well."""
     if isinstance(answer, Failure):
         return answer
     return Failure(kind="crashed", message=f"unexpected reply from the process: {type(answer).__name__}")

@@ -1,4 +1,4 @@
-"""Ask a worker for a profile, of which a part is worth having."""
+"""Ask a worker for a profile, and keep the part of it that it finds before it fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def profile_task(
     board_path: Path | None = None,
     max_seconds: float = MAX_PROFILE_SECONDS,
 ) -> TakeProfile:
-    """Return what to ask of the worker that takes a profile on this machine; see TakeProfile."""
+    """Return the task of the worker that takes a profile on this machine; see TakeProfile."""
     return TakeProfile(
         seconds=seconds,
         thorough=thorough,
@@ -37,14 +37,14 @@ def profile_task(
 def ask_profile(
     starter: WorkerStarter, task: TakeProfile, settings: Settings, timeout_seconds: float, name: str = "profile"
 ) -> Profiled | Failure:
-    """Return what was found until the worker was done, failed or time was up; the Failure if that is nothing.
+    """Return what was found until the worker ended, failed or ran out of time; the Failure if it found nothing.
 
     Args:
         starter: Starts the worker.
-        task: What it is to look at.
-        settings: Under which.
-        timeout_seconds: For all.
-        name: Of its log.
+        task: What to look at.
+        settings: The settings to train under.
+        timeout_seconds: For everything.
+        name: Name of its log.
     """
     deadline = time.perf_counter() + timeout_seconds
     so_far: Profiled | None = None

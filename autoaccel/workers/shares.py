@@ -23,10 +23,10 @@ Cores = tuple[tuple[int, ...], ...]
 
 
 def cores_of_ranks(machine: Machine, affinity: str, ranks: int) -> Cores:
-    """Return for each rank of one machine the logical CPUs that are its own, ascending.
+    """Return the logical CPUs of each rank of one machine, ascending.
 
-    The cores that `affinity` (see `cpus_of`) leaves are cut, in the order of memory nodes, into equal pieces next to
-    each other: a rank spans two nodes only where the pieces do not fit. The logical CPUs of one core stay together.
+    The cores that `affinity` (see `cpus_of`) leaves are ordered by memory node and divided into equal, contiguous
+    parts: a rank spans two nodes only where the parts do not fit. The logical CPUs of one core stay together.
     Ranks share cores only where there are more ranks than cores.
     """
     allowed = set(cpus_of(affinity, machine))
@@ -43,18 +43,18 @@ def cores_of_ranks(machine: Machine, affinity: str, ranks: int) -> Cores:
 
 
 def gpus_of_ranks(machine: Machine, ranks: int, environment: Mapping[str, str] = os.environ) -> tuple[int, ...]:
-    """Return the GPU of each rank, in the driver's order: those of the visible ones that are connected best.
+    """Return the GPU of each rank, in the driver's order: the best connected ones of those that are visible.
 
-    None if that is not known.
+    Empty for a single rank, and where it is not known which GPUs are visible and how they are connected.
     """
-    # Where a GPU is lost, it is missing among the one and makes the other fail.
+    # A GPU that is lost is missing in one of the two lists, and makes reading the other fail.
     if machine.interconnect is None or len(machine.interconnect.links) != len(machine.gpus) or ranks < 2:
         return ()
     numbers = visible_gpus(machine.gpus, machine.torch.gpus if machine.torch else (), environment)
     if numbers is None or not ranks <= len(numbers) <= MAX_GPUS:
         return ()
     among = _among(machine.interconnect, numbers)
-    return tuple(numbers[context] for context in best_connected(among, ranks))
+    return tuple(numbers[index] for index in best_connected(among, ranks))
 
 
 def _among(interconnect: Interconnect, gpus: Sequence[int]) -> Interconnect:
@@ -66,7 +66,7 @@ def _among(interconnect: Interconnect, gpus: Sequence[int]) -> Interconnect:
 
 
 def cores_of(context: KnobContext, affinity: str, ranks: int) -> Cores:
-    """Return the logical CPUs of each rank: near its GPU if it has one, else as `cores_of_ranks` cuts them."""
+    """Return the logical CPUs of each rank: those near its GPU if every rank has some, else `cores_of_ranks`."""
     machine = context.machine
     if context.device == "cuda" and machine.interconnect is not None and (gpus := gpus_of_ranks(machine, ranks)):
         shares = cores_near(machine.interconnect, cpus_of(affinity, machine), machine.limits.cores, gpus)
@@ -77,10 +77,10 @@ def cores_of(context: KnobContext, affinity: str, ranks: int) -> Cores:
 
 
 def share_of_rank(settings: Mapping[str, Value], context: KnobContext, local_rank: int, local_ranks: int) -> Settings:
-    """Return the settings of one of the ranks on a machine: its cores, and its part of threads and loader workers.
+    """Return the settings of one of the ranks on a machine: its cores, and its share of threads and loader workers.
 
-    In settings, threads and workers are those of all ranks of a machine together: `threads.intra_op = 8` under 4 ranks
-    is 2 threads in each. A rank has at least one thread, and a worker if there are any.
+    Settings count the threads and loader workers of all ranks of a machine together: `threads.intra_op = 8` under 4
+    ranks is 2 threads in each. Each rank has at least one thread, and at least one worker unless there are none.
     """
     share = dict(settings)
     if local_ranks == 1:
@@ -96,7 +96,7 @@ def share_of_rank(settings: Mapping[str, Value], context: KnobContext, local_ran
 
 
 def context_on(machine: Machine, device: str) -> KnobContext:
-    """Return the context of a training on a device that a recipe names, if this machine has one of that type."""
+    """Return the context of a training on the device that a recipe names; on the machine's own if it has none such."""
     torch = machine.torch
     if torch is None or device.partition(":")[0] not in ("cpu", torch.device):
         return KnobContext(machine)
@@ -124,14 +124,14 @@ def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.envir
 
 
 def device_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the device of a recipe; in a process that a launcher has made a rank, without the number of one."""
+    """Return the device of a recipe, such as "cuda:1"; only its type in a process that a launcher has made a rank."""
     torch = recipe.machine.torch
     device = recipe.device or (torch.device if torch is not None else "cpu")
     return device if rank_of(environment) is None else device.partition(":")[0]
 
 
 def devices_of_ranks(context: KnobContext, ranks: int) -> dict[str, str]:
-    """Return the variables by which ranks see their GPUs, each at the place of its local rank; none without GPUs."""
+    """Return the variables that show ranks their GPUs, in the order of local ranks; none if these are not known."""
     gpus = gpus_of_ranks(context.machine, ranks) if context.device == "cuda" else ()
     if not gpus:
         return {}

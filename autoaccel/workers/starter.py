@@ -69,13 +69,13 @@ class WorkerStarter:
             folder: The folder.
             workload: What every task but a probe is about.
             measures: Whether the tasks are measured: their output goes to logs, and each settings starts with no
-                compiled code, as a user's first run would. If not, both are the user's own.
+                compiled code of its model, as a user's first run does. If not, both are the user's own.
             launched_as: The rank of a launcher's job that it starts; None: it starts as many as settings ask for.
             compile_cache: Where tasks that are not measured keep compiled code; None: where the user's own would.
         """
         self.workload = workload
         self.spent_on: SpentOn = collections.defaultdict(float)
-        """Seconds that measuring workers spent on what; what is missing was spent waiting for something else."""
+        """Seconds of the workers that measure, by what they were spent on; all other time was spent waiting."""
         self._context: KnobContext | None = None
         self._defaults: Settings = {}
         self._found: Settings | None = None
@@ -86,7 +86,7 @@ class WorkerStarter:
         self._server_numbers = itertools.count(1)
         self._guards: list[Guard] = []  # one, once something is measured
         self._rendezvous_numbers = itertools.count(1)
-        self._modules = ["torch", "autoaccel.runtime.tasks"]  # that every worker imports anyway, and finds if forked
+        self._modules = ["torch", "autoaccel.runtime.tasks"]  # every worker needs them; forked ones find them imported
         self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
@@ -106,7 +106,7 @@ class WorkerStarter:
             guard.close()
 
     def at(self, context: KnobContext) -> WorkerStarter:
-        """Return the starter for this context: it knows which variables carry which settings, and which need none.
+        """Return a copy of the starter for this context, which knows the variables that carry each setting.
 
         Where the training is known, its workers leave alone what the training's own code makes of the process. What
         it starts ends with the `with` block of this one.
@@ -123,19 +123,19 @@ class WorkerStarter:
         return self._context is not None and self._context.device != "cpu"
 
     def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | WorkerGroup:
-        """Start a worker in the user's environment, in which exactly the tuned variables are set; or all its ranks.
+        """Start a worker for a task, or one per rank, in the user's environment plus the variables of its settings.
 
         Args:
-            task: What it is to do.
-            settings: What it is to do it under.
-            name: Of its log.
-            fresh: Whether it must be a program of its own, as the user's runs are, even if forking one costs less.
+            task: What to do.
+            settings: The settings to do it under.
+            name: Name of its log.
+            fresh: Whether to start a new program, as a user does, even where forking one costs less.
         """
         ranks = ranks_of(settings)
         if self._launched_as is not None:
             return self._start_as_rank(task, settings, self._launched_as, name)
         if isinstance(task, TakeProfile) and ranks > 1:
-            # Of one process alone: what looks into a step makes others, which ranks would have to agree on.
+            # One process is profiled: looking into a step makes further steps, on which ranks would have to agree.
             parallel = {name: self._defaults[name] for name in settings if name.startswith("parallel.")}
             return self._start_one(
                 WorkerSpec(task=task, workload=self.workload, settings={**settings, **parallel}), name, fresh
@@ -167,7 +167,7 @@ class WorkerStarter:
     ) -> Worker:
         spec = msgspec.structs.replace(spec, found=self._found)
         follows = spec.placement is not None and self._launched_as is None and spec.placement.local_rank > 0
-        # What a follower prints, the leader prints as well.
+        # The leader prints whatever the other ranks print.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
         if spec.placement is not None and self._context is not None:
@@ -232,10 +232,10 @@ class WorkerStarter:
         return answer if isinstance(answer, kind) else failure_of(answer)
 
     def receive_description(self, worker: Worker | WorkerGroup, timeout_seconds: float) -> Described | Failure:
-        """Return the answer of a worker that was to describe; what that imported is imported once for all from then on.
+        """Return what a worker has described; from now on, fork servers import what its training imported.
 
-        The worker is closed: the step that it made may have started loader workers, which would load on beside what is
-        measured.
+        The worker is closed: the step that it made may have started loader workers, which would go on loading while
+        something is measured.
         """
         try:
             answer = worker.receive(timeout_seconds)
@@ -260,11 +260,11 @@ class WorkerStarter:
         timeout_seconds: float,
         fresh: bool = False,
     ) -> list[Measuring | Failure]:
-        """Start a worker for each settings; all are warmed up and paused, or have failed.
+        """Start a worker for each of the settings, warm it up and pause it; return the Failure of each that fails.
 
-        They start side by side, which costs less time, and warm up one after the other: threads of two trainings that
-        wait for each other on the same cores make steps of a tenth of a second last for seconds. How many steps it
-        takes some settings to warm up is found out once.
+        They start side by side, which takes less time, and warm up one after the other: threads of two trainings that
+        wait for each other on the same cores make steps of a tenth of a second last for seconds. The number of steps
+        that settings need to warm up is found out once.
         """
         deadline = time.perf_counter() + timeout_seconds
         workers = [
@@ -317,7 +317,7 @@ class WorkerStarter:
         return environment
 
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
-        """Return what must be set when a process starts: nothing for a value that the user's environment gives."""
+        """Return the variables that carry these settings, except those at which the user's own environment starts."""
         if self._context is None:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
@@ -331,7 +331,7 @@ WORKER_MARK = "AUTOACCEL_WORKER"
 
 
 def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a worker; what the user preloads stays, after what the settings do."""
+    """Return the variables of a worker; libraries that the user preloads stay, after those of the settings."""
     preloaded = ":".join(filter(None, (changes.get("LD_PRELOAD"), environment.get("LD_PRELOAD"))))
     merged = {**environment, **changes, WORKER_MARK: "1"}
     return {**merged, "LD_PRELOAD": preloaded} if preloaded else merged

@@ -55,18 +55,18 @@ class Worker:
         """Start the process; it shares nothing with this one but the channel.
 
         Args:
-            spec: What it is to do.
+            spec: What to do.
             log_path: Where its stdout and stderr go; None for this process's own.
-            environment: All variables it gets.
-            server: What forks it; None for a program of its own.
-            modules: What the server is to have imported.
-            guard: What kills its group should this process be killed first.
+            environment: All of its variables.
+            server: The server that forks it; None to start a new program.
+            modules: What the server imports before it forks.
+            guard: Kills its group if this process is killed first.
 
         Raises:
-            ForkFailedError: If the server is of no use.
+            ForkFailedError: If the server cannot fork.
         """
         self.started_at = time.perf_counter()
-        self.import_seconds: Mapping[str, float] = {}  # what it found imported, and what that would have cost
+        self.import_seconds: Mapping[str, float] = {}  # that each import took which it was spared
         self.server = server
         self._log_path = log_path
         self._guard = guard
@@ -101,12 +101,12 @@ class Worker:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was ended."""
+        """Whether `close` was called."""
         return self._closed
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process was seen to have closed its channel: it has nothing more to say."""
+        """Whether the process is known to have closed its channel: no answer will come any more."""
         return self._gone
 
     def fileno(self) -> int:
@@ -149,13 +149,13 @@ class Worker:
             self._paused = True
 
     def resume(self) -> None:
-        """Let the process group go on."""
+        """Let the process group continue."""
         if self._paused:
             self._signal_group(signal.SIGCONT)
             self._paused = False
 
     def close(self) -> None:
-        """Kill the process, its group and whatever else descends from it; keep the end of the log."""
+        """Kill the process, its group and all other descendants; keep the end of the log."""
         if self._closed:
             return
         self._closed = True
@@ -172,7 +172,7 @@ class Worker:
         self._trim_log()
 
     def _await_end(self) -> bool:
-        """Return whether the killed process has ended; while it waits within a driver it cannot."""
+        """Return whether the killed process has ended; it cannot while it waits within a driver."""
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -251,7 +251,7 @@ class Worker:
 
 
 def _await_end(killed: Sequence[psutil.Process], max_seconds: float) -> None:
-    """Wait until none of them runs any longer. One that nobody reaps is gone as well: in a container nobody may."""
+    """Wait until none of them runs any more. A zombie counts as ended: in a container, nobody may reap it."""
     deadline = time.perf_counter() + max_seconds
     for process in killed:
         with contextlib.suppress(psutil.NoSuchProcess):
