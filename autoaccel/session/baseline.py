@@ -14,14 +14,12 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.pairs import Reference
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
-from autoaccel.statistics.comparison import log_ratios
+from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, lacks_room
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import (
     Enough,
     TurnPlan,
-    TurnScatter,
     pair_seconds,
     plan_turns,
     trial_seconds,
@@ -60,8 +58,6 @@ class LiveBaseline:
         self._run = run
         self.settings = settings
         self.facts = facts
-        self._step_seconds_of_turns: list[float] = []  # of every turn it ever took
-        self._disturbed = 0
         self._rests = False
         unused = read_gpu_use()
         self._measuring = self._start()
@@ -81,23 +77,22 @@ class LiveBaseline:
         if self.is_apart:
             self.rest()
         self.measurement: Measurement = self._measuring.measurement
-        self._step_seconds_of_turns.extend(step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch))
-        self.plan = plan_turns(self.step_seconds, facts.device)
+        baseline_seconds = step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch)
+        self.plan = plan_turns(statistics.median(baseline_seconds), facts.device)
         """How turns are taken, in the trials and in the proof."""
-        self.scatter = TurnScatter(self.plan.usual_deviation)
-        """What all trials have shown of how much turns scatter."""
+        self._taker = TurnTaker(self.plan, facts.steps_per_epoch, baseline_seconds)  # knows every turn it ever took
 
     @property
     def step_seconds(self) -> float:
         """What its step takes: the median over all turns that it has taken so far, disturbed ones too."""
-        return statistics.median(self._step_seconds_of_turns)
+        return statistics.median(self._taker.baseline_seconds)
 
     @property
     def trial_seconds(self) -> float:
         """About what a trial takes that compiles nothing and is as fast as the baseline."""
         if self.is_apart:  # the baseline gets ready once more, too
             return pair_seconds(self.plan, self.ready_seconds, self._turns_apart)
-        turns = turns_worth(self.plan, self.ready_seconds, self.scatter.deviation)
+        turns = turns_worth(self.plan, self.ready_seconds, self._taker.scatter.deviation)
         return trial_seconds(self.plan, self.ready_seconds, turns)
 
     def pair_seconds(self, speedup: float = 1.0) -> float:
@@ -106,7 +101,7 @@ class LiveBaseline:
         Args:
             speedup: Of the candidate's steps over the baseline's.
         """
-        turns = turns_worth(self.plan, 2 * self.ready_again_seconds, self.scatter.deviation, speedup)
+        turns = turns_worth(self.plan, 2 * self.ready_again_seconds, self._taker.scatter.deviation, speedup)
         return pair_seconds(self.plan, self.ready_again_seconds, turns, speedup)
 
     @property
@@ -127,18 +122,24 @@ class LiveBaseline:
     @property
     def usual_seconds(self) -> float:
         """What its step takes while nothing disturbs it."""
-        return usual_seconds(self._step_seconds_of_turns[-RECENT_TURNS:])
+        return usual_seconds(self._taker.baseline_seconds[-RECENT_TURNS:])
 
     @property
     def reference(self) -> Reference:
         """What pairs of processes are measured against."""
-        steps_per_epoch = self.facts.steps_per_epoch
-        return Reference(self.settings, steps_per_epoch, self.plan, self.usual_seconds, self.is_apart, self.scatter)
+        return Reference(
+            settings=self.settings,
+            steps_per_epoch=self.facts.steps_per_epoch,
+            plan=self.plan,
+            usual_seconds=self.usual_seconds,
+            is_apart=self.is_apart,
+            scatter=self._taker.scatter,
+        )
 
     @property
     def disturbed_share(self) -> float:
         """Share of its turns that were disturbed."""
-        return self._disturbed / len(self._step_seconds_of_turns)
+        return self._taker.disturbed / len(self._taker.baseline_seconds)
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         """Measure settings in a process of their own.
@@ -174,12 +175,8 @@ class LiveBaseline:
             self._measuring = self._start()
             self._rests = False
         self._measuring.turns.clear()
-        left = deadline - time.perf_counter()
-        steps_per_epoch = self.facts.steps_per_epoch
         try:
-            turns = take_turns(
-                self._measuring, candidate, self.plan, steps_per_epoch, self._step_seconds_of_turns, enough, left
-            )
+            turns = self._taker.take(self._measuring, candidate, enough, deadline - time.perf_counter())
         finally:
             candidate.close()
         if isinstance(turns, TurnFailed):
@@ -187,7 +184,7 @@ class LiveBaseline:
                 # It died, most often beside a trial that took its memory.
                 self.rest()
             return turns.failure
-        self._learn(turns)
+        self._taker.learn(turns)
         return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
 
     def _measure_apart(self, settings: Settings, name: str, timeout_seconds: float) -> Reading | Failure:
@@ -220,18 +217,9 @@ class LiveBaseline:
         half = self._turns_apart // 2
         beside = (*before[-half:], *self._measuring.turns[:half])
         factor = candidate.batch_factor / self._measuring.batch_factor
-        steps_per_epoch = self.facts.steps_per_epoch
-        measured = candidate.turns[: len(beside)]
-        turns = turns_apart(beside, measured, self.plan, steps_per_epoch, factor, self._step_seconds_of_turns)
-        self._learn(turns)
+        turns = self._taker.read_apart(beside, candidate.turns[: len(beside)], factor)
+        self._taker.learn(turns)
         return Reading(candidate.measurement, beside, turns.pairs, turns.trusted)
-
-    def _learn(self, turns: Turns) -> None:
-        """Take into account what turns beside a trial have shown of the baseline, and of the machine."""
-        self._step_seconds_of_turns.extend(turns.baseline_seconds)
-        self._disturbed += turns.disturbed
-        if turns.trusted:
-            self.scatter.learn(log_ratios(turns.pairs))
 
     def _take_turns_of(self, measuring: Measuring, deadline: float) -> Failure | None:
         min_seconds = 10 * self.plan.turn_seconds()

@@ -11,9 +11,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finished, Measure, ProofPair, TrainedPair
 from autoaccel.session.run_folder import PairsFor
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed, Turns, divergence, lacks_room, take_turns, turns_apart
+from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, lacks_room
 from autoaccel.statistics.accuracy import pair_up
-from autoaccel.statistics.comparison import Pair, log_ratios
+from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, turns_worth
 from autoaccel.workers.measuring import Measuring
 
@@ -53,20 +53,17 @@ class FreshPairs:
         """
         self._run = run
         self._reference_settings = reference.settings
-        self._steps_per_epoch = reference.steps_per_epoch
-        self._plan = reference.plan
-        self._reference_seconds = [reference.usual_seconds]
+        usual = [reference.usual_seconds]
+        self._taker = TurnTaker(reference.plan, reference.steps_per_epoch, usual, reference.scatter)
         self._fresh = fresh
         self._purpose = purpose
         self._apart = reference.is_apart
-        self._scatter = reference.scatter or TurnScatter(reference.plan.usual_deviation)
         self._started = 0
-        self._disturbed = 0
 
     @property
     def disturbed_share(self) -> float:
         """Share of the turns that were disturbed."""
-        return self._disturbed / max(1, len(self._reference_seconds) - 1)
+        return self._taker.disturbed / max(1, len(self._taker.baseline_seconds) - 1)
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what one pair shows, both from this seed.
@@ -93,12 +90,8 @@ class FreshPairs:
         reference, other = pair.baseline, pair.recipe
         both = min(len(reference.turns), len(other.turns))
         factor = other.batch_factor / reference.batch_factor
-        taken = reference.turns[:both], other.turns[:both]
-        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._reference_seconds)
-        self._reference_seconds.extend(turns.baseline_seconds)
-        self._disturbed += turns.disturbed
-        if turns.trusted:
-            self._scatter.learn(log_ratios(turns.pairs))
+        turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
+        self._taker.learn(turns)
         return PairReading(turns.pairs, turns.trusted, pair.trained)
 
     def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
@@ -114,15 +107,7 @@ class FreshPairs:
             if isinstance(other, Failure):
                 return other
             most = self._turns_worth((reference, other)) if steps is None else _MAX_TURNS
-            turns = take_turns(
-                reference,
-                other,
-                self._plan,
-                self._steps_per_epoch,
-                self._reference_seconds,
-                lambda pairs: len(pairs) >= most,
-                clock.left,
-            )
+            turns = self._taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left)
             if isinstance(turns, TurnFailed):
                 return turns.failure
             ended = [] if steps is None or not turns.pairs else [reference.finish(clock.left), other.finish(clock.left)]
@@ -136,8 +121,9 @@ class FreshPairs:
         """Return how many turns two processes are worth that have just been started."""
         reference, other = started
         start_seconds = reference.ready_seconds + other.ready_seconds
-        speedup = self._plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
-        return turns_worth(self._plan, start_seconds, self._scatter.deviation, speedup)
+        plan = self._taker.plan
+        speedup = plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
+        return turns_worth(plan, start_seconds, self._taker.scatter.deviation, speedup)
 
     def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
         """Return what two whole processes show, one after the other; which one begins changes from pair to pair."""
@@ -155,7 +141,7 @@ class FreshPairs:
                 # As many of the second as of the first.
                 most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MAX_TURNS)
                 for _ in range(most):
-                    turn = measuring.take_turn(self._plan.order, clock.left)
+                    turn = measuring.take_turn(self._taker.plan.order, clock.left)
                     if isinstance(turn, Failure):
                         return turn
                     if not turn.step_seconds:
@@ -170,8 +156,7 @@ class FreshPairs:
             return failure
         both = min(len(reference.turns), len(other.turns))
         factor = other.batch_factor / reference.batch_factor
-        taken = reference.turns[:both], other.turns[:both]
-        turns = turns_apart(*taken, self._plan, self._steps_per_epoch, factor, self._reference_seconds)
+        turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
         return self._keep(settings, task, turns, (reference, other), [ended[side] for side in sorted(ended)])
 
     def _keep(
@@ -183,10 +168,7 @@ class FreshPairs:
         ended: Sequence[Finished | Failure],
     ) -> PairReading | Failure:
         """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down."""
-        self._reference_seconds.extend(turns.baseline_seconds)
-        self._disturbed += turns.disturbed
-        if turns.trusted:
-            self._scatter.learn(log_ratios(turns.pairs))
+        self._taker.learn(turns)
         if not turns.pairs:
             return Failure(kind="invalid", message="the training is too short for a turn")
         for answer, whose in zip(ended, ("under your own settings, ", ""), strict=False):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from autoaccel.records.trial import Failure, Turn
-from autoaccel.statistics.comparison import Pair
+from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
-from autoaccel.statistics.turn_plan import Enough, TurnPlan
+from autoaccel.statistics.turn_plan import Enough, TurnPlan, TurnScatter
 from autoaccel.workers.measuring import Measuring
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
@@ -51,83 +52,96 @@ class TurnFailed(NamedTuple):
     failure: Failure
 
 
-def take_turns(
-    baseline: Measuring,
-    other: Measuring,
-    plan: TurnPlan,
-    steps_per_epoch: int,
-    usual: Sequence[float],
-    enough: Enough,
-    timeout_seconds: float,
-) -> Turns | TurnFailed:
-    """Give two processes turns until they are enough, or time is up, or their training is over.
+class TurnTaker:
+    """Has a baseline and candidates take turns, and learns from them what usual turns are and how they scatter."""
 
-    Which one begins changes each time, so that a drift of the machine favours neither.
+    def __init__(
+        self,
+        plan: TurnPlan,
+        steps_per_epoch: int,
+        baseline_seconds: Sequence[float],
+        scatter: TurnScatter | None = None,
+    ) -> None:
+        """Begin with no turn taken.
 
-    Args:
-        baseline: The baseline's process.
-        other: The candidate's.
-        plan: How turns are taken.
-        steps_per_epoch: Of the training.
-        usual: Step seconds of the baseline's earlier turns, by which disturbed ones are told.
-        enough: When to end.
-        timeout_seconds: For all.
-    """
-    deadline = time.perf_counter() + timeout_seconds
-    factor = other.batch_factor / baseline.batch_factor
-    seconds, least = plan.turn_seconds(), plan.min_turns
-    before = len(baseline.turns), len(other.turns)
-    while True:
-        for number in range(_AT_ONCE):
-            for side in (baseline, other) if number % 2 == 0 else (other, baseline):
-                turn = side.take_turn(plan.order, max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * seconds))
-                if isinstance(turn, Failure):
-                    return TurnFailed(side, turn)
-        if failure := divergence(baseline.turns, other.turns):
-            return TurnFailed(other, failure)
-        alternated = list(zip(baseline.turns[before[0] :], other.turns[before[1] :], strict=True))
-        every, pairs = _read(alternated, steps_per_epoch, factor, usual)
-        over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
-        if enough(pairs) or (over and len(pairs) >= least):
-            return _turns(every, pairs, trusted=True)
-        if over or (len(every) >= _MAX_REPEATED * least and len(pairs) < least):
-            return _turns(every, pairs, trusted=len(pairs) == len(every))
+        Args:
+            plan: How turns are taken.
+            steps_per_epoch: Of the training.
+            baseline_seconds: The baseline's step seconds in earlier turns, by which disturbed ones are told.
+            scatter: What earlier turns have shown of how much they scatter; it learns. None: nothing yet.
+        """
+        self.plan = plan
+        self.scatter = scatter or TurnScatter(plan.usual_deviation)
+        self.baseline_seconds = list(baseline_seconds)
+        """The baseline's step seconds, of all turns from which was learned."""
+        self.disturbed = 0
+        """How many of these were disturbed."""
+        self._steps_per_epoch = steps_per_epoch
 
+    def take(
+        self, baseline: Measuring, other: Measuring, enough: Enough, timeout_seconds: float = math.inf
+    ) -> Turns | TurnFailed:
+        """Give two processes turns until they are enough, or time is up, or their training is over.
 
-def turns_apart(
-    baseline: Sequence[Turn],
-    other: Sequence[Turn],
-    plan: TurnPlan,
-    steps_per_epoch: int,
-    factor: float,
-    usual: Sequence[float],
-) -> Turns:
-    """Return what turns of two processes show that were not alive at the same time.
+        Who begins changes each time, so that a drift of the machine favours neither.
 
-    Args:
-        baseline: The baseline's.
-        other: The candidate's, as many.
-        plan: How they were taken.
-        steps_per_epoch: Of the training.
-        factor: Samples of one of the candidate's steps, over those of one of the baseline's.
-        usual: Step seconds of the baseline's earlier turns.
-    """
-    every, pairs = _read(list(zip(baseline, other, strict=True)), steps_per_epoch, factor, usual)
-    return _turns(every, pairs, trusted=len(pairs) >= plan.min_turns or len(pairs) == len(every))
+        Args:
+            baseline: The baseline's process.
+            other: The candidate's.
+            enough: When to end.
+            timeout_seconds: For all.
+        """
+        deadline = time.perf_counter() + timeout_seconds
+        factor = other.batch_factor / baseline.batch_factor
+        seconds, least = self.plan.turn_seconds(), self.plan.min_turns
+        before = len(baseline.turns), len(other.turns)
+        while True:
+            for number in range(_AT_ONCE):
+                for side in (baseline, other) if number % 2 == 0 else (other, baseline):
+                    longest = max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * seconds)
+                    turn = side.take_turn(self.plan.order, longest)
+                    if isinstance(turn, Failure):
+                        return TurnFailed(side, turn)
+            if failure := divergence(baseline.turns, other.turns):
+                return TurnFailed(other, failure)
+            alternated = list(zip(baseline.turns[before[0] :], other.turns[before[1] :], strict=True))
+            every, pairs = self._read(alternated, factor)
+            over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
+            if enough(pairs) or (over and len(pairs) >= least):
+                return _turns(every, pairs, trusted=True)
+            if over or (len(every) >= _MAX_REPEATED * least and len(pairs) < least):
+                return _turns(every, pairs, trusted=len(pairs) == len(every))
 
+    def read_apart(self, baseline: Sequence[Turn], other: Sequence[Turn], factor: float) -> Turns:
+        """Return what turns of two processes show that were not alive at the same time.
 
-def _read(
-    both: Sequence[tuple[Turn, Turn]], steps_per_epoch: int, factor: float, usual: Sequence[float]
-) -> tuple[list[Pair], list[Pair]]:
-    """Return the step seconds of all turns in which both made steps, and of those that were undisturbed."""
-    full = [turns for turns in both if all(turn.step_seconds for turn in turns)]
-    if not full:
-        return [], []
-    baseline_seconds = step_seconds_of_turns([mine for mine, _ in full], steps_per_epoch)
-    other_seconds = step_seconds_of_turns([others for _, others in full], steps_per_epoch, factor)
-    every = list(zip(baseline_seconds, other_seconds, strict=True))
-    counts = undisturbed(baseline_seconds, usual_seconds([*usual, *baseline_seconds][-RECENT_TURNS:]))
-    return every, [pair for pair, counted in zip(every, counts, strict=True) if counted]
+        Args:
+            baseline: The baseline's.
+            other: The candidate's, as many.
+            factor: Samples of one of the candidate's steps, over those of one of the baseline's.
+        """
+        every, pairs = self._read(list(zip(baseline, other, strict=True)), factor)
+        return _turns(every, pairs, trusted=len(pairs) >= self.plan.min_turns or len(pairs) == len(every))
+
+    def learn(self, turns: Turns) -> None:
+        """Take into account what turns have shown of the baseline, and of the machine."""
+        self.baseline_seconds.extend(turns.baseline_seconds)
+        self.disturbed += turns.disturbed
+        if turns.trusted:
+            self.scatter.learn(log_ratios(turns.pairs))
+
+    def _read(self, both: Sequence[tuple[Turn, Turn]], factor: float) -> tuple[list[Pair], list[Pair]]:
+        """Return the step seconds of all turns in which both made steps, and of those that were undisturbed."""
+        full = [turns for turns in both if all(turn.step_seconds for turn in turns)]
+        if not full:
+            return [], []
+        baseline_seconds = step_seconds_of_turns([mine for mine, _ in full], self._steps_per_epoch)
+        other_seconds = step_seconds_of_turns([others for _, others in full], self._steps_per_epoch, factor)
+        every = list(zip(baseline_seconds, other_seconds, strict=True))
+        counts = undisturbed(
+            baseline_seconds, usual_seconds([*self.baseline_seconds, *baseline_seconds][-RECENT_TURNS:])
+        )
+        return every, [pair for pair, counted in zip(every, counts, strict=True) if counted]
 
 
 def _turns(every: list[Pair], pairs: list[Pair], trusted: bool) -> Turns:

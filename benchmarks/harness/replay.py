@@ -17,7 +17,7 @@ from autoaccel.advise.observations import Observations
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
 from autoaccel.search.trial_source import Reading
-from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs
 from autoaccel.statistics.comparison import log_ratios, middle
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
@@ -161,6 +161,10 @@ class Facts:
             self._compile_seconds[key] = CompileSeconds(max(warm, cold), warm)
         return self._compile_seconds[key]
 
+    def turn_taker(self) -> TurnTaker:
+        """Return what takes turns as a run does that has just measured its baseline."""
+        return TurnTaker(self.plan, self.table.head.facts.steps_per_epoch, [self.usual])
+
     def total_seconds(self, settings: Settings, planned_steps: int) -> float:
         """Return the time of an average run, as all visits together tell it."""
         steps_seconds = planned_steps * self.baseline_step_seconds / math.exp(self.log_speedup[settings_key(settings)])
@@ -214,7 +218,7 @@ class Replay:
         self._random = generator
         self._compiled: set[str] = set()
         self._left: dict[str, list[Visit]] = {}
-        self._baseline_seconds = [facts.usual]
+        self._taker = facts.turn_taker()
         # One baseline process serves a whole search, with the luck of one round's.
         self._level = facts.round_level[generator.choice(sorted(facts.round_level))]
 
@@ -263,17 +267,9 @@ class Replay:
         shift = math.exp(self._level - self._facts.round_level[visit.round])
         baseline = Side([_slowed(visit.baseline_turns[index], shift) for index in order], self._clock)
         other = Side([outcome.turns[index] for index in order], self._clock)
-        turns = take_turns(
-            _as_measuring(baseline),
-            _as_measuring(other),
-            self._facts.plan,
-            self._facts.table.head.facts.steps_per_epoch,
-            self._baseline_seconds,
-            enough,
-            math.inf,
-        )
+        turns = self._taker.take(_as_measuring(baseline), _as_measuring(other), enough)
         assert not isinstance(turns, TurnFailed)
-        self._baseline_seconds.extend(turns.baseline_seconds)
+        self._taker.learn(turns)
         return Reading(
             msgspec.structs.replace(outcome, turns=tuple(other.turns)),
             tuple(baseline.turns),

@@ -39,7 +39,7 @@ from autoaccel.session.pairs import FreshPairs, PairReading, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import take_turns
+from autoaccel.session.turns import TurnFailed
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
@@ -82,7 +82,7 @@ class NullPairs:
         self._facts = facts
         self._random = generator
         self._visits = [visit for visits in facts.visits.values() for visit in visits if visit.trusted]
-        self._baseline_seconds = [facts.usual]
+        self._taker = facts.turn_taker()
         self._drift = 0.0
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
@@ -90,18 +90,14 @@ class NullPairs:
         visit = self._random.choice(self._visits)
         baseline, other = self._turns_of(visit)
         clock = SimulatedClock(math.inf)
-        head = self._facts.table.head
-        turns = take_turns(
+        turns = self._taker.take(
             Side(baseline, clock),  # type: ignore[arg-type]
             Side(other, clock),  # type: ignore[arg-type]
-            self._facts.plan,
-            head.facts.steps_per_epoch,
-            self._baseline_seconds,
             lambda pairs: len(pairs) >= TURNS,
-            math.inf,
         )
-        self._baseline_seconds = [*self._baseline_seconds, *turns.baseline_seconds][-200:]  # type: ignore[union-attr]
-        return PairReading(turns.pairs, turns.trusted, None)  # type: ignore[union-attr]
+        assert not isinstance(turns, TurnFailed)
+        self._taker.learn(turns)
+        return PairReading(turns.pairs, turns.trusted, None)
 
     def _turns_of(self, visit: Visit) -> tuple[list[Turn], list[Turn]]:
         assert isinstance(visit.outcome, Measurement)

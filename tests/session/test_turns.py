@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import cast
 
 import msgspec
 import pytest
 
 from autoaccel.records.trial import Failure, GiveTurn, Turn
-from autoaccel.session.turns import TurnFailed, Turns, take_turns
+from autoaccel.session.turns import TurnFailed, Turns, TurnTaker
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.measuring import Measuring
 
@@ -37,7 +36,7 @@ def taken(
     baseline: Side, other: Side, enough: int = 6, usual: tuple[float, ...] = (STEP,), step: float = STEP
 ) -> Turns | TurnFailed:
     both = cast("Measuring", baseline), cast("Measuring", other)
-    return take_turns(*both, plan_turns(step), 100, usual, lambda pairs: len(pairs) >= enough, math.inf)
+    return TurnTaker(plan_turns(step), 100, usual).take(*both, lambda pairs: len(pairs) >= enough)
 
 
 def test_undisturbed_turns_are_taken_until_they_are_enough() -> None:

@@ -30,7 +30,7 @@ from autoaccel.records.base import encode
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, TakeProfile, Turn
-from autoaccel.session.turns import TurnFailed, take_turns
+from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part, is_on
 from autoaccel.space.search_space import load_space
@@ -128,16 +128,22 @@ def make_head(starter: WorkerStarter, name: str) -> TableHead:
     )
 
 
+def turn_taker(head: TableHead) -> TurnTaker:
+    """Return what takes turns with a table's baseline, that knows those of its head."""
+    turns, steps_per_epoch = head.baseline.turns, head.facts.steps_per_epoch
+    plan = plan_turns(settled_step_seconds(turns, steps_per_epoch))
+    return TurnTaker(plan, steps_per_epoch, step_seconds_of_turns(turns, steps_per_epoch))
+
+
 def visit(
     starter: WorkerStarter,
     baseline: Measuring,
-    usual: list[float],
-    head: TableHead,
+    taker: TurnTaker,
     number: int,
     settings: Settings,
     cold: bool,
 ) -> Visit:
-    """Measure some settings once; `usual` are the baseline's step seconds so far, and grow."""
+    """Measure some settings once."""
     start = time.perf_counter()
     baseline.turns.clear()
     trusted = True
@@ -146,17 +152,13 @@ def visit(
     if isinstance(candidate, Failure):
         outcome = candidate
     else:
-        steps_per_epoch = head.facts.steps_per_epoch
-        plan = plan_turns(settled_step_seconds(head.baseline.turns, steps_per_epoch))
-        turns = take_turns(
-            baseline, candidate, plan, steps_per_epoch, usual, lambda pairs: len(pairs) >= TURNS, math.inf
-        )
+        turns = taker.take(baseline, candidate, lambda pairs: len(pairs) >= TURNS)
         candidate.close()
         if isinstance(turns, TurnFailed):
             outcome = turns.failure
         else:
             outcome, trusted = rounded_measurement(candidate.measurement), turns.trusted
-            usual.extend(turns.baseline_seconds)
+            taker.learn(turns)
     return Visit(
         round=number,
         settings=settings,
@@ -225,13 +227,13 @@ def measure(name: str, rounds: int, more: int, closest: int) -> None:
             if not order:
                 continue
             baseline = start_baseline(starter, head.baseline_settings, number)
-            usual = list(step_seconds_of_turns(head.baseline.turns, head.facts.steps_per_epoch))
+            taker = turn_taker(head)
             tries: collections.Counter[str] = collections.Counter()
             for index, settings in enumerate(order, start=1):
                 part = settings_key(compiled_part(settings))
                 cold = is_on("compile.mode", settings) and part not in compiled
                 compiled.add(part)
-                found = visit(starter, baseline, usual, head, number, settings, cold)
+                found = visit(starter, baseline, taker, number, settings, cold)
                 visits.append(found)
                 with path.open("ab") as file:
                     file.write(encode(found) + b"\n")

@@ -16,10 +16,9 @@ from autoaccel.session.contest import Attempt, Contest, Open
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover, proof_seconds
-from autoaccel.session.turns import TurnFailed, take_turns
-from autoaccel.statistics.comparison import log_ratios
+from autoaccel.session.turns import TurnFailed
 from autoaccel.statistics.deciding import rule_for
-from autoaccel.statistics.turn_plan import TURNS, TurnScatter, pair_seconds, turns_worth
+from autoaccel.statistics.turn_plan import TURNS, pair_seconds, turns_worth
 from benchmarks.harness.replay import Facts, Replay, Side, SimulatedClock
 
 PROOF_SHARE = 0.6  # of the budget is kept for the proof at most, as in `autoaccel tune`
@@ -42,8 +41,7 @@ class ReplayedPairs:
         self._replay = replay
         self._clock = clock
         self._random = generator
-        self._baseline_seconds = [facts.usual]
-        self._scatter = TurnScatter(facts.plan.usual_deviation)
+        self._taker = facts.turn_taker()
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what a pair shows; the budget may be spent before."""
@@ -60,20 +58,14 @@ class ReplayedPairs:
             Side([turns[index] for index in order], self._clock) for turns in (visit.baseline_turns, outcome.turns)
         )
         facts = self._facts
-        most = turns_worth(facts.plan, 2 * facts.ready_seconds, self._scatter.deviation)
-        turns = take_turns(
+        most = turns_worth(facts.plan, 2 * facts.ready_seconds, self._taker.scatter.deviation)
+        turns = self._taker.take(
             baseline,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
             other,  # type: ignore[arg-type]
-            facts.plan,
-            facts.table.head.facts.steps_per_epoch,
-            self._baseline_seconds,
             lambda pairs: len(pairs) >= most,
-            math.inf,
         )
         assert not isinstance(turns, TurnFailed)
-        self._baseline_seconds.extend(turns.baseline_seconds)
-        if turns.trusted:
-            self._scatter.learn(log_ratios(turns.pairs))
+        self._taker.learn(turns)
         return PairReading(turns.pairs, turns.trusted, None)
 
 

@@ -23,14 +23,21 @@ from autoaccel.records.advice import Diagnosis
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Measurement
 from autoaccel.session.workloads import find_workload
-from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.workers.profiling import ask_profile, profile_task
 from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, to_measure
 from benchmarks.harness.table import TableHead
 from benchmarks.studies.tables.held import KINDS, bounds_of
-from benchmarks.studies.tables.measure import TIMEOUT_SECONDS, WORKLOADS, make_head, middle_ratio, start_baseline, visit
+from benchmarks.studies.tables.measure import (
+    TIMEOUT_SECONDS,
+    WORKLOADS,
+    make_head,
+    middle_ratio,
+    start_baseline,
+    turn_taker,
+    visit,
+)
 
 CODE = ("autoaccel", "benchmarks/studies/tables/remedies.py")
 _PROFILE_SECONDS = 2.0
@@ -70,9 +77,9 @@ def measure(name: str, times: int, rounds: int) -> dict[str, Any]:
         logs: list[list[float]] = [[] for _ in remedies]
         for number in range(1, rounds + 1):
             baseline = start_baseline(starter, head.baseline_settings, number)
-            usual = list(step_seconds_of_turns(head.baseline.turns, head.facts.steps_per_epoch))
+            taker = turn_taker(head)
             for (_, _, settings), found in zip(remedies, logs, strict=True):
-                seen = visit(starter, baseline, usual, head, number, settings, cold=False)
+                seen = visit(starter, baseline, taker, number, settings, cold=False)
                 if isinstance(seen.outcome, Measurement) and seen.trusted:
                     found.append(math.log(middle_ratio(seen)))
             baseline.close()
