@@ -18,14 +18,14 @@ from autoaccel.statistics.student import t_quantile
 BOUND_CONFIDENCE = 0.95
 
 SAMPLE_DEGREES = 4
-"""Runs as many as which it counts what the evaluation samples let expect of the scatter from seed to seed: that each of
-them comes out right or wrong by a luck of its own. Of trainings that are nearly finished this is most of the truth
+"""How many runs the scatter from seed to seed counts for that the evaluation samples predict, if each of them comes out
+right or wrong by chance. Of trainings that are nearly finished this is most of the truth
 (Jordan, "On the Variance of Neural Network Training with respect to Test Sets and Distributions", ICLR 2024); earlier a
 whole run may be a better or worse one. With four degrees it may scatter 2.4 times as much in one of twenty cases, and
-after some runs their own scatter decides. `python -m benchmarks.studies.seeds` holds that against recorded runs."""
+after some runs their own scatter decides. `python -m benchmarks.studies.seeds` compares that with recorded runs."""
 
 MANY_RUNS = 1000
-"""What `runs_needed` returns where no number of runs that anybody makes would do."""
+"""What `runs_needed` returns where no realistic number of runs would suffice."""
 
 MetricStatus = Literal["holds", "drops", "open"]
 
@@ -38,7 +38,7 @@ class Bound(NamedTuple):
     at_every_look: bool = False  # true however often one looks while runs are added, so that one may stop at any
 
     def radius(self, count: int, deviation: float) -> float:
-        """Return the distance for so many runs, at least two, with this sample standard deviation.
+        """Return the distance for `count` runs, at least two, with this sample standard deviation.
 
         What is known of the scatter counts beside the runs' own: a moderated t (Smyth, Statistical Applications in
         Genetics and Molecular Biology 2004); with `at_every_look` the interval of `t_radius`, of whose error half is on
@@ -51,7 +51,7 @@ class Bound(NamedTuple):
 
 
 def pair_up(baseline: Finished, other: Finished) -> TrainedPair:
-    """Return what two trainings from the same seed came to, the baseline's first, where they were looked at alike."""
+    """Return the results of two trainings from the same seed, the baseline's first; see `Finished`."""
     alike = baseline.points == other.points
     return TrainedPair(
         metrics=(baseline.metric, other.metric) if alike else (baseline.last_metric, other.last_metric),
@@ -138,7 +138,7 @@ def metric_drops(direction: Direction, pairs: Sequence[TrainedPair], constraint:
 
 
 def known_scatter(pairs: Sequence[TrainedPair], constraint: Constraint) -> Scatter:
-    """Return what the evaluation samples let expect of the scatter of drops, if each scores by a luck of its own."""
+    """Return the scatter of drops that the evaluation samples predict if each scores by chance."""
     errors = [pair.sample_error for pair in pairs if pair.sample_error is not None]
     if len(errors) < len(pairs):
         return NOTHING_KNOWN
@@ -149,10 +149,10 @@ def known_scatter(pairs: Sequence[TrainedPair], constraint: Constraint) -> Scatt
 def loss_rises(pairs: Sequence[TrainedPair]) -> list[float]:
     """Return by which part of its fall so far each seed's loss stays behind; empty where that is not known.
 
-    The losses are of the same batches in the same order, over the last quarter of what was trained. What they are held
-    against is how far the baseline's has fallen since its first step: a metric that has not moved yet, early in a run,
-    cannot drop, but a loss that falls more slowly shows. A share of the loss itself would not do: one that is close to
-    zero scatters by a multiple of itself.
+    The losses are of the same batches in the same order, over the last quarter of what was trained. They are
+    compared with how far the baseline's has fallen since its first step: a metric that has not moved yet, early in a
+    run, cannot drop, but a loss that falls more slowly shows. A share of the loss itself would not do: one close
+    to zero scatters by a multiple of itself.
     """
     known = [
         (pair.losses, pair.first_loss) for pair in pairs if pair.losses is not None and pair.first_loss is not None
@@ -177,10 +177,10 @@ def _resolution(values: Sequence[float], samples: int | None) -> float:
 
 
 def confidence_of_look(runs: int, first: int, most: int, error: float = 1 - BOUND_CONFIDENCE) -> float:
-    """Return the confidence of the bound after so many runs, so that all looks together err with `error`.
+    """Return the confidence of the bound after `runs` runs, so that all looks together err with `error`.
 
-    By then the square of the share of the runs is spent of it (an error-spending function: Kim and DeMets, Biometrika
-    1987): early looks, of which hardly any could tell, leave most to the last.
+    By then the square of the share of the runs made is spent of it (an error-spending function: Kim and DeMets,
+    Biometrika 1987): early looks, of which hardly any could tell, leave most to the last.
 
     Args:
         runs: Made so far.
@@ -215,12 +215,12 @@ def seems_to_drop(drops: Sequence[float], allowance: float, known: Scatter) -> b
 
 
 def shows_a_drop(accuracy: Accuracy, constraint: Constraint) -> bool:
-    """Return whether the runs that were made show that the metric drops at all, be it by less than is allowed."""
+    """Return whether the runs that were made show that the metric drops at all, even by less than is allowed."""
     return any(2 * mean - high > 0 for mean, high, _ in _bounds(accuracy, constraint))
 
 
 def _bounds(accuracy: Accuracy, constraint: Constraint) -> list[tuple[float, float, float]]:
-    """Return mean, bound and what is allowed, of the metric's drop and of what the loss of a part of the run rises."""
+    """Return mean, bound and allowance of the metric's drop, and of the rise of the loss of a part of the run."""
     found = []
     if accuracy.drop is not None and accuracy.drop_high is not None:
         found.append((accuracy.drop, accuracy.drop_high, constraint.max_drop))
@@ -238,14 +238,14 @@ def allowed_rise(baseline: float, constraint: Constraint) -> float:
 def runs_needed(drops: Sequence[float], allowance: float, bound: Bound, center: float | None = None) -> int:
     """Return after how many runs in all the bound of the drop can be expected to stay within the allowance.
 
-    At least as many as there are; `MANY_RUNS` where no number is expected to do.
+    At least as many as there are; `MANY_RUNS` where no number is expected to suffice.
 
     Args:
         drops: That were seen, at least two.
         allowance: In the same unit.
         bound: That is asked for.
         center: The mean that is expected; None: one standard error below the one seen, so that only what is hopeless
-            by a margin is given up. To give up too early claims nothing, so that no error is spent on it.
+            by a margin is given up. Giving up too early claims nothing, so no error is spent on it.
     """
     count, deviation = len(drops), believed_deviation(len(drops), deviation_of(drops), bound.known)
     if center is None:

@@ -15,7 +15,7 @@ def judge_claim(claimed: Comparison, measured: Comparison) -> ClaimVerdict:
     threshold, by what was claimed: the estimate is no less than the claimed interval's lower end. It does not hold
     where they are shown not to be faster, or where the speed-up is less than was claimed by more than both
     measurements' errors allow: these are independent, so that the radius of the difference of the two logarithms is
-    the root of the sum of their squares. What the speed-up drifts from hour to hour is part of the claimed
+    the root of the sum of their squares. The drift of the speed-up from hour to hour is part of the claimed
     interval (`Comparison.drift`). Between the two is what a longer measurement tells: the narrower the measured
     interval, the closer the second bound comes to the first. More than was claimed is no fault.
 

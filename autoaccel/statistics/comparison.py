@@ -50,8 +50,8 @@ def log_ratios(turns: Sequence[Pair]) -> list[float]:
 def middle(values: Sequence[float]) -> float:
     """Return the Hodges-Lehmann estimate of the middle: the median of the means of all pairs of values.
 
-    Nearly as exact as the mean for normal values, where the median wastes a third of them, and nearly as deaf to a
-    few disturbed ones as the median (Hodges and Lehmann, Annals of Mathematical Statistics 1963).
+    For normal values it is nearly as exact as the mean, where the median wastes a third of them, and nearly as
+    insensitive to a few disturbed ones as the median (Hodges and Lehmann, Annals of Mathematical Statistics 1963).
     """
     return statistics.median((one + other) / 2 for i, one in enumerate(values) for other in values[i:])
 
@@ -107,7 +107,7 @@ def compare(processes: Sequence[Sequence[Pair]], confidence: float = CONFIDENCE)
 def scatter_known(processes: Sequence[Sequence[Pair]]) -> Scatter:
     """Return what is known of the scatter of pairs before they are compared with each other.
 
-    To the processes' luck comes what their turns leave open, which is seen within each pair.
+    It is the processes' luck together with the error of their turns, which is seen within each pair.
     """
     errors = [turns_deviation(log_ratios(turns)) for turns in processes if len(turns) > 1]
     within = math.sqrt(statistics.fmean(error**2 for error in errors)) if errors else 0.0

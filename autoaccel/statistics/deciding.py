@@ -26,8 +26,8 @@ from autoaccel.statistics.stopping import stopping_excess
 MIN_PAIRS = 2
 """Before anything is decided: one pair alone would rest on what is known of other machines' scatter only."""
 
-MAX_PAIRS = 16  # until it must be decided
-_ENOUGH_PAIRS = 10  # what is proven by then is not measured any longer
+MAX_PAIRS = 16  # by then it must be decided
+_ENOUGH_PAIRS = 10  # what is proven after so many is not measured any longer
 FURTHER_PAIRS = 4
 """After a close decision that settings are faster. Pairs that decided read too high, because they decided; with as many
 that did not, simulated claims are right on average where a decision is close (tests/session/test_proof.py)."""
@@ -39,25 +39,25 @@ normal distribution): 5.5 % of one at two, which is 0.3 % of a speed-up with two
 
 _MIN_PAIRS_TO_GIVE_UP = 3  # with fewer the spread is hardly known
 _PRECISE = 0.02
-"""A claim whose standard error is below this is not made sharper: 2 % decides nothing,"""
+"""A claim whose standard error is below this is not made sharper: 2 % decides nothing."""
 _PRECISE_SHARE = 0.1
-"""nor does a tenth of the gain: whoever trains in half of the time does not care whether it is 1.9 or 2.1 times."""
+"""A tenth of the gain decides nothing either: who trains in half of the time does not care for 1.9 or 2.1 times."""
 
 
 def share_of_error(contender: int) -> float:
     """Return what part of the allowed error the proof of the n-th contender, from 1, may use up.
 
-    Halves: whoever tries contender after contender finds one that looks proven, so together they share one error.
+    Each gets half of what is left: among many contenders one looks proven by chance, so they share one error.
     """
     return 0.5**contender
 
 
 class SpeedRule(NamedTuple):
-    """When pairs show that settings are worth having, or that they hardly will be shown to be."""
+    """When pairs show that settings are worth having, or that further pairs will hardly show it."""
 
     error: float  # that the proof may make
     min_speedup: float
-    max_pairs: int = MAX_PAIRS  # until then it must be decided
+    max_pairs: int = MAX_PAIRS  # by then it must be decided
 
     @property
     def needed(self) -> float:
@@ -75,8 +75,8 @@ class SpeedRule(NamedTuple):
     def _decide(self, logs: Sequence[float], known: Scatter) -> bool | None:
         """Return whether settings with these log speed-ups are faster; None: it is open.
 
-        They are given up where they are so little faster that the pairs that are left could hardly show it. To give
-        up too early loses a small gain and claims nothing, so that no error is spent on it.
+        They are given up where they are so little faster that the remaining pairs could hardly show it. Giving up too
+        early loses a small gain and claims nothing, so no error is spent on it.
         """
         count = len(logs)
         if count < MIN_PAIRS:
@@ -94,7 +94,7 @@ class SpeedRule(NamedTuple):
         return False if hoped - t_radius_for(self.max_pairs, believed, self.error, known) < needed else None
 
     def is_enough(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> bool:
-        """Return whether pairs make the claim as sharp as it need be once so many have decided that they are faster."""
+        """Return whether the claim is sharp enough, once `decided_at` pairs have decided that they are faster."""
         logs, known = pair_logs(pairs), scatter_known(pairs)
         late = len(logs) - decided_at
         if late < FURTHER_PAIRS and self._was_close(logs[:decided_at], known):
@@ -110,22 +110,22 @@ class SpeedRule(NamedTuple):
         return middle(logs) - bound < _CLOSE * believed_deviation(count, deviation, known) / math.sqrt(count)
 
     def conclude(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> Comparison:
-        """Return what all pairs say once so many of them have decided that the settings are faster."""
+        """Return what all pairs say once `decided_at` of them have decided that the settings are faster."""
         found, known = compare(pairs, 1 - self.error), scatter_known(pairs)
         excess = stopping_excess(pair_logs(pairs), decided_at, lambda logs: self._decide(logs, known))
         return without_excess(found, excess, self.needed)
 
 
 def rule_for(contender: int, min_speedup: float, max_pairs: int = MAX_PAIRS) -> SpeedRule:
-    """Return the rule by which the speed of the n-th contender is judged, from 1, of whose steps so much is needed."""
+    """Return the rule that judges the speed of the n-th contender, from 1, whose steps need this speed-up."""
     return SpeedRule((1 - CONFIDENCE) * share_of_error(contender), min_speedup, max_pairs)
 
 
 def deciding_pairs(speedup: float) -> int:
     """Return how many pairs decide in nine of ten cases on a speed-up that one process showed: at most all.
 
-    What one process showed, the best of several, is more than the truth as a rule: a standard deviation of a process's
-    luck is taken off. Pairs scatter as they usually do.
+    One process, the best of several, usually shows more than the truth: a standard deviation of a process's luck is
+    taken off. Pairs are taken to scatter as usual.
     """
     z = NormalDist().inv_cdf(0.9)
     for count in range(MIN_PAIRS, MAX_PAIRS):
@@ -144,11 +144,11 @@ def expected_pairs(speedup: float) -> int:
 
 
 def _gap(speedup: float) -> float:
-    """Return by how much the logarithm of a speed-up that one process showed may be expected to clear what is noise."""
+    """Return by how much the logarithm of a speed-up that one process showed may be expected to exceed the noise."""
     return math.log(speedup / (1 + NOISE_THRESHOLD)) - PROCESS_DEVIATION
 
 
 def _usual_radius(count: int) -> tuple[float, float]:
-    """Return the radius of a first contender's interval after so many usual pairs, and the error of their middle."""
+    """Return the radius of a first contender's interval after `count` usual pairs, and the error of their middle."""
     error, deviation = (1 - CONFIDENCE) * share_of_error(1), PAIR_SCATTER.deviation
     return t_radius_for(count, deviation, error, PAIR_SCATTER), deviation / math.sqrt(count)

@@ -12,11 +12,11 @@ shared cores, so that three deviations lie below it; where turns scatter less, o
 lower."""
 
 TOO_DISTURBED = 0.5
-"""With more than this share of disturbed turns a machine is too busy to be measured on."""
+"""A machine with more than this share of disturbed turns is too busy to be measured on."""
 
 
 RECENT_TURNS = 40
-"""Turns back to which the usual time is looked for: a machine that has become slower for good is not disturbed."""
+"""The usual time is that of this many last turns: a machine that has become slower for good is not disturbed."""
 
 
 def usual_seconds(step_seconds: Sequence[float]) -> float:

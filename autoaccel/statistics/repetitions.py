@@ -1,4 +1,4 @@
-"""How often to repeat what: turns within a pair of processes, and pairs."""
+"""How many turns to take within each pair of processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def successive_differences(values: Sequence[float]) -> list[float]:
-    """Return by how much each value differs from the one before: a drift of the machine hardly shows in that."""
+    """Return by how much each value differs from the one before: a drift of the machine hardly shows in these."""
     return [abs(late - early) for early, late in itertools.pairwise(values)]
 
 

@@ -1,19 +1,19 @@
 """Whether what settings change in a training's updates is a small part of the noise that it lives with anyway.
 
 The updates of different batches scatter around their mean: gradient noise (McCandlish, Kaplan, Amodei and the OpenAI
-Dota team, "An Empirical Model of Large-Batch Training", 2018, arXiv:1812.06162). Of an update that settings make
-otherwise, on the same batch, from the same weights and the same optimizer's state, two things can matter:
+Dota team, "An Empirical Model of Large-Batch Training", 2018, arXiv:1812.06162). If settings change an
+update, on the same batch, from the same weights and the same optimizer's state, two things can matter:
 
 - its error scatters, too, and adds to that noise, whose variance grows with 1 / batch size: an error of r times this
   variance is what a batch smaller by a part r / (1 + r) would bring along.
-- its mean over batches stays. It does not average out over a run, so it is held against what the mean gradient makes of
-  an update, by which the training advances: a part s of that is at worst what a learning rate wrong by s would be, in
-  size or direction. What momentum adds is left out of both, for it is none of these batches'.
+- its mean over batches stays. It does not average out over a run, so it is compared with what the mean gradient makes
+  of an update, by which the training advances: a part s of that is at worst what a learning rate wrong by s would be,
+  in size or direction. What momentum adds is left out of both, because it is not of these batches.
 
 Early in a run the mean may be much larger than the noise, and errors be small beside it that are not so later: they are
-held against the noise all the same. For a step or two errors may be large in a training that they do not harm, such as
-where the first steps throw a deep network far off: what harms is there at most points, so the median of points counts;
-and what is too large at early points may be asked again at later ones, which then decide.
+compared with the noise all the same. Errors may be large for a step or two in a training that they do not harm, such as
+one whose first steps throw a deep network far off. Errors that harm are there at most points, so the median of points
+counts; and what is too large at early points may be asked again at later ones, which then decide.
 
 Lengths are in the unit of the loss: each coordinate counts with the root mean square of its gradient. So coordinates
 that the loss does not depend on, such as a bias before a normalisation, under Adam as large as all others and pure
@@ -53,7 +53,7 @@ _MAX_RATIO = 1e6  # more says nothing more, and JSON has no infinity
 def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEvidence:
     """Return whether the settings that made these updates only round, in the sense above.
 
-    `open` says that it cannot be told: the user's own updates do not come out alike either.
+    `open` says that it cannot be told, such as where the user's own updates differ when they are repeated.
 
     Args:
         found: What differs.
@@ -85,7 +85,7 @@ def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEv
 
 
 def may_settle(found: UpdatesCompared, evidence: RoundingEvidence) -> bool:
-    """Return whether an error that is too large may be little later in the run: not what is lost for good."""
+    """Return whether an error that is too large may be small later in the run; one that stays for good is not."""
     return evidence.verdict == "too large" and found.finite and not found.shortened
 
 
@@ -95,15 +95,15 @@ def error_share(one: UpdateError) -> float:
 
 
 def repeat_share(one: UpdateError) -> float:
-    """Return the same of the user's own update, made once more."""
+    """Return the same share for the user's own update, made once more."""
     return _ratio(one.repeat_error, one.noise)
 
 
 def systematic_share(one: UpdateError) -> float:
     """Return the length of the mean error, over that of what the mean gradient makes of an update.
 
-    What the scatter of so few batches adds to the mean gradient's square stays in it: where the mean is not seen yet,
-    the share is rather too small than wild.
+    The scatter of so few batches adds to the mean gradient's square, and is not taken off: where the mean cannot be
+    seen yet, the share is too small rather than erratic.
     """
     return math.sqrt(_ratio(max(0.0, one.systematic), one.mean))
 
@@ -111,7 +111,7 @@ def systematic_share(one: UpdateError) -> float:
 def loss_difference(baseline: Sequence[float], other: Sequence[float]) -> float:
     """Return by how much the losses of the last half of the same steps are larger on average.
 
-    It is over the scatter of the user's own losses from step to step, their fall included.
+    The unit is the standard deviation of all of the user's own losses, their fall included.
     """
     half = len(baseline) // 2
     difference = statistics.fmean(other[-half:]) - statistics.fmean(baseline[-half:])

@@ -29,7 +29,7 @@ class CompileSeconds(NamedTuple):
     warm: float
 
     def average(self, trainings: int) -> float:
-        """Return what they cost a run on average, if of so many trainings the first is the cold one."""
+        """Return what they cost a training on average, if the first of this many is the cold one."""
         return self.warm + (self.cold - self.warm) / trainings
 
 

@@ -14,7 +14,7 @@ and above, where the scatter is known as `comparison.PAIR_SCATTER` knows it."""
 class Scatter(NamedTuple):
     """What is known of a standard deviation before any value is seen.
 
-    Its square has a scaled inverse chi-squared distribution, as if so many earlier values had shown this deviation.
+    Its square has a scaled inverse chi-squared distribution, as if `degrees` earlier values had shown this deviation.
     With few degrees its upper tail is heavy: 5 % of the deviations are more than 2.4 times the typical one with four.
     """
 
@@ -54,13 +54,13 @@ def deviation_of(values: Sequence[float]) -> float:
 
 
 def believed_deviation(count: int, deviation: float, known: Scatter) -> float:
-    """Return the standard deviation that so many values and what was known before together let believe."""
+    """Return the standard deviation that `count` values and what was known before suggest together."""
     squares = (count - 1) * deviation**2 + known.degrees * known.deviation**2
     return math.sqrt(squares / (count - 1 + known.degrees))
 
 
 def t_radius_for(count: int, deviation: float, alpha: float, known: Scatter = NOTHING_KNOWN) -> float:
-    """Return what `t_radius` is for so many values, at least two, with this sample standard deviation."""
+    """Return the `t_radius` of `count` values, at least two, with this sample standard deviation."""
     # Without knowledge of the scale, three values would say nothing above about alpha.
     precision = min(_PRECISION, alpha) if known.degrees == 0 else _PRECISION
     weight = count + known.degrees

@@ -14,8 +14,8 @@ def step_seconds_of_turns(turns: Sequence[Turn], steps_per_epoch: int, batch_fac
 
     Within a turn the mean: loader workers deliver in bursts, so that most steps wait for nothing and one waits for
     all. The first step of an epoch pays for the loader's restart; what it takes beyond the others is spread over
-    the epoch's steps, because a turn sees it by chance. So is an epoch's last step, of fewer samples, left out; but
-    where a turn sees hardly any other steps, all count, each by its samples.
+    the epoch's steps, because a turn sees it by chance. An epoch's last step, of fewer
+    samples, is left out for the same reason. Where a turn sees no other steps, all count, each by its samples.
 
     Args:
         turns: Of one process.

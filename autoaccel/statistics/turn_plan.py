@@ -28,7 +28,7 @@ _USUAL_OF_LONG_STEPS = 0.06
 
 
 Enough = Callable[[Sequence[Pair]], bool]
-"""Asked again and again, with the turns that count: whether they are enough."""
+"""Returns whether the turns that count so far are enough."""
 
 
 class TurnPlan(NamedTuple):
@@ -51,8 +51,8 @@ class TurnPlan(NamedTuple):
 def plan_turns(step_seconds: float, device: str = "cpu") -> TurnPlan:
     """Return how turns should be taken.
 
-    Where steps are long, one is a turn, and two turns of each process say something: agreeing, they leave less error
-    than the luck of their processes. A candidate's steps may be short beside it: it makes as many as last as long.
+    Where steps are long, one step is a turn, and two turns of each process say something: if they agree, they leave
+    less error than the luck of their processes. A candidate with shorter steps makes as many as last as long.
 
     Args:
         step_seconds: Of the baseline, about.
@@ -67,7 +67,7 @@ def plan_turns(step_seconds: float, device: str = "cpu") -> TurnPlan:
             turns_alone=6,
             usual_deviation=_USUAL_DEVIATION,
         )
-    # The first step on an accelerator that has nothing to do waits for a batch that is else loaded while it is busy.
+    # The first step on an accelerator that has nothing to do waits for a batch that is usually loaded while it is busy.
     uncounted_steps = 0 if device.startswith("cpu") else 1
     return TurnPlan(
         step_seconds,
@@ -102,7 +102,7 @@ class TurnScatter:
 def turns_worth(plan: TurnPlan, start_seconds: float, deviation: float, speedup: float = 1.0) -> int:
     """Return how many turns of each process are best: the most exact answer for the time, an even number.
 
-    The dearer a start beside a turn, and the more turns scatter beside processes, the more of them.
+    The more a start costs compared with a turn, and the more turns scatter compared with processes, the more turns.
 
     Args:
         plan: The turns.
