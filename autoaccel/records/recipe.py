@@ -15,7 +15,7 @@ from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import StageName
 from autoaccel.records.settings import Settings, Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, ModelSize
-from autoaccel.records.workload import Workload, with_workload_type
+from autoaccel.records.workload import UntypedWorkload, Workload, with_workload_type
 from autoaccel.units import format_duration
 
 SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
@@ -211,5 +211,13 @@ def _upgraded(recipe: bytes) -> bytes:
 
 
 def recipe_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of recipe.json; `recipe.schema.json` in this package is this, written out."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Recipe)}
+    """Return the JSON Schema (2020-12) of recipe.json; `recipe.schema.json` in this package is this, written out.
+
+    Whatever `read_recipe` reads fits it, recipes of earlier versions included.
+    """
+    (reference, _), definitions = msgspec.json.schema_components(
+        (Recipe, UntypedWorkload), ref_template="#/$defs/{name}"
+    )
+    of_recipe = definitions["Recipe"]["properties"]
+    of_recipe["workload"] = {"anyOf": [of_recipe["workload"], {"$ref": "#/$defs/UntypedWorkload"}]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **reference, "$defs": definitions}

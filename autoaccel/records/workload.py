@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
 
@@ -67,15 +69,27 @@ def identity_of(workload: Workload) -> tuple[str, str, tuple[str, ...]]:
     return workload.sha256, workload.part, workload.arguments
 
 
+class UntypedWorkload(Record, frozen=True):
+    """A workload as earlier versions wrote it: of one kind, which `pickled` told from the other."""
+
+    path: str
+    entry: str
+    sha256: str
+    arguments: tuple[str, ...] = ()
+    pickled: bool = False
+
+    def upgraded(self) -> Workload:
+        """Return it as a workload of today."""
+        if self.pickled:
+            return PickledFunction(self.path, self.sha256, self.arguments)
+        return BuildFunction(self.path, self.entry, self.sha256, self.arguments)
+
+
 def with_workload_type(stored: Any) -> Any:
     """Return the JSON of a record that has a workload, with the workload's type if an earlier version left it out."""
     if not (isinstance(stored, dict) and isinstance(stored.get("workload"), dict) and "type" not in stored["workload"]):
         return stored
-    workload = dict(stored["workload"])
-    if workload.pop("pickled", False):
-        del workload["entry"]
-        return {**stored, "workload": {"type": "pickled", **workload}}
-    return {**stored, "workload": {"type": "build", **workload}}
+    return {**stored, "workload": msgspec.to_builtins(msgspec.convert(stored["workload"], UntypedWorkload).upgraded())}
 
 
 class TrainingFacts(Record, frozen=True):

@@ -123,11 +123,22 @@ def test_a_workload_from_before_it_had_a_type_is_read(
     old: dict[str, Any], workload: Workload, recipe: Recipe, tmp_path: Path
 ) -> None:
     stored = as_json(recipe) | {"workload": {"path": "/f", "sha256": "ab", **old}}
+    jsonschema.validate(stored, recipe_schema())
     (tmp_path / "recipe.json").write_text(json.dumps(stored))
     found = read_recipe(tmp_path / "recipe.json")
     assert found.workload == workload
     write_json(tmp_path / "recipe.json", found)
     assert read_recipe(tmp_path / "recipe.json") == found == msgspec.structs.replace(recipe, workload=workload)
+
+
+def test_a_recipe_that_an_earlier_version_wrote_fits_the_schema_and_is_read() -> None:
+    """The schema asked for the type of a workload, which no recipe had that was written before there were types."""
+    path = Path(__file__).with_name("recipe_without_workload_type.json")
+    stored = json.loads(path.read_text("utf-8"))
+    assert "type" not in stored["workload"]
+    jsonschema.validate(stored, recipe_schema())
+    assert read_recipe(path).workload == BuildFunction("/model.py", "build", "0" * 64)
+    assert as_json(read_recipe(path)).keys() >= stored.keys()
 
 
 def test_old_recipes_tell_their_evidence_by_the_share_that_was_trained(recipe: Recipe, tmp_path: Path) -> None:
@@ -162,7 +173,14 @@ def test_exact_settings_have_evidence_without_a_run(recipe: Recipe, tmp_path: Pa
 
 
 def test_the_schema_refuses_what_the_reader_refuses(recipe: Recipe) -> None:
-    for change in ({"colour": 1}, {"schema": "autoaccel/recipe/0"}, {"comparison": None}):
+    untyped = {"path": "/f", "entry": "build", "sha256": "ab"}
+    for change in (
+        {"colour": 1},
+        {"schema": "autoaccel/recipe/0"},
+        {"comparison": None},
+        {"workload": {**untyped, "colour": 1}},
+        {"workload": {**untyped, "type": "other"}},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(as_json(recipe) | change, recipe_schema())
 
