@@ -39,7 +39,7 @@ def find_link(name: str, option: str) -> LinkFigures:
     """Return the published figures of a link; case and spaces do not matter.
 
     Raises:
-        BadRequestError: If there are none; `option` names who asked.
+        BadRequestError: If there are none; the message names `option`.
     """
 
     def plain(text: str) -> str:
@@ -75,7 +75,7 @@ def all_reduce_seconds(count: int, ranks: int, cluster: Cluster) -> float:
     """Return the time of an all-reduce of `count` bytes, by ring or tree, whichever is faster.
 
     On several machines: within each, every rank gets the sum of a share (reduce-scatter); the shares are summed up
-    between machines, over the link that all ranks of a machine have together; the sums are handed round (all-gather).
+    between machines, over the link that all ranks of a machine have together; every rank gets all sums (all-gather).
     The first and the last are the halves of a ring all-reduce. The fullest machine counts.
     """
     inside = min(ranks, cluster.ranks_per_machine)

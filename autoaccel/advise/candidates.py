@@ -29,8 +29,8 @@ def first_candidates(
     and compilation as well. Where it computes is guessed from the machine's parts: as many threads as a container's
     quota, one memory node or a rank for each, the faster kind of core. Where the step waits for data, each guess is
     tried with workers, also with the threads that these leave: workers need cores, and only the joint choice shows it.
-    Wrong guesses cost a few trials, since the search goes on by what it measures. On CPUs cheap ones come before those
-    that must compile. docs/guesses.md holds them beside what others recommend.
+    Wrong guesses cost a few trials, since the search continues from what it measures. On CPUs cheap ones come before
+    those that must compile. docs/guesses.md compares them with what others recommend.
     """
     computes = _on_gpu(space, context, findings) if context.device == "cuda" else _on_cpu(space, context)
     fitting = _fitting_threads(context, baseline)
@@ -90,8 +90,9 @@ def _libraries(space: SearchSpace) -> Settings:
 def _placements(space: SearchSpace, context: KnobContext) -> list[Settings]:
     """Return ways to share out many cores, and to keep threads near their memory and on cores of one kind.
 
-    On several memory nodes a rank for each, as PyTorch's and Hugging Face's guides recommend for training, or all of it
-    on one. With cores of two kinds the faster ones: an operator's threads have equal parts, and wait for the slowest.
+    With several memory nodes: a rank on each, as PyTorch's and Hugging Face's guides recommend for training, or the
+    whole training on one. With cores of two kinds: the faster ones, because an operator's threads have equal parts and
+    wait for the slowest.
     """
     machine, nodes = context.machine, nodes_of(context.machine)
     cores = machine.usable_physical_cores
@@ -152,8 +153,8 @@ def _fitting_threads(context: KnobContext, baseline: Settings) -> Settings:
 def _loads(space: SearchSpace, context: KnobContext, findings: Sequence[Finding], compute: Settings) -> list[Settings]:
     """Return how batches may be loaded beside some guess: as they are, or by workers first if the step waits for them.
 
-    Where workers take a good part of the cores, also with the threads that they leave, and without any: what they cost
-    may be more than what they spare. A few ranks then load for themselves, each its share.
+    Where workers take a good part of the cores, a guess is also tried with only the threads that they leave, and
+    without workers: they may cost more than they save. Several ranks then load for themselves, each its share.
     """
     on_gpu = context.device == "cuda"
     copies: Settings = {"loader.pin_memory": True, "loader.non_blocking": True} if on_gpu else {}

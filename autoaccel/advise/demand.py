@@ -12,8 +12,8 @@ from autoaccel.records.workload import TrainingFacts
 def demand_of(profile: Profile, conditions: TrainingConditions | None, facts: TrainingFacts) -> Demand:
     """Return what one process of the training needs, as its profile shows it.
 
-    What loading takes is what loading some samples took and making a batch of them; where nobody looked at samples, the
-    wait of a training that loads for itself.
+    Loading takes as long as loading some samples and making a batch of them took. Where samples were not looked at, it
+    is the wait of a training that loads for itself, and unknown for one with workers.
     """
     step_seconds = profile.phase_seconds or profile.step_seconds
     waited = step_seconds * profile.phases.get("data wait", 0.0)

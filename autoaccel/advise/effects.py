@@ -22,7 +22,7 @@ def effect_deviations(names: Iterable[str], findings: Sequence[Finding]) -> dict
     """Return for each knob the standard deviation of its effect, as the logarithm of a speed-up.
 
     Half of the largest bound that a finding names for it, once other remedies have shortened the rest of the step: two
-    deviations are the most that it could win. Of a knob of which no finding speaks, what it usually does.
+    deviations are the most that it could win. For a knob that no finding names, what it usually does.
     """
     deviations = {}
     for name in names:
@@ -46,10 +46,10 @@ class Halving(NamedTuple):
 
 
 def halving_means(context: KnobContext, baseline: Settings, findings: Sequence[Finding]) -> dict[str, Halving]:
-    """Return for counts what half as many are expected to do to the logarithm of the speed, if not nothing.
+    """Return what halving a count is expected to do to the logarithm of the speed, for counts where it matters.
 
     Fewer threads make a step slower as a rule, from the baseline's or from as many as there are cores on: more wait for
-    one another. Not where operators are small, nor where an accelerator computes.
+    one another. Nothing is expected where operators are small, or where an accelerator computes.
     """
     below = min(int(baseline["threads.intra_op"]), context.machine.usable_physical_cores)
     small = any(finding.code == "small-operators" for finding in findings)

@@ -22,14 +22,14 @@ BEYOND_ROOFLINE = frozenset(
         "epoch-start",
     }
 )
-"""Findings of which the roofline says nothing. Their remedies change how much work a sample is, or the rates that were
+"""Findings that the roofline does not bound. Their remedies change how much work a sample is, or the rates that were
 measured, or their shares are not of a step."""
 
 
 def advise(observed: Observations) -> list[Finding]:
-    """Return what the rules find, what remedies usually win most from first; rules that observed nothing say nothing.
+    """Return what the rules find, ordered by what their remedies usually win, the most first.
 
-    No bound is above the roofline of the step, but for remedies that change the work or what the machine can do.
+    No bound is above the roofline of the step, except for remedies that change the work or what the machine can do.
     """
     found = [_within(finding, observed.max_speedup) for rule in RULES.values() if (finding := rule(observed))]
     return sorted(found, key=lambda finding: (-finding.expected_speedup, -finding.bound_speedup))

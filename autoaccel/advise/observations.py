@@ -1,4 +1,4 @@
-"""Observations: all that rules may look at, and how they say what they find."""
+"""Observations: all that rules may look at; make_finding: how they say what they find."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def make_finding(
         advice: What to do.
         knobs: That may be a remedy.
         numbers: Those that it rests on, by name with unit.
-        removable: Which part of what the bound says remedies usually remove, for the order of findings.
+        removable: Share of the bound's gain that remedies usually bring, by which findings are ordered.
         bound_speedup: If it was measured; else that of the share (Amdahl).
         claims_half: Whether removing the cause wins at least half of what the bound says.
     """

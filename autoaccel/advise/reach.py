@@ -1,7 +1,7 @@
 """What a remedy could win at most, from the measured rates of the operators that it reaches.
 
-A remedy reaches some groups of operators and leaves the rest of the step as it is. For each group there is a most by
-which the remedy can make it quicker; what is left then is a step that no use of the remedy is expected to undercut.
+A remedy reaches some groups of operators and leaves the rest of the step as it is. For each group there is a limit to
+how much quicker the remedy can make it; no use of the remedy is expected to make the step shorter than these allow.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def bound_of_groups(observed: Observations, most: Mapping[str, float], otherwise
     """Return the speed-up of the step if each group of operators became as much quicker as it could.
 
     Args:
-        observed: Of the step.
+        observed: What is known of the step.
         most: Group -> by how much it can become quicker at most, 1 for not at all, infinite for its vanishing.
         otherwise: That of all other groups of forward, loss and backward.
     """
@@ -92,7 +92,7 @@ def bound_of_sixteen_bits(observed: Observations) -> float:
     The update stays as it is: parameters stay float32.
     """
     if observed.conditions is not None and observed.conditions.autocast:
-        return bound_of_groups(observed, {}, MARGIN)  # it is that already
+        return bound_of_groups(observed, {}, MARGIN)  # it computes in 16 bits already
     dense = {name: MARGIN * ratio for name, ratio in sixteen_bits(observed).items()}
     return bound_of_groups(observed, dense, MARGIN * _HALF_THE_BYTES)
 
@@ -119,7 +119,7 @@ def bound_of_compiling(observed: Observations) -> float:
 def bound_of_update(observed: Observations) -> float:
     """Return what another form of the update could win at most: it passes over its numbers once, from memory.
 
-    Half of it always: memory that was measured beside others may be faster.
+    At least half of the update's share counts: memory that was measured while others used it may be faster.
     """
     min_share = _min_update_seconds(observed) / observed.mean_step_seconds
     return bound_of_share(max(observed.update / 2, observed.update - min_share))

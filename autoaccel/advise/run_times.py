@@ -43,7 +43,7 @@ def scale_runs(
     ranks_per_machine: int | None = None,
     exchange: Exchange | None = None,
 ) -> RunScaling:
-    """Return the times of whole runs: those measured, and what they let expect of other world sizes.
+    """Return the times of whole runs: those measured, and those predicted from them for other world sizes.
 
     With N ranks, n of them on the fullest of M machines, a run takes
 
@@ -66,7 +66,7 @@ def scale_runs(
         exchange: What is exchanged, and over which links.
 
     Raises:
-        BadRequestError: If there is too little to go by.
+        BadRequestError: If too little was measured, or a number makes no sense.
     """
     _check(measured, predict, ranks_per_machine, exchange)
     most = ranks_per_machine or max(*measured, *predict)

@@ -21,7 +21,7 @@ _WORKER_COSTS = 0.05  # of the step
 def _bound_of_wait(observed: Observations) -> float:
     """Return the speed-up if batches were there when the step needs them.
 
-    More than the share of the wait says: who has waited finds cold caches, sleeping threads and a slow clock.
+    It may be more than the share of the wait: after a wait, caches are cold, threads asleep and the clock slow.
     """
     bound = bound_of_share(observed.data_wait)
     alone = observed.conditions.alone if observed.conditions else None
@@ -33,8 +33,7 @@ def _bound_of_wait(observed: Observations) -> float:
 def _bound_of_workers(observed: Observations) -> float:
     """Return the speed-up if others prepared the batches: no more than the cores have time for.
 
-    Whoever loads a sample, some core is busy with it for as long as it does not sleep, beside at least one core that
-    trains.
+    Loading a sample keeps some core busy unless it sleeps, and at least one core trains.
     """
     bound, conditions = _bound_of_wait(observed), observed.conditions
     if conditions is None or conditions.samples is None or observed.on_gpu:
@@ -216,7 +215,7 @@ def slow_collate(observed: Observations) -> Finding | None:
 
 
 def uncached(observed: Observations) -> Finding | None:
-    """The same samples are made anew in each epoch, although all of them fit into memory."""
+    """The same samples are made again in each epoch, although all of them fit into memory."""
     training, machine_conditions = observed.training, observed.machine_conditions
     samples = observed.conditions.samples if observed.conditions else None
     if training is None or training.dataset_bytes is None or samples is None or observed.data_wait < _WAITS_MUCH:

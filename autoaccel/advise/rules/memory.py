@@ -73,7 +73,7 @@ def small_pages(observed: Observations) -> Finding | None:
 
 
 def _share_of_faults(observed: Observations, faults: float) -> float:
-    """Return at most what share of the step page faults take: all of the system's time, if they can explain it."""
+    """Return the share of the step that page faults take at most: all of the system's time, if they can explain it."""
     spent = min(observed.profile.system_seconds or 0.0, faults * _MAX_FAULT_SECONDS)
     return min(0.9, max(spent, faults * _FAULT_SECONDS) / observed.mean_step_seconds)
 
