@@ -1,1 +1,1 @@
-"""What people see of a run: the terminal while it goes on and when it ends, and one HTML file to keep."""
+"""What people see of a run: the terminal during the run and at its end, and one HTML file to keep."""

@@ -1,4 +1,4 @@
-"""How what is known of the metric is worded, and what it rests on."""
+"""Words for what is known of the metric, and for the evidence."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def drop_words(drop: float, constraint: Constraint) -> str:
 
 
 def known_accuracy(recipe: Recipe) -> Accuracy:
-    """Return what is known of the metric; before there was a word for exact settings, their recipes held nothing."""
+    """Return what is known of the metric; recipes of earlier versions hold nothing for exact settings."""
     return recipe.accuracy or exact_numbers("the metric", "maximize")
 
 
 def metric_change_words(accuracy: Accuracy) -> str:
-    """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`; where none trained, what becomes of it."""
+    """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`; where no run trained, that it is kept."""
     if accuracy.baseline is None or accuracy.recipe is None:
         kept = "is expected to be kept" if accuracy.rounding is not None else "is kept"
         return f"{one_line(accuracy.metric)} {kept}"
@@ -87,7 +87,7 @@ def more_runs_words(baseline_deviation: float, constraint: Constraint, runs: int
     Args:
         baseline_deviation: Of the metric from seed to seed under the user's own settings.
         constraint: What is allowed.
-        runs: How many pairs would do, were the settings harmless.
+        runs: How many pairs would suffice if the settings are harmless.
         pair_seconds: What each takes.
     """
     needed = f"about {runs} pairs of runs ({format_duration(runs * pair_seconds)})"
@@ -100,10 +100,10 @@ def more_runs_words(baseline_deviation: float, constraint: Constraint, runs: int
 
 
 def check_advice(check: AccuracyCheck) -> str:
-    """Return how to go on with a check that is not clear yet."""
-    go_on = "Run the same command again to continue"
+    """Return how to continue a check that is not clear yet."""
+    again = "Run the same command again to continue"
     if check.accuracy is None or check.pair_seconds is None:
-        return go_on
+        return again
     deviation = statistics.stdev(check.accuracy.baseline_runs)
     needed = more_runs_words(deviation, check.constraint, check.pairs_needed or MANY_RUNS, check.pair_seconds)
-    return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are done. {go_on}"
+    return f"{needed[0].upper()}{needed[1:]}; {check.accuracy.repeats} are done. {again}"

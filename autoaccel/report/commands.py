@@ -1,4 +1,4 @@
-"""The commands that go on from a recipe, for a shell in this folder."""
+"""The commands to run next with a recipe, for a shell in this folder."""
 
 from __future__ import annotations
 

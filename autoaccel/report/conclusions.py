@@ -1,4 +1,4 @@
-"""Why searches and proofs ended, and what a run comes to: the sentences for what sessions decide."""
+"""Why searches and proofs ended, and the result of a run: the sentences for what sessions decide."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ _LOST: dict[LostBecause, str] = {
 
 
 def stop_words(stop: StopReason, trials: int) -> str:
-    """Return why a search ended after so many trials."""
+    """Return why a search ended after this many trials."""
     return f"all {trials} requested trials were made" if stop == "trials made" else _STOPPED[stop]
 
 
-def proof_words(why: ProofReason, trials: int) -> str:
-    """Return what is proven, and why now, after so many trials."""
+def proof_start_words(why: ProofReason, trials: int) -> str:
+    """Return what is to be proven, and why now, after this many trials."""
     if why == "without what slows it down":
         return "the recipe without the settings that slow it down, against your own settings, in fresh processes"
     return f"the best against your own settings, in fresh processes ({stop_words(why, trials)})"
 
 
 def value_result(lost: Lost, stop: StopReason, trials: int) -> ValueResult:
-    """Return what became of a value, in a search that ended for this reason after so many trials."""
+    """Return what became of a value, in a search that ended for this reason after this many trials."""
     return ValueResult(lost.knob, lost.value, lost.trials, lost.speedup, _lost_words(lost, stop, trials))
 
 
@@ -84,20 +84,20 @@ def _lost_words(lost: Lost, stop: StopReason, trials: int) -> str:
 
 
 def trainings_words(plan: MetricPlan) -> str:
-    """Return what trains to show that the metric is kept: `runs of 40 steps`."""
+    """Return the trainings that are to show that the metric is kept: `runs of 40 steps`."""
     if plan.evidence == "rounding":
         return f"the updates in two runs of {plan.steps:,} steps"
     return "planned runs" if plan.evidence == "whole" else f"runs of {plan.steps:,} steps"
 
 
 def plan_words(plan: MetricPlan) -> str:
-    """Return the same, and how often: `3 pairs of runs of 40 steps`."""
+    """Return these trainings with their number: `3 pairs of runs of 40 steps`."""
     trains = trainings_words(plan)
     return trains if plan.evidence == "rounding" else f"{plan.pairs} pairs of {trains}"
 
 
 def obstacle_words(obstacle: Obstacle) -> str:
-    """Return what a proof met; nothing where its numbers say it all."""
+    """Return what stood in the way of a proof; an empty string where its numbers say it all."""
     if isinstance(obstacle, Failure):
         return obstacle.message
     if isinstance(obstacle, RoundingEvidence):
@@ -114,7 +114,7 @@ def obstacle_words(obstacle: Obstacle) -> str:
 
 
 def faster_words(comparison: Comparison, change: str) -> str:
-    """Return the sentence for settings that were proven, which change this."""
+    """Return the sentence for settings that were proven; `change` says what they change."""
     if comparison.low > 1 + NOISE_THRESHOLD:
         sure = f"at least {comparison.low:.2f}x with {CONFIDENCE:.0%} confidence"
         return f"{comparison.speedup:.2f}x faster steps, {sure}: {change}."
@@ -201,7 +201,7 @@ def left_open_words(left: LeftOpen, baseline: Settings) -> str:
 
 
 def unprovable_words(found: Unprovable) -> str:
-    """Return why a change is not searched that keeps the metric or not."""
+    """Return why a change is not searched: what it would take to show that it keeps the metric."""
     return (
         f"showing that the metric is kept takes {plan_words(found.plan)} ({format_duration(found.seconds)}); "
         f"--budget {found.budget_minutes}m leaves time for that"
@@ -209,7 +209,7 @@ def unprovable_words(found: Unprovable) -> str:
 
 
 def unprovable_lines(found: Mapping[str, Unprovable]) -> list[str]:
-    """Return which knobs are not searched because of it, a line for each reason."""
+    """Return which knobs are not searched because nothing could show that they keep the metric, a line per reason."""
     names: dict[Unprovable, list[str]] = {}
     for name, why in found.items():
         names.setdefault(why, []).append(name)

@@ -116,7 +116,7 @@ def _header(state: LiveState, options: ConsoleOptions) -> Text:
 
 
 def _stages(state: LiveState, ended: bool, options: ConsoleOptions) -> list[Text]:
-    """All stages in their order: done, going on, to come."""
+    """All stages in their order: done, current, to come."""
     done, now, later = ("x", ">", "-") if options.ascii_only else ("✓", "▶", "·")
     seen = {started.stage for started in state.stages}
     lines = [Text()]

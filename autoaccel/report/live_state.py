@@ -24,7 +24,7 @@ class LiveState:
     """What is known of a run. Replaced as a whole, never changed: another thread may be drawing it."""
 
     run: RunStarted | None = None
-    stages: tuple[StageStarted, ...] = ()  # the last is the one that goes on
+    stages: tuple[StageStarted, ...] = ()  # the last is the current one
     baseline: BaselineMeasured | None = None
     running: TrialStarted | None = None
     trials: tuple[Trial, ...] = ()
@@ -34,7 +34,7 @@ class LiveState:
 
     @property
     def stage(self) -> StageName | None:
-        """The stage that goes on."""
+        """The current stage."""
         return self.stages[-1].stage if self.stages else None
 
     def baseline_settings(self, otherwise: Settings) -> Settings:

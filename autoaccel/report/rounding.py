@@ -1,4 +1,4 @@
-"""How the evidence called rounding is worded."""
+"""Words for the evidence called rounding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rounding_words(evidence: RoundingEvidence) -> str:
 
 
 def rounding_basis_words(evidence: RoundingEvidence) -> str:
-    """Return what that rests on."""
+    """Return how many comparisons, batches and steps the evidence has."""
     return (
         f"{evidence.points} comparisons on {evidence.batches} batches from the same weights, during "
         f"{evidence.steps} steps trained both ways; the planned run was not trained"

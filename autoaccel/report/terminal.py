@@ -234,7 +234,7 @@ _CHECK_WORDS: dict[ClaimVerdict, tuple[str, str]] = {
 
 
 def print_training(result: TrainResult, recipe: Recipe) -> None:
-    """Print what a run with a recipe came to, beside what was recorded when the recipe was made."""
+    """Print the speed and the metric of a training with a recipe, beside what the recipe has recorded."""
     seconds, made = result.train_seconds[0], result.steps - result.resumed_at
     if result.step_seconds is None:
         print(f"all {result.steps} steps were already done: the checkpoint is of a finished training")

@@ -1,4 +1,4 @@
-"""How numbers and outcomes are worded, once for the terminal and the HTML file."""
+"""Words for numbers and outcomes, the same on the terminal and in the HTML file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def pair_words(event: PairFinished) -> str:
 
 
 def outcome_words(trial: Trial, best: Trial | None = None) -> str:
-    """Return what came of a trial in a word or three: `best`, `faster`, `infeasible`, `failed: hung`."""
+    """Return the outcome of a trial in one to three words: `best`, `faster`, `infeasible`, `failed: hung`."""
     if isinstance(trial.outcome, Failure):
         return f"failed: {trial.outcome.kind}"
     if not trial.feasible:
@@ -182,7 +182,7 @@ def runs_words(recipe: Recipe) -> str:
 
 
 def break_even_words(projection: Projection) -> str:
-    """Return from which step on the recipe pays an average run; nothing where there is nothing to repay."""
+    """Return from which step on an average run gains; an empty string where there is nothing to repay."""
     steps = projection.break_even_steps
     if steps is None:
         return "never repays its slower start"
@@ -190,7 +190,7 @@ def break_even_words(projection: Projection) -> str:
 
 
 def proven_words(search: SearchSummary) -> str:
-    """Return when the recipe was first proven; nothing if none was."""
+    """Return when the recipe's speed was first proven; an empty string if none was."""
     seconds = search.proven_after_seconds
     return "" if seconds is None else f"its speed was first proven {format_duration(seconds)} after the start"
 
@@ -202,14 +202,14 @@ def spent_parts(search: SearchSummary) -> list[tuple[str, float, float]]:
 
 
 def stage_name(stage: StageName) -> str:
-    """Return what a stage is called: its name on disk, but that "confirm" is the proof."""
+    """Return the name that people see: that on disk, except that "confirm" is the proof."""
     return "proof" if stage == "confirm" else stage
 
 
 def stage_words(search: SearchSummary) -> str:
     """Return what each stage took, and was planned to take where that differs by a quarter or more.
 
-    Nothing in recipes from before that was written down.
+    An empty string for recipes of versions that did not record it.
     """
 
     def words(times: StageTimes) -> str:

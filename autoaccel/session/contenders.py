@@ -22,7 +22,7 @@ from autoaccel.records.progress import Note, StageName, StageStarted
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure, Measurement
-from autoaccel.report.conclusions import elsewhere_words, proof_words, refused_words
+from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
@@ -121,7 +121,7 @@ class _Proving:
         run, settings, search = self._run, contender.settings, self._search
         self._baseline.rest()  # whose memory the proof may need
         metric = self._begin_metric(contender, number)
-        run.tell(StageStarted("confirm", proof_words(why, len(search.trials))))
+        run.tell(StageStarted("confirm", proof_start_words(why, len(search.trials))))
         began = run.clock.spent
         proof = self._prover.prove(settings, rule_for(number, search.min_speedup(settings)), metric)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
