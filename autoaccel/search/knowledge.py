@@ -37,7 +37,7 @@ class Ranked(NamedTuple):
     total_seconds: float
 
 
-class PairedReading(NamedTuple):
+class KnownSpeedup(NamedTuple):
     """What pairs of processes showed of settings beside the trials: mean and deviation of the log speed-up."""
 
     settings: Settings
@@ -163,17 +163,17 @@ class Knowledge:
         return float(mean[0]), math.hypot(float(deviation[0]), READING_DEVIATION)
 
     def contrast(
-        self, settings: Sequence[Settings], weights: Sequence[float], readings: Sequence[PairedReading] = ()
+        self, settings: Sequence[Settings], weights: Sequence[float], known: Sequence[KnownSpeedup] = ()
     ) -> tuple[float, float]:
         """Return mean and standard deviation of the weighted sum of the settings' log speed-ups.
 
         Args:
             settings: Whose.
             weights: One for each.
-            readings: What is known beside the trials.
+            known: Speed-ups that were measured beside the trials.
         """
-        surrogate = copy.deepcopy(self._surrogate) if readings else self._surrogate
-        for one in readings:
+        surrogate = copy.deepcopy(self._surrogate) if known else self._surrogate
+        for one in known:
             surrogate.learn(*one)
         return surrogate.contrast(settings, weights)
 

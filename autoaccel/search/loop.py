@@ -18,7 +18,7 @@ from autoaccel.records.study import PeerActivity
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
-from autoaccel.search.knowledge import Knowledge, PairedReading
+from autoaccel.search.knowledge import Knowledge, KnownSpeedup
 from autoaccel.search.patience import max_trial_seconds, patience_for
 from autoaccel.search.ranking import Ranking
 from autoaccel.search.sampler import KnowledgeGradientSampler
@@ -141,10 +141,10 @@ class Search:
         return self._knowledge.is_ruled_out(settings)
 
     def contrast(
-        self, settings: Sequence[Settings], weights: Sequence[float], readings: Sequence[PairedReading] = ()
+        self, settings: Sequence[Settings], weights: Sequence[float], known: Sequence[KnownSpeedup] = ()
     ) -> tuple[float, float]:
         """Return mean and deviation of the weighted sum of the settings' log speed-ups; see `Knowledge.contrast`."""
-        return self._knowledge.contrast(settings, weights, readings)
+        return self._knowledge.contrast(settings, weights, known)
 
     def min_speedup(self, settings: Settings) -> float:
         """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.

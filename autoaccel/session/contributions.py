@@ -13,7 +13,7 @@ from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure
-from autoaccel.search.knowledge import PairedReading
+from autoaccel.search.knowledge import KnownSpeedup
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.proof import PairSource
 from autoaccel.space.knobs import without
@@ -44,7 +44,7 @@ class Predictor(Protocol):
     """What predicts the speed of settings that were not measured: the `Search`."""
 
     def contrast(
-        self, settings: Sequence[Settings], weights: Sequence[float], readings: Sequence[PairedReading] = ()
+        self, settings: Sequence[Settings], weights: Sequence[float], known: Sequence[KnownSpeedup] = ()
     ) -> tuple[float, float]: ...
 
     def compile_seconds(self, settings: Settings) -> CompileSeconds: ...
@@ -103,10 +103,10 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
     if len(names) < 2:
         return Breakdown()
     whole, clock = recipe.whole, time.clock
-    proven = PairedReading(recipe.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
+    proven = KnownSpeedup(recipe.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
 
-    def contribution(name: str, readings: Sequence[PairedReading]) -> tuple[float, float]:
-        return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], readings)
+    def contribution(name: str, known: Sequence[KnownSpeedup]) -> tuple[float, float]:
+        return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], known)
 
     possible = (name for name in names if recipe.space.allows(recipe.without(name)))
     min_known = sorted(possible, key=lambda name: contribution(name, [proven])[1], reverse=True)
@@ -114,17 +114,17 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
     end = clock.spent + min(clock.left, _BUDGET_SHARE * time.budget_seconds)
     logs = _summed_up(_read(_affordable(left, end - clock.spent), pairs, clock, end))
     measured = set(logs)
-    readings = [proven]
+    known = [proven]
     for name, log in logs.items():
-        readings.append(PairedReading(recipe.without(name), proven.log_speedup - log.mean, log.deviation))
+        known.append(KnownSpeedup(recipe.without(name), proven.log_speedup - log.mean, log.deviation))
     for name in names:
         if name not in measured:
-            mean, deviation = contribution(name, readings)
+            mean, deviation = contribution(name, known)
             logs[name] = _Log(mean, deviation, _Z * deviation)
     agrees = _agrees(logs.values(), proven)
     return Breakdown(
         contributions=_contributions(logs, recipe.settings, measured),
-        interaction=None if agrees else _strongest(recipe, predictor, readings),
+        interaction=None if agrees else _strongest(recipe, predictor, known),
     )
 
 
@@ -200,18 +200,18 @@ def _summed_up(readings: Mapping[str, Sequence[float]]) -> dict[str, _Log]:
     }
 
 
-def _agrees(logs: Collection[_Log], whole: PairedReading) -> bool:
+def _agrees(logs: Collection[_Log], whole: KnownSpeedup) -> bool:
     """Whether the product of the contributions is the whole, as far as the intervals of both can tell."""
     radius = math.hypot(_Z * whole.deviation, *(log.radius for log in logs))
     return abs(sum(log.mean for log in logs) - whole.log_speedup) <= radius
 
 
-def _strongest(recipe: ProvenSettings, predictor: Predictor, readings: Sequence[PairedReading]) -> Interaction:
+def _strongest(recipe: ProvenSettings, predictor: Predictor, known: Sequence[KnownSpeedup]) -> Interaction:
     """Return the two settings whose joint effect departs most from the product of what each does alone."""
     found = []
     for one, other in itertools.combinations(changed(recipe.settings, recipe.baseline_settings), 2):
         settings = [recipe.settings, recipe.without(one), recipe.without(other), recipe.without(one, other)]
-        mean, deviation = predictor.contrast(settings, [1, -1, -1, 1], readings)
+        mean, deviation = predictor.contrast(settings, [1, -1, -1, 1], known)
         found.append(((one, other), mean, deviation))
     pair, mean, deviation = max(found, key=lambda entry: abs(entry[1]))
     return Interaction(
