@@ -1,4 +1,4 @@
-"""Recipe: winning settings with the evidence for them. Data from strangers: nothing in it is ever executed."""
+"""Recipe: winning settings with what proves them. Data from strangers: nothing in it is ever executed."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class OpenProof(Record, frozen=True):
 
 
 class Recipe(Record, frozen=True):
-    """Winning settings with the evidence for them; the baseline's own where nothing was proven faster."""
+    """Winning settings with what proves them; the baseline's own where nothing was proven faster."""
 
     schema: Literal["autoaccel/recipe/1"]
     created: str  # ISO 8601, UTC

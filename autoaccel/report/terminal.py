@@ -69,7 +69,7 @@ def watch(console: Console) -> Iterator[Listener]:
 
 
 def print_recipe(console: Console, recipe: Recipe, path: Path) -> None:
-    """Print how a run ended: the verdict first, then the evidence, then what to type next."""
+    """Print how a run ended: the verdict first, then the proof, then what to type next."""
     console.print()
     console.print(Text(one_line(recipe.summary), style="bold" if recipe.is_baseline else "bold green"))
     console.print()
@@ -78,7 +78,7 @@ def print_recipe(console: Console, recipe: Recipe, path: Path) -> None:
     else:
         _print_changes(console, recipe)
         console.print()
-        _print_evidence(console, recipe)
+        _print_proof(console, recipe)
     commands = next_commands(recipe, path)
     if commands:
         console.print()
@@ -125,7 +125,7 @@ def _print_changes(console: Console, recipe: Recipe) -> None:
         console.print(Text(interaction_words(recipe.interaction), style="yellow"))
 
 
-def _print_evidence(console: Console, recipe: Recipe) -> None:
+def _print_proof(console: Console, recipe: Recipe) -> None:
     comparison, accuracy, now = recipe.comparison, known_accuracy(recipe), recipe.projection
     then = before(recipe.baseline, now)
     grid = _fact_grid()

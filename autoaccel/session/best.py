@@ -1,4 +1,4 @@
-"""Best: the settings that a run ends with, and the evidence for them."""
+"""Best: the settings that a run ends with, and what proves them."""
 
 from __future__ import annotations
 

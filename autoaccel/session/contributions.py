@@ -109,8 +109,8 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
         return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], known)
 
     possible = (name for name in names if recipe.space.allows(recipe.without(name)))
-    min_known = sorted(possible, key=lambda name: contribution(name, [proven])[1], reverse=True)
-    left = [_Left(name, recipe.without(name), _seconds(recipe.without(name), predictor, time)) for name in min_known]
+    least_known = sorted(possible, key=lambda name: contribution(name, [proven])[1], reverse=True)
+    left = [_Left(name, recipe.without(name), _seconds(recipe.without(name), predictor, time)) for name in least_known]
     end = clock.spent + min(clock.left, _BUDGET_SHARE * time.budget_seconds)
     logs = _summed_up(_read(_affordable(left, end - clock.spent), pairs, clock, end))
     measured = set(logs)

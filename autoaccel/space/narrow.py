@@ -15,7 +15,7 @@ from autoaccel.space.search_space import close_idle
 def narrow(space: SearchSpace, baseline: Settings, findings: Sequence[Finding], min_speedup: float) -> SearchSpace:
     """Return the space without knobs whose every finding promises less than `min_speedup` at most.
 
-    A knob that no finding speaks of stays open: absence of evidence closes nothing.
+    A knob that no finding speaks of stays open: silence closes nothing.
     """
     bounds: dict[str, Finding] = {}
     for finding in findings:
