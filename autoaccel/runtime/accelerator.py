@@ -1,8 +1,8 @@
 """The device that a training runs on, where that is not the CPU.
 
-What only CUDA has is asked for here alone, but for the side stream that a knob of the loader makes.
-Such a device works behind the program, which queues operators and goes on. `torch.accelerator` speaks for all of them
-(CUDA, Apple's mps, Intel's xpu); it has been there since torch 2.6, its numbers on memory only since 2.9.
+Only this module asks for what CUDA alone has, except for the side stream that a knob of the loader makes.
+Such a device works asynchronously: the program queues operators and continues. `torch.accelerator` covers all of them
+(CUDA, Apple's mps, Intel's xpu); it exists since torch 2.6, and reports memory since 2.9.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def default_device() -> torch.device:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until the device has done everything that is queued."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
 
 
 def mark(device: torch.device) -> Mark:
-    """Return the point that the device will have reached when it has done what it was given so far. Nobody waits."""
+    """Return the point that the device reaches when it has done everything queued so far. This does not wait."""
     if device.type == "cpu":
         return time.perf_counter()
     event = torch.Event(device, enable_timing=True)

@@ -1,4 +1,4 @@
-"""What a batch consists of: the one place that looks into tuples, mappings, dataclasses and objects of the user's own.
+"""What a batch consists of: only this module looks into tuples, mappings, dataclasses and objects of the user's own.
 
 A batch is whatever the user's loader gives: a tensor, or tensors inside of each other's tuples, lists, mappings (those
 of transformers included) and dataclasses. Beside those, an object that has a `.to()`, such as a packed sequence, is

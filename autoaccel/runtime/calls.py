@@ -169,8 +169,8 @@ def _lines(entry: _Calls, stats: list[_Calls]) -> tuple[float, dict[str, float]]
 def parts_of(stats: list[_Calls]) -> tuple[Part, ...]:
     """Return the user's functions with what each calls of installed code, by share of all of it, slowest first.
 
-    Of a call to an installed function the whole time counts, not what that is spent on inside; the name says on which
-    most of it goes. Without code of the user's, it is whatever takes the most time itself.
+    A call to an installed function counts with its whole time; the name says which call takes most of it. If no code is
+    the user's, the functions are those that take the most time themselves.
     """
     functions: dict[str, dict[str, float]] = {}
     for entry in stats:

@@ -1,6 +1,6 @@
-"""Checkpoints: a training that was killed goes on from where it was last written down.
+"""Checkpoints: a training that was killed resumes from the last one.
 
-What goes on exactly: weights, optimizer, schedule, gradient scaler, the order of samples and, in a process alone
+Restored exactly: weights, optimizer, schedule, gradient scaler, the order of samples and, in a process alone
 without loader workers, every random number. `begins_anew` tells what does not.
 """
 
@@ -22,14 +22,14 @@ _FORM = "autoaccel/checkpoint/2"
 
 
 class Checkpoints:
-    """The file in which a training is written down, now and then."""
+    """The file to which the progress of a training is saved from time to time."""
 
     def __init__(self, path: Path, every_seconds: float, seed: int) -> None:
-        """Keep a file.
+        """Name the file; nothing is read or written yet.
 
         Args:
             path: Where it is, or will be.
-            every_seconds: How long to train at least before it is written again.
+            every_seconds: Least time between two checkpoints.
             seed: Of the training.
         """
         self._path = path
@@ -38,10 +38,10 @@ class Checkpoints:
         self._written_at = time.monotonic()
 
     def load(self) -> Progress | None:
-        """Return how far the training has come; None if it has not begun. Only the leader of several ranks reads it.
+        """Return the progress of the training; None if none exists. Only the leader of several ranks reads it.
 
         Raises:
-            BadRequestError: If the file is no checkpoint, or that of another training.
+            BadRequestError: If the file is not a checkpoint, or belongs to another training.
         """
         found: Progress | str | None = ranks.broadcast_object(self._read() if ranks.leads() else None)
         if isinstance(found, str):
@@ -49,7 +49,7 @@ class Checkpoints:
         return found
 
     def _read(self) -> Progress | str | None:
-        """Return the progress in the file, or what is wrong with it: told rather than raised, for all ranks to hear."""
+        """Return the progress in the file, or what is wrong with it, for all ranks to hear; None if it is missing."""
         if not self._path.exists():
             return None
         try:
@@ -65,7 +65,7 @@ class Checkpoints:
         return Progress(**state)
 
     def keep(self, loop: Loop) -> None:
-        """Write the training down if it is time, or over. Only the leader of several ranks does."""
+        """Save the progress if it is time or the training is over. Of several ranks, only the leader does."""
         over = loop.steps_done >= loop.planned_steps
         if not ranks.leads() or not (over or time.monotonic() - self._written_at >= self._every_seconds):
             return
@@ -76,7 +76,7 @@ class Checkpoints:
 
 
 def begins_anew(loop: Loop, resumed: Progress) -> list[str]:
-    """Return what is not as it would have been without the interruption, in words; nothing if all is."""
+    """Return, as sentences, what differs from a training that was not interrupted; empty if nothing does."""
     settings, found = loop.applied.settings, []
     names = sorted({*settings, *resumed.settings})
     changed = [

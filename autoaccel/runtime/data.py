@@ -93,7 +93,7 @@ def _divided(
 
 
 def _require_whole(applied: Applied) -> None:
-    """Refuse to divide what cannot be.
+    """Refuse to divide batches that cannot be divided.
 
     Raises:
         BadRequestError: If the settings divide batches.
@@ -112,7 +112,7 @@ def batches_of(loader: Iterable[Any]) -> Divided | None:
 
 
 def eval_loader(training: Training) -> Iterable[Any]:
-    """Return the loader of evaluation batches, in order; the settings do not touch it."""
+    """Return the loader of evaluation batches, in order; settings do not change it."""
     data = training.eval_data
     if is_dataset(data):
         dataset: Any = data
@@ -163,14 +163,14 @@ class Drawn(NamedTuple):
     piece: Piece
 
 
-def epochs_of(loader: Iterable[Any], steps_per_epoch: int, done: int = 0, goes_on: bool = False) -> Iterator[Drawn]:
+def epochs_of(loader: Iterable[Any], steps_per_epoch: int, done: int = 0, is_resumed: bool = False) -> Iterator[Drawn]:
     """Yield batches without end; an epoch has at most `steps_per_epoch`.
 
     Args:
         loader: Of one epoch after the other.
         steps_per_epoch: See above.
         done: How many steps of the first epoch the loader leaves out.
-        goes_on: Whether the first epoch was begun before.
+        is_resumed: Whether the first epoch was begun before.
 
     Raises:
         BadRequestError: If the loader gives no batch, or others than it draws.
@@ -185,8 +185,8 @@ def epochs_of(loader: Iterable[Any], steps_per_epoch: int, done: int = 0, goes_o
                 piece = divided.pieces.popleft()
             else:
                 raise BadRequestError(_OTHER_BATCHES)
-            yield Drawn(whole and count == 0 and not goes_on, batch, piece)
-            goes_on = False
+            yield Drawn(whole and count == 0 and not is_resumed, batch, piece)
+            is_resumed = False
             whole = piece.ends_step
             count += whole
             if divided is None and count == steps_per_epoch:  # a Divided ends by itself

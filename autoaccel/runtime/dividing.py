@@ -101,7 +101,7 @@ class Divided:
     def piece_of(self, batch: list[Any], part: int) -> tuple[list[Any], float]:
         """Return this rank's samples of a part of a batch, and their weight.
 
-        Where there are none left for it, it gets some all the same, with weight 0: every rank has to take part.
+        If none are left for it, it gets some with weight 0: every rank has to take part.
         """
         parts, rank, ranks, least = self._division
         pieces = parts * ranks
@@ -112,12 +112,12 @@ class Divided:
         samples = batch[number::filled]
         return samples, len(samples) * pieces / len(batch)
 
-    def go_on(self, epochs: int, samples: int) -> int:
-        """Leave out what was trained on before, none of it loaded; return how many whole batches of the epoch that is.
+    def resume_after(self, epochs: int, samples: int) -> int:
+        """Skip what was trained on before, without loading it; return how many whole batches of the epoch that is.
 
         Args:
-            epochs: That are over.
-            samples: Of the epoch after them. Where they end within a batch, the rest of it is a batch.
+            epochs: How many are over.
+            samples: How many of the next epoch were trained on. If they end within a batch, its rest is a batch.
         """
         for _ in range(epochs):
             for _ in self._epoch():  # for the random numbers that it draws

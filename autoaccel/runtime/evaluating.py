@@ -43,7 +43,7 @@ class _First:
 
 
 def evaluation_steps(loop: Inspectable, step_samples: float) -> tuple[float, float]:
-    """Return as how many steps looking at evaluation counts: in turns without gradients, and once.
+    """Return how many steps looking at evaluation costs: in turns without gradients, and once.
 
     Its batches may be many times as large as those of a step, which have so many samples.
     """
@@ -55,7 +55,7 @@ def evaluation_steps(loop: Inspectable, step_samples: float) -> tuple[float, flo
 def measure_evaluation(loop: Inspectable, seconds: float, in_turns: bool = True) -> Evaluation | None:
     """Return what evaluating costs, from as many batches as it takes in about this time.
 
-    None if the metric cannot be computed on a part of the data, or there is no telling how large that part is. With
+    None if the metric cannot be computed on a part of the data, or if nobody can tell how large that part is. With
     `in_turns`, what records gradients is compared in turns with what does not.
     """
     loader = eval_loader(loop.training)

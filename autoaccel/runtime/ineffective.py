@@ -1,4 +1,4 @@
-"""Settings that did nothing, or no longer have their effect, as the failure that they are."""
+"""The Failure of a training whose settings did nothing, or no longer have their effect."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from autoaccel.runtime.paced import Paced
 
 
 def failure_of(paced: Paced, ineffective: Mapping[str, str], what: str) -> Failure | None:
-    """Return the failure that settings without an effect are, unless the training itself states them.
+    """Return the Failure for settings without an effect; None if the training itself states all of them.
 
-    What the user states is what they run, whatever it does: it must not end the measurement of their own settings.
+    A value that the user states without effect must not end the measurement of their own settings.
 
     Args:
         paced: The training under the settings.
@@ -26,10 +26,10 @@ def failure_of(paced: Paced, ineffective: Mapping[str, str], what: str) -> Failu
 
 
 def did_nothing(paced: Paced) -> Failure | None:
-    """Return the failure that a setting is which took no effect in the first steps; None if there is none."""
+    """Return the Failure if a setting took no effect in the first steps; None if all did."""
     return failure_of(paced, paced.applied.check()[1], "did nothing")
 
 
 def no_longer_works(paced: Paced) -> Failure | None:
-    """Return the failure that a setting is which took effect at first and no longer does; None if there is none."""
+    """Return the Failure if a setting that took effect no longer does; None if all still do."""
     return failure_of(paced, paced.applied.check()[1], f"took effect, but no longer after {paced.steps_done:,} steps")

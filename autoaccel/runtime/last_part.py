@@ -39,7 +39,7 @@ class LastPart:
 
     @property
     def starts_at(self) -> int:
-        """Steps after which the metric is looked at for the first time: what goes on before may be interrupted."""
+        """Steps after which the metric is looked at for the first time: the steps before it may be interrupted."""
         return self._points[0]
 
     def training(self, step_seconds: float) -> Stretch[Finished | Failure]:

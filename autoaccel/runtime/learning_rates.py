@@ -1,4 +1,4 @@
-"""The learning rate of each step, made another without what its schedule sees."""
+"""Change the learning rate of each step without its schedule noticing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from autoaccel.runtime.knobs.effect import IneffectiveError
 
 
 def scale_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
-    """Have every step of the optimizer made with so many times the learning rates of its groups.
+    """Multiply the learning rates of the optimizer's groups by this factor during each of its steps.
 
-    Only while a step is made: a schedule such as OneCycleLR sets learning rates of its own, and would undo what was
-    set once. What it reads and sets stays the training's.
+    They change only while a step is made: a schedule such as OneCycleLR sets learning rates of its own, and would undo
+    what was set once. Outside of steps, the schedule reads and sets the training's own.
 
     Raises:
         IneffectiveError: If it is no torch optimizer, so that nobody can tell when it makes a step.

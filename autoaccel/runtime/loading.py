@@ -162,7 +162,7 @@ def _with_loader(facts: TrainingFacts, loader: torch.utils.data.DataLoader[Any])
 
 
 def _count_samples(data: Any) -> int | None:
-    """Return how many samples a dataset has; None where only going through it would tell."""
+    """Return how many samples a dataset has; None where only iterating over it would tell."""
     try:
         return len(data) if is_dataset(data) else None
     except TypeError:
@@ -187,7 +187,7 @@ _INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pur
 
 
 class Imports:
-    """What is imported from here on. For a process with a short life: what it watches with cannot be taken away."""
+    """Watches what is imported from now on, in a process with a short life: its audit hook cannot be removed."""
 
     def __init__(self) -> None:
         self._before = set(sys.modules)
@@ -197,7 +197,7 @@ class Imports:
     def since(self) -> tuple[str, ...]:
         """Return the installed modules that were imported since, in order.
 
-        None if the user's own code changed the environment: imported without that, they might not be the same.
+        Empty if the user's own code changed the environment: without that change they might be imported otherwise.
         """
         if self._user_changes_environment:
             return ()

@@ -1,4 +1,4 @@
-"""The built-in training loop: one step at a time, so that whoever measures decides when."""
+"""The built-in training loop: one step at a time, so that the code that measures decides when."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _STEPS_APART = 64  # from one comparison of all ranks' batches to the next; befo
 
 
 class Progress(NamedTuple):
-    """How far a training has come: all that is needed to go on with it."""
+    """How far a training has come: all that is needed to resume it."""
 
     steps_done: int
     samples_done: int
@@ -86,7 +86,7 @@ class Loop:
             training: What is trained.
             applied: Under which settings.
             seed: Of the order of its samples.
-            resumed: Where to go on; None to begin.
+            resumed: Where to resume; None to begin.
         """
         self.training = training
         self.applied = applied
@@ -120,7 +120,7 @@ class Loop:
         if resumed is not None:
             self._find_place(resumed)
         self._batches: Iterator[Drawn] = applied.prefetch(
-            epochs_of(self.loader, self.steps_per_epoch, self._epoch_steps, goes_on=self._epoch_samples > 0)
+            epochs_of(self.loader, self.steps_per_epoch, self._epoch_steps, is_resumed=self._epoch_samples > 0)
         )
         self._steps_compared = 0
         self._part_losses: list[torch.Tensor] = []
@@ -187,10 +187,10 @@ class Loop:
         )
 
     def _find_place(self, resumed: Progress) -> None:
-        """Leave out the samples that were trained on."""
+        """Skip the samples that were trained on before."""
         self._epochs_begun, self._epoch_steps, self._epoch_samples = resumed.place
         if (divided := batches_of(self.loader)) is not None:
-            self._epoch_steps = divided.go_on(self._epochs_begun, self._epoch_samples)
+            self._epoch_steps = divided.resume_after(self._epochs_begun, self._epoch_samples)
             if resumed.whole_samples != self.whole_samples:
                 if self.scheduler is not None and self.training.scheduler_interval == "step":
                     raise BadRequestError(
@@ -246,9 +246,9 @@ class Loop:
         return step
 
     def _compare_ranks(self, digest: int) -> None:
-        """Refuse to go on if ranks have drawn different batches; asked before every step.
+        """Stop if ranks have drawn different batches; called before every step.
 
-        Seldom, because it waits for all ranks, but what is compared are all batches so far.
+        Ranks are compared only now and then, because each waits for all; but all batches so far are compared.
 
         Raises:
             BadRequestError: If they have; on every rank.

@@ -25,7 +25,7 @@ class Metric(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """A metric, and the scores of the samples that it is the mean of; None where it is no mean that is known of."""
+    """A metric, and the scores of the samples whose mean it is; None where it is not known to be a mean."""
 
     metric: float
     scores: torch.Tensor | None  # (N,), float64, on the CPU

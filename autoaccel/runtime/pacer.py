@@ -4,7 +4,7 @@
         while pacer.step_ended(loop.step()):
             pass
 
-It asks for nothing but to be told of each step, so it can as well be called by a hook deep inside of other code.
+It only has to be told of each step, so a hook deep inside other code can call it as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Line(Protocol):
 
 
 class Pacer:
-    """Answers the orders of a Measure task from the steps that it is told of, and says when no more are wanted.
+    """Answers the orders of a Measure task with the steps that it is told of, and says when no more are wanted.
 
     Its methods return once the tuner wants another step: between turns that takes as long as the tuner likes.
     """
@@ -73,7 +73,7 @@ class Pacer:
         return True
 
     def _measuring(self, task: Measure, warmup_seconds: float) -> Stretch[Failure | None]:
-        """Warm up when it is this process's turn, and answer turn by turn; return the failure that the warm-up met."""
+        """Warm up when it is this process's turn, then answer each order; return why it cannot be measured, if so."""
         paced, line, steps = self._paced, self._line, None
         inspectable = paced if isinstance(paced, Inspectable) else None
         if task.steps is not None:
@@ -102,7 +102,7 @@ class Pacer:
 
 
 def finishing(paced: Paced, last: LastPart, step_seconds: float) -> Stretch[Finished | Failure]:
-    """Take the steps that are left and evaluate, and see that every setting still has its effect after them."""
+    """Take the remaining steps and evaluate; return a Failure if a setting no longer has its effect after them."""
     found = yield from last.training(step_seconds)
     return found if isinstance(found, Failure) else no_longer_works(paced) or found
 

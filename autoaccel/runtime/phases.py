@@ -54,7 +54,7 @@ class PhaseTimer:
 
 @contextmanager
 def timed_phases(loop: Inspectable) -> Iterator[PhaseTimer]:
-    """Let a timer be told of every phase of the loop's steps."""
+    """Tell a timer of every phase of the loop's steps until the end of the block."""
     # With step=, only the model's own calls tell where the loss begins; hooks on a compiled one would compile it anew.
     hooked = loop.training.step is not None and not loop.applied.compiles
     timer = PhaseTimer(loop.device, loss_is_apart=hooked or loop.training.loss is not None)

@@ -60,7 +60,7 @@ def probe_torch() -> TorchFacts:
 
 
 def attention_kernels(device: torch.device) -> dict[str, tuple[str, ...]]:
-    """Return the kernels of scaled dot-product attention that train on the device, each with the dtypes in which."""
+    """Return the kernels of scaled dot-product attention that train on the device -> the dtypes in which they do."""
     dtypes = {"float32": torch.float32, **DTYPES}
     found = {
         kernel: tuple(name for name, dtype in dtypes.items() if _attends(device, backend, dtype))

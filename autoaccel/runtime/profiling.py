@@ -54,7 +54,7 @@ def _usage() -> _Usage:
 
 
 class _Untraced(NamedTuple):
-    """Steps that nobody recorded, and what was used before and after them."""
+    """Steps made without a profiler, and the usage before and after them."""
 
     steps: list[Step]
     step_phases: list[dict[str, float]]  # seconds

@@ -19,14 +19,14 @@ _NUMPY_SEEDS = 2**32  # numpy takes no larger ones
 
 
 def seed_all(seed: int) -> None:
-    """Seed them all, those of accelerators included."""
+    """Seed all shared generators, including those of accelerators."""
     torch.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % _NUMPY_SEEDS)
 
 
 def random_states(device: torch.device) -> dict[str, Any]:
-    """Return the states of them all and of the device's generator, as numbers, texts and tensors."""
+    """Return the states of all shared generators and of the device's, as numbers, texts and tensors."""
     numbers = numpy.random.get_state(legacy=False)
     assert isinstance(numbers, dict)  # for it is not asked for in its old form
     inner = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in numbers["state"].items()}
@@ -35,7 +35,7 @@ def random_states(device: torch.device) -> dict[str, Any]:
 
 
 def restore_random_states(states: Mapping[str, Any], device: torch.device) -> None:
-    """Set them to what `random_states` has returned; a device that it was not asked about stays as it is."""
+    """Restore what `random_states` has returned; the generator of any other device stays as it is."""
     torch.set_rng_state(states["torch"])
     version, words, gauss = states["python"]
     random.setstate((version, tuple(words), gauss))
@@ -46,7 +46,7 @@ def restore_random_states(states: Mapping[str, Any], device: torch.device) -> No
 
 @contextlib.contextmanager
 def same_random_numbers_after(device: torch.device) -> Iterator[None]:
-    """After this context they are as they were before it, and so is the device's generator."""
+    """Restore the shared generators and the device's generator at the end of the block."""
     states = random_states(device)
     try:
         yield

@@ -1,4 +1,4 @@
-"""This process among those that train side by side; alone, everything here is as if there were one rank."""
+"""This process among the ranks of one training; a process that trains alone counts as its only rank."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEDS_APART = 1_000_003
 
 
 def join(placement: RankPlacement, backend: str) -> None:
-    """Meet the other ranks."""
+    """Join the process group of all ranks, and wait for the others."""
     file = placement.rendezvous_file
     if file is not None:
         # All are on this machine. Gloo would take the address that its host name stands for, if that is any at all.
@@ -43,7 +43,7 @@ def join(placement: RankPlacement, backend: str) -> None:
 def _agents_store() -> PrefixStore | None:
     """Return where ranks meet if torchrun's agent keeps a store for them.
 
-    It keeps one for all restarts, in which new ranks would find the addresses of dead ones and wait for them for ever
+    It keeps one for all restarts, in which new ranks would find the addresses of dead ones and wait for them forever
     (pytorch#135712): each restart needs names of its own.
     """
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
@@ -71,7 +71,7 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """Return which of them this one is, from 0."""
+    """Return the rank of this process, from 0."""
     return distributed.get_rank() if is_joined() else 0
 
 

@@ -99,7 +99,7 @@ def _matmul_rate(device: torch.device, dtype: torch.dtype) -> float | None:
 def _convolution_rate(
     device: torch.device, dtype: torch.dtype, layout: torch.memory_format = torch.channels_last
 ) -> float | None:
-    """Return the rate of 3 x 3 convolutions of 64 to 64 channels, as in the middle of a ResNet."""
+    """Return the rate of 3 x 3 convolutions of 64 to 64 channels, as in a ResNet; None if the dtype does not work."""
 
     def work_of(side: int) -> tuple[Callable[[], object], float]:
         batch, pixels = max(1, side // 64), 28

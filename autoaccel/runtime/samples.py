@@ -54,7 +54,7 @@ def _samples_of(dataset: Any) -> Iterator[Callable[[], Any]]:
 
 
 def _timed(loads: Iterator[Callable[[], Any]], seconds: float) -> Iterator[tuple[Any, float, float]]:
-    """Yield samples with the time that each took and how much of it this thread did not sleep."""
+    """Yield samples, each with the seconds that it took and how many of them this thread was not asleep."""
     until = time.perf_counter() + seconds
     for number, load in enumerate(loads):
         if time.perf_counter() > until and number >= _MIN_SAMPLES:
@@ -77,7 +77,7 @@ def _busy_seconds() -> float:
 
 
 def _batch_seconds(loader: DataLoader[Any], samples: list[Any]) -> tuple[float | None, float | None]:
-    """Return what it takes to make a batch of loaded samples, and to hand it to another process."""
+    """Return the seconds to make a batch of loaded samples and to hand it over to another process; None if unknown."""
     if loader.batch_size is None:
         return None, None
     loaded = [samples[index % len(samples)] for index in range(loader.batch_size)]
@@ -125,7 +125,7 @@ def _parts(dataset: Any, seconds: float) -> tuple[Part, ...]:
 
 
 def _transforms_of(dataset: Any) -> list[Any] | None:
-    """Return the list in which a dataset's Compose holds its transforms, that of the dataset inside a Subset too."""
+    """Return the list of transforms in a dataset's Compose, or in that of a Subset's dataset; None without one."""
     while dataset is not None:
         for name in ("transform", "transforms"):
             steps = getattr(getattr(dataset, name, None), "transforms", None)

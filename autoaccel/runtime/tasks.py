@@ -104,7 +104,7 @@ def look_into(spec: WorkerSpec, paced: Paced, line: Line) -> Record:
 
 
 def _measure(spec: WorkerSpec, task: Measure, loop: Loop, line: Line) -> Failure | None:
-    """Make the steps that the tuner asks for; return the Failure that the warm-up met."""
+    """Make the steps that the tuner asks for; return the Failure if they cannot be measured, else None."""
     pacer = Pacer(loop, task, spec.warmup_seconds, line)
     if pacer.built():
         while pacer.step_ended(loop.step()):
@@ -113,7 +113,7 @@ def _measure(spec: WorkerSpec, task: Measure, loop: Loop, line: Line) -> Failure
 
 
 def _look(loop: Inspectable, task: TakeProfile, warmup_seconds: float, line: Line) -> Record:
-    """Warm up, and look at the training; what is found is told as it is found."""
+    """Warm up and look at the training; tell each result as soon as it is found."""
     warmed = make_steps(warming_up(loop, min(warmup_seconds, _PROFILE_WARMUP_SECONDS)), loop.step)
     if failure := did_nothing(loop):
         return failure

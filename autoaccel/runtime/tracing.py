@@ -218,7 +218,7 @@ def _count_reads(events: Sequence[Any]) -> int:
 
 
 def _memory_peak(recorded: Any) -> MemoryPeak | None:
-    """Return the most that tensors took within a step beyond its start, and the phase in which that was."""
+    """Return the most memory that tensors took in a step beyond its start, and the phase; None if not recorded."""
     raw = recorded.profiler.kineto_results.events()
     # Freed memory counts below zero.
     changes = sorted((event.start_ns(), event.nbytes()) for event in raw if event.name() == "[memory]")
@@ -240,7 +240,7 @@ def _memory_peak(recorded: Any) -> MemoryPeak | None:
 
 
 def _gpu_times(events: Sequence[Any], steps: int) -> GpuTimes | None:
-    """Return how busy the GPU was from its first to its last kernel of these steps."""
+    """Return how busy the GPU was from the first to the last kernel of these steps; None without two kernels."""
     on_device = [event for event in events if _is_kernel(event)]
     spans = sorted((event.time_range.start / 1e6, event.time_range.end / 1e6) for event in on_device)
     if len(spans) < 2:

@@ -1,4 +1,4 @@
-"""What each knob does, written once. Which effect is whose, the knobs' declarations say."""
+"""What each knob does, written once. The declarations of knobs name their effects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def effects_of(
             or checked. None: what this process has now.
 
     Raises:
-        BadRequestError: If a setting is of no knob that is known here.
+        BadRequestError: If no known knob has the name of a setting.
     """
     if unknown := sorted(settings.keys() - KNOBS.keys()):
         raise BadRequestError(
@@ -36,12 +36,12 @@ def effects_of(
 
 
 def found_settings(device: torch.device, names: Collection[str] = KNOBS) -> Settings:
-    """Return the values that this process has now, of those of these knobs of which that can be read off it."""
+    """Return the values that this process has now, of the knobs whose value can be read off a process."""
     return _known({name: _effect_class(knob).found(device) for name, knob in KNOBS.items() if name in names})
 
 
 def found_in(optimizer: torch.optim.Optimizer) -> Settings:
-    """Return the values that the user has chosen for an optimizer, of the knobs of which that can be read off it."""
+    """Return the values that the user has chosen for an optimizer, of the knobs whose value can be read off it."""
     return _known({name: _effect_class(knob).found_in(optimizer) for name, knob in KNOBS.items()})
 
 

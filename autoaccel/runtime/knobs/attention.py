@@ -20,7 +20,7 @@ BACKENDS = {
 
 
 class Attention(Effect):
-    """Only one kernel may be used. What the first forward pass called is traced, to see that it was."""
+    """Allow one kernel only; the first forward pass is traced to check that it was used."""
 
     called: set[str] | None = None
 

@@ -22,9 +22,9 @@ def has_form(optimizer: torch.optim.Optimizer, form: str) -> bool:
 
 
 def _torch_class(optimizer: torch.optim.Optimizer) -> type[torch.optim.Optimizer] | None:
-    """Return which of torch's optimizers this is or derives from; None if it is one of its own kind.
+    """Return which of torch's optimizers this is or derives from; None if it is none of them.
 
-    Of those it is not known where they decide on the form, nor what else they decide with it.
+    It is not known where others decide on the form, nor what else they decide with it.
     """
     kinds = (kind for kind in type(optimizer).__mro__ if kind.__module__.startswith("torch.optim."))
     kind = next(kinds, None)
@@ -34,10 +34,10 @@ def _torch_class(optimizer: torch.optim.Optimizer) -> type[torch.optim.Optimizer
 def _switch(
     optimizer: torch.optim.Optimizer, kind: type[torch.optim.Optimizer], forms: Mapping[str, bool | None]
 ) -> None:
-    """Make the optimizer, one of this class of torch's, update in other forms.
+    """Make the optimizer, which is of this class of torch's, update in other forms.
 
-    In place: schedulers, hooks and the user's own code may know it already. Its groups name the form that its step
-    takes; what the constructor decides besides is read off two small optimizers of the class.
+    It is changed in place, because schedulers, hooks and the user's own code may refer to it already. Its groups name
+    the form that its step takes; whatever else the constructor decides is read off two small optimizers of the class.
     """
     known = inspect.signature(kind).parameters
     wanted: dict[str, Any] = {name: value for name, value in forms.items() if name in known}

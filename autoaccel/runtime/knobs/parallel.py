@@ -1,4 +1,4 @@
-"""Ranks that train side by side: the model that agrees with the others' on its gradients."""
+"""Ranks that train side by side: a model whose gradients are averaged over all of them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Compression(Effect):
 
 
 class Sync(Effect):
-    """Of several backward passes of a step only the last makes ranks agree."""
+    """Only the last of several backward passes of a step reduces gradients over all ranks."""
 
     passes = 0
     wrapped: DistributedDataParallel | None = None

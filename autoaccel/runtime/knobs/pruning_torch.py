@@ -70,7 +70,7 @@ def _attempt(model: nn.Module, loss_of: LossOf, removal: Removal) -> nn.Module |
 
 
 def _shared_parameters(model: nn.Module) -> set[int]:
-    """Return the modules that share a parameter with another, such as tied embeddings."""
+    """Return the ids of the modules that share a parameter with another, such as tied embeddings."""
     owners: dict[int, list[int]] = {}
     for module in model.modules():
         for parameter in module._parameters.values():

@@ -62,7 +62,7 @@ class InterOpThreads(Effect):
 
 
 class Affinity(Effect):
-    """Keep to some CPUs; which, whoever starts the process has worked out from the machine."""
+    """Keep to some CPUs, which the process that starts this one has worked out from the machine."""
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class Affinity(Effect):
 
 
 class LoaderCores(Effect):
-    """Workers on cores of their own, the training on the others."""
+    """Give loader workers cores of their own, and the training the others."""
 
     def begin(self) -> None:
         self.cpus = () if self.is_off else parse_cpus(os.environ.get(LOADER_CPUS_VARIABLE, ""))
