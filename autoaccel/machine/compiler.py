@@ -1,4 +1,4 @@
-"""The compilers that torch.compile would use: of C++ for a CPU, of C, by Triton, for a GPU."""
+"""The compilers that torch.compile would use: for C++ on a CPU; for C, through Triton, on a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 def find_compiler() -> str | None:
     """Return the path of the compiler that torch.compile would find on PATH, or None if it would find none.
 
-    It tries one only: CXX as a single command without arguments, else g++ (clang++ on macOS). With clang++ alone on
+    It tries only one: CXX as a single command without arguments, else g++ (clang++ on macOS). With clang++ alone on
     Linux it fails. Source: `cpp.cxx` in torch/_inductor/config.py of torch 2.13.
     """
     return shutil.which(os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++"))

@@ -62,7 +62,7 @@ _PACKAGES = (
 
 
 def _installed() -> dict[str, str]:
-    """Return the versions of those packages that knobs ask for, none of them imported."""
+    """Return the versions of the packages that knobs ask for, without importing them."""
     found = {}
     for name in _PACKAGES:
         try:
@@ -73,7 +73,7 @@ def _installed() -> dict[str, str]:
 
 
 def _read_huge_pages(root: Path) -> str | None:
-    """Return the mode of transparent huge pages: the one in brackets in `always [madvise] never`."""
+    """Return the mode of transparent huge pages: the one in brackets in `always [madvise] never`; None if unknown."""
     modes = read_text(root / "sys/kernel/mm/transparent_hugepage/enabled") or ""
     active = re.search(r"\[(\w+)\]", modes)
     return active[1] if active else None

@@ -29,12 +29,12 @@ def _bandwidth(link: str) -> int:
 def best_connected(interconnect: Interconnect, count: int) -> tuple[int, ...]:
     """Return the `count` GPUs to train on together, ascending.
 
-    Collectives run as rings, and a ring is as fast as its slowest hop. So what counts is, in this order: the slowest
-    hop of the set's best ring, the bandwidth of all its links together, how few memory nodes it is near to, the lowest
-    numbers. The choice is exact.
+    Collectives run as rings, and a ring is as fast as its slowest hop. Sets are therefore compared by
+    the slowest hop of their best ring, then by the bandwidth of all their links together, then by how few memory nodes
+    they are near to, then by the lowest numbers. The choice is exact.
 
     Raises:
-        BadRequestError: If there are not so many GPUs, or more than 16 to choose among.
+        BadRequestError: If there are fewer GPUs than that, or more than 16 to choose from.
     """
     total = len(interconnect.links)
     if not 1 <= count <= total:
@@ -181,7 +181,7 @@ def _likely_cores(interconnect: Interconnect, usable: set[int]) -> list[list[int
 def gpu_sets(
     interconnect: Interconnect, allowed: Iterable[int], cores: Sequence[Sequence[int]] = ()
 ) -> tuple[GpuSet, ...]:
-    """Return the best set for 2, 4, 8, .. GPUs and for all of them; none if there is but one."""
+    """Return the best set for 2, 4, 8, .. GPUs and for all of them; none if there is only one GPU."""
     total = len(interconnect.links)
     usable = tuple(allowed)
     sets = []

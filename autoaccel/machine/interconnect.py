@@ -1,4 +1,4 @@
-"""How the GPUs of this machine are connected, as NVML tells."""
+"""How the GPUs of this machine are connected, according to NVML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _NvLinks(NamedTuple):
 
 
 def read_interconnect() -> Interconnect | None:
-    """Return how this computer's GPUs are connected, as NVML tells; None without a GPU, or if NVML does not tell."""
+    """Return how this computer's GPUs are connected, according to NVML; None without a GPU, or if NVML cannot say."""
 
     def all_gpus(pynvml: Any) -> Interconnect | None:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]

@@ -1,4 +1,4 @@
-"""What disturbs measurements on this computer right now, and what to do about it. Hints only: tuning goes on."""
+"""What disturbs measurements on this computer right now, and what to do about it. These are hints: tuning continues."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Load(NamedTuple):
 
 
 def read_load(seconds: float = _WATCHED_SECONDS) -> Load:
-    """Wait for so long; return how busy the computer was with other things."""
+    """Wait for so many seconds; return how busy the computer was with other things."""
     # Not psutil.cpu_times_percent(): its shares are wrong where all cores together spend less than a second.
     before = psutil.cpu_times()
     time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Whether GPUs lower their clocks while they work: one that idles has nothing to lower."""
+"""Whether GPUs lower their clocks while they work; an idle GPU does so anyway."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Looks = Counter[tuple[int, str]]
 
 @contextmanager
 def watch_throttling() -> Iterator[list[str]]:
-    """Look at the GPUs until the end of the block; the list then has a sentence for each that was held down."""
+    """Watch the GPUs until the end of the block; the list then has a sentence for each that was slowed down."""
     hints: list[str] = []
     ended = threading.Event()
     looks: Looks = Counter()
@@ -47,7 +47,7 @@ def watch_throttling() -> Iterator[list[str]]:
 
 
 def look_at_gpus(looks: Looks) -> bool:
-    """Note which GPUs work now and what holds them down; return False where there is none to look at."""
+    """Note which GPUs work now and what slows them down; return False if there is no GPU to look at."""
 
     def look(pynvml: Any) -> bool:
         count = pynvml.nvmlDeviceGetCount()
@@ -81,7 +81,7 @@ def _is_among(pynvml: Any, reasons: int, name: str) -> bool:
 
 
 def throttling_hints(looks: Looks) -> Sequence[str]:
-    """Return one sentence for each GPU that was held down while it worked, with what to do."""
+    """Return one sentence for each GPU that was slowed down while it worked, with what to do."""
     found = []
     for index in sorted({index for index, _ in looks}):
         name = max(_THROTTLING, key=lambda reason, index=index: looks[index, reason])  # type: ignore[misc]  # bound early

@@ -141,7 +141,7 @@ def read_caches(root: Path, cpus: Sequence[LogicalCpu]) -> tuple[Cache, ...]:
 
 
 def _parse_size(text: str | None) -> int | None:
-    """Return bytes for a size as the kernel writes it: `32K`."""
+    """Return the bytes of a size as the kernel writes it, such as `32K`; None if it is not one."""
     if not text:
         return None
     unit = _BYTES_PER.get(text[-1], 1)

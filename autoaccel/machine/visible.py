@@ -11,7 +11,7 @@ from autoaccel.records.machine import Gpu
 def visible_gpus(
     gpus: Sequence[Gpu], told: Sequence[str] = (), environment: Mapping[str, str] = os.environ
 ) -> tuple[int, ...] | None:
-    """Return the places in `gpus` of those that CUDA shows, in CUDA's order; None where that cannot be known.
+    """Return the indices in `gpus` of those that CUDA shows, in CUDA's order; None where that cannot be known.
 
     A number in the variable counts GPUs by speed, the fastest first, unless CUDA_DEVICE_ORDER is PCI_BUS_ID; only
     NVML's counts them by bus. Where they are of one kind, both orders are the same. Parts of a GPU (MIG) are none of
