@@ -1,4 +1,4 @@
-"""ContenderResult: settings that were to be proven, and what came of it."""
+"""ContenderResult: settings whose proof was tried, and its result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ProofReason = StopReason | Literal["without what slows it down"]
 
 
 class ContenderResult(Record, frozen=True):
-    """One line of contenders.jsonl: with the pairs in proof.jsonl enough to go on with an open proof."""
+    """One line of contenders.jsonl: with the pairs in proof.jsonl enough to resume an open proof."""
 
     settings: Settings
     number: int  # the how manyth contender of the run, from 1: it decides on its share of the error

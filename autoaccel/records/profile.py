@@ -97,7 +97,7 @@ class Profile(Record, frozen=True):
 
     @property
     def tracing_overhead(self) -> float | None:
-        """By what share a step takes longer while operators are recorded."""
+        """By what share a step takes longer while operators are recorded; None if none were."""
         return self.traced_step_seconds / self.step_seconds - 1 if self.traced_step_seconds else None
 
 

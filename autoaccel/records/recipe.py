@@ -79,7 +79,7 @@ class ValueResult(Record, frozen=True):
 
 
 class StageTimes(Record, frozen=True):
-    """What a stage of the run was to take, as the budget was divided when it began, and what it took."""
+    """The time that a stage of the run was planned to take when it began, and the time that it took."""
 
     stage: StageName
     planned_seconds: float
@@ -130,7 +130,7 @@ class Interaction(Record, frozen=True):
 
 
 class OpenProof(Record, frozen=True):
-    """Settings whose proof the budget ended, though they may be better than the recipe's: it can be gone on with."""
+    """Settings whose proof the budget ended, though they may be better than the recipe's: it can be resumed."""
 
     settings: Settings
     seconds: float  # that the rest of it is expected to take, a new start included
@@ -156,7 +156,7 @@ class Recipe(Record, frozen=True):
     model_size: ModelSize | None = None  # if the settings make the model smaller
     contributions: tuple[Contribution, ...] = ()  # where two or more settings changed; the largest first
     interaction: Interaction | None = None  # the strongest, where the contributions' product is not the whole
-    open_proof: OpenProof | None = None  # what `autoaccel tune --resume` goes on with, if there is something
+    open_proof: OpenProof | None = None  # what `autoaccel tune --resume` continues; None if nothing
 
     @property
     def is_baseline(self) -> bool:

@@ -32,7 +32,7 @@ class Measure(Record, frozen=True, tag="measure"):
     """Build, warm up, then measure steps whenever a turn is given; if asked to finish, train on and evaluate."""
 
     seed: int = 0
-    steps: int | None = None  # the training ends after so many, warm-up included; None: it goes on for ever
+    steps: int | None = None  # the training ends after so many, warm-up included; None: it never ends
     settling_steps: int | None = None  # see Ready; None: the warm-up has to find out
 
 
@@ -43,7 +43,7 @@ MAX_PROFILE_SECONDS = 20.0
 class TakeProfile(Record, frozen=True, tag="profile"):
     """Profile some steps: untraced for the phases, traced for the operators."""
 
-    seconds: float  # untraced measuring goes on for about this long
+    seconds: float  # of untraced measuring, about
     thorough: bool = False  # also modules, floating-point operations and this machine's rates
     cores: int = 1  # that the process may keep busy
     cache_bytes: int = 0  # of the largest cache
@@ -59,7 +59,7 @@ class Train(Record, frozen=True, tag="train"):
     steps: int | None = None  # stop after this many optimizer steps; None: the whole planned run
     save_path: str | None = None  # where the trained weights go
     announce: bool = False  # print a line per epoch for the person who waits
-    checkpoint_path: str | None = None  # go on with what is there, and write it now and then
+    checkpoint_path: str | None = None  # resume from it if it exists, and save to it from time to time
     checkpoint_seconds: float = 0.0  # how long to train at least before it is written again
 
 
@@ -241,7 +241,7 @@ class Measurement(Record, frozen=True, tag="measurement"):
 
     @property
     def compile_seconds(self) -> float:
-        """What the first steps took beyond settled ones: compilation, worker start-up, cache fill, a larger model."""
+        """The extra time of the first steps: compilation, start of loader workers, cold caches, a larger model."""
         settled = statistics.median(second for turn in self.turns for second in turn.step_seconds)
         slower = sum(max(0.0, second - settled) for second in self.warmup_step_seconds)
         return self.lazy_import_seconds + self.late_seconds + slower
