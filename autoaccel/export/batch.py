@@ -12,7 +12,7 @@ from autoaccel.export.starting import Waiting, ask, find_program
 
 
 class Batch(NamedTuple):
-    """A batch script, and what goes with it."""
+    """A batch script, its output and what to do where Slurm can never start it."""
 
     script: str
     output: Path  # absolute; with sbatch's marks: %j or %A for the job's number, %a for each of an array's
@@ -36,7 +36,7 @@ def batch_script(options: Mapping[str, str], lines: Sequence[str]) -> str:
 
 
 def submit(batch: Batch, say: Callable[[str], None]) -> str:
-    """Hand a job to Slurm, and say how to follow it; return its number.
+    """Submit a job to Slurm, and say how to follow it; return its number.
 
     Raises:
         BadRequestError: If there is no Slurm here, or it refuses the job.
@@ -50,7 +50,7 @@ def submit(batch: Batch, say: Callable[[str], None]) -> str:
 
 
 def submit_and_wait(batch: Batch, say: Callable[[str], None]) -> int:
-    """Hand a job to Slurm and wait for its end; return its exit code. Interrupted, cancel it.
+    """Submit a job to Slurm and wait for its end; return its exit code. An interrupt cancels the job.
 
     Raises:
         BadRequestError: If there is no Slurm here, or it refuses the job.
@@ -75,7 +75,7 @@ def submit_and_wait(batch: Batch, say: Callable[[str], None]) -> int:
 
 
 def _check_with_slurm(batch: Batch) -> str:
-    """Return sbatch, if it can ever start the job: one that is larger than the cluster would wait for ever."""
+    """Return sbatch if it can ever start the job; a job that is larger than the cluster would wait forever."""
     sbatch = find_program("sbatch")
     status, _, complaint = ask([sbatch, "--test-only"], batch.script)
     if status:

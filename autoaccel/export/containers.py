@@ -1,4 +1,4 @@
-"""What a rank types, and the container that it types it in. Sources: apptainer-exec(1), docker-run(1)."""
+"""The command of a rank, and the container that it runs in. Sources: apptainer-exec(1), docker-run(1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def python_of(job: Job) -> str:
 
 
 def rank_command(job: Job) -> tuple[str, ...]:
-    """Return what every rank is started with."""
+    """Return the command that starts every rank."""
     return (python_of(job), "-m", "autoaccel", *job.arguments)
 
 
@@ -32,7 +32,7 @@ def is_apptainer_image(image: str) -> bool:
 def contained(
     recipe: Recipe, job: Job, command: tuple[str, ...], variables: Sequence[str] | Mapping[str, str] = ()
 ) -> tuple[str, ...]:
-    """Return the command, run in the job's container if it has one, where these variables must arrive."""
+    """Return the command that runs in the job's container, if it has one, and passes these variables into it."""
     if not job.image:
         return command
     has_gpus = bool(recipe.machine.gpus)

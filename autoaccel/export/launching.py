@@ -36,7 +36,7 @@ class RunOptions(NamedTuple):
 
 
 class LaunchOptions(NamedTuple):
-    """What a person says about where and how to start; None: as it fits the rest."""
+    """What a person asks about where and how to start; None: whatever fits the rest."""
 
     target: str | None = None
     nodes: int | None = None
@@ -84,7 +84,7 @@ def make_job(recipe: Recipe, run: RunOptions, options: LaunchOptions, environ: M
 
 
 def default_target(recipe: Recipe, nodes: int, ranks: int) -> str:
-    """Return the target for someone who names none."""
+    """Return the target if the person names none."""
     if nodes > 1 and shutil.which("sbatch"):
         return "slurm"
     return "local" if nodes == ranks == ranks_of(recipe.settings) == 1 else "torchrun"
@@ -109,13 +109,13 @@ def show_job(recipe: Recipe, job: Job) -> str:
 
 
 def why_not_here(job: Job) -> str:
-    """Return why what is shown must be typed elsewhere than here; empty if it need not be."""
+    """Return why the command must be typed somewhere else; empty if it can be typed here."""
     target = find_target(job.target)
     return target.why_not_here(job) if isinstance(target, StartingTarget) else ""
 
 
 def start_job(recipe: Recipe, job: Job, say: Callable[[str], None]) -> int:
-    """Start the training; return its exit code. A job that is queued is only waited for if it says so.
+    """Start the training; return its exit code. It waits for a queued job only if the job says so.
 
     Args:
         recipe: What it trains with.

@@ -1,4 +1,4 @@
-"""Start what is rendered: find its program, run it, pass on its exit code, and end all of it when interrupted."""
+"""Start a rendered command: find its program, run it, return its exit code, and end all of it on an interrupt."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def start_rendered(rendered: Rendered, job: Job, say: Callable[[str], None]) -> 
 def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command whose output is shown; return its exit code, 128 + the number if a signal ended it.
 
-    Interrupted, everything that descends from it is gone before this returns.
+    On an interrupt, all its descendants are gone before this returns.
     """
     # A session of its own: Ctrl-C reaches us alone, and we end the job in order.
     # Not in a `with` block, which waits for its end whatever it takes.

@@ -13,7 +13,7 @@ from autoaccel.records.recipe import Recipe
 class Target(Protocol):
     """Something that starts every rank of a training as `autoaccel run RECIPE FILE`.
 
-    A rank finds its place in the job by the variables that its launcher sets.
+    A rank reads which rank it is from the variables that its launcher sets.
     """
 
     @property
