@@ -69,6 +69,8 @@ class Search:
             study: That keeps the trials, and knows those of other workers, if there are any: none is run twice. One in
                 memory if None.
         """
+        self.task = task
+        """What is searched."""
         self._instruments = instruments
         self._baseline = task.baseline
         self._economy = task.economy

@@ -58,7 +58,7 @@ def search_and_prove(setup: Setup) -> SearchResult | None:
         return SearchResult(tuple(setup.run.folder.load_trials()), keep_baseline(baseline, why), "nothing to win")
     search = start_search(setup)
     proving = _Proving(setup, search)
-    won = proving.contest.run(proving)
+    won = proving.contest.run()
     if won is None or (won.attempt is None and proving.is_elsewhere(None)):
         return None
     best = proving.end_with(won.attempt, won.breakdown) if won.attempt else proving.keep_baseline()
@@ -81,7 +81,7 @@ class _Proving:
         self._pairs = ResumedPairs(fresh, self._earlier.pairs)
         self._prover = Prover(self._pairs, setup.facts, run.clock, run.tell)
         self._refused: Refused | None = None  # the last contender
-        self.contest = Contest(search, setup.space, setup.baseline_settings, self._needed, run.clock)
+        self.contest = Contest(search, self, run.clock)
         self.contest.take_over(self._earlier)
 
     def is_elsewhere(self, best: Settings | None) -> bool:
@@ -107,7 +107,7 @@ class _Proving:
             metric = MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
         return proof_seconds(self._baseline.pair_seconds(speedup or 1.0), speedup, metric, with_further)
 
-    def _needed(self, settings: Settings, speedup: float | None) -> float:
+    def needed(self, settings: Settings, speedup: float | None) -> float:
         """Return what the proof of settings takes at least if the metric is judged by what fits in what is left."""
         plan = self._judge.plan(settings, speedup, self._run.clock.left)
         if plan is not None and not plan.fits:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from autoaccel.records.contender import ProofReason, ProofResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.records.space import SearchSpace
 from autoaccel.search.loop import Judgement, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.trial_source import Clock
@@ -19,9 +17,6 @@ from autoaccel.session.proof import Proof
 from autoaccel.session.resuming import OPEN, Earlier
 from autoaccel.space.knobs import RISKS, part_up_to, without
 from autoaccel.statistics.deciding import MIN_PAIRS
-
-Needed = Callable[[Settings, float | None], float]
-"""Returns the seconds that the proof of settings is expected to take: with their speed-up, None if it is not known."""
 
 _JUDGEMENTS: dict[ProofResult, Judgement] = {
     **dict.fromkeys(OPEN, "open"),
@@ -64,6 +59,14 @@ class Won(NamedTuple):
 class Proving(Protocol):
     """What a contest asks for: the proofs, and the time that they need."""
 
+    def needed(self, settings: Settings, speedup: float | None) -> float:
+        """Return the seconds that the proof of settings is expected to take.
+
+        Args:
+            settings: To be proven.
+            speedup: Of their steps; None if it is not known.
+        """
+
     def reserve(self, settings: Settings, speedup: float | None) -> float:
         """Return the seconds that must be left to prove settings; see `Search.run`."""
 
@@ -83,22 +86,18 @@ class Proving(Protocol):
 class Contest:
     """Knows which settings may still be proven, and has them proven."""
 
-    def __init__(
-        self, search: Search, space: SearchSpace, baseline_settings: Settings, needed: Needed, clock: Clock
-    ) -> None:
+    def __init__(self, search: Search, proving: Proving, clock: Clock) -> None:
         """Begin with nothing proven.
 
         Args:
             search: Knows the trials.
-            space: That is searched.
-            baseline_settings: The user's settings.
-            needed: What a proof takes.
+            proving: Makes the proofs.
             clock: Knows the budget.
         """
         self._search = search
-        self._space = space
-        self._baseline_settings = baseline_settings
-        self._needed = needed
+        self._space = search.task.space
+        self._baseline_settings = search.task.baseline
+        self._proving = proving
         self._clock = clock
         self._parts: list[Settings] = []  # of settings that could not be proven
         self._failed = 0
@@ -160,7 +159,7 @@ class Contest:
         saving = [one for one in found if self._search.saving_of(one.total_seconds) >= least]
         return [one for one in saving if self._search.chance(one.settings) > 0]
 
-    def run(self, proving: Proving) -> Won | None:
+    def run(self) -> Won | None:
         """Search and prove the best, and if that fails the next, until one holds; None if a proof was left to others.
 
         What an earlier part of the run left open is proven before anything else is looked for.
@@ -169,40 +168,40 @@ class Contest:
         searches = not self._resumed
         while True:
             if searches:
-                stop = self._search.run(proving.reserve)
+                stop = self._search.run(self._proving.reserve)
             contender = self.next()
             if contender is None:
                 return Won(stop, None)
-            attempt = proving.prove(contender, self.number_of(contender.settings), stop)
+            attempt = self._proving.prove(contender, self.number_of(contender.settings), stop)
             if attempt is None:
                 return None
             if attempt.proof.result == "proven":
-                return self._without_harm(attempt, stop, proving)
+                return self._without_harm(attempt, stop)
             searches = self.refuse(attempt)
-            proving.refused(attempt, searches)
+            self._proving.refused(attempt, searches)
 
-    def _without_harm(self, attempt: Attempt, stop: StopReason, proving: Proving) -> Won:
+    def _without_harm(self, attempt: Attempt, stop: StopReason) -> Won:
         """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
 
         What was proven stays if the rest is not proven, or is clearly slower. Each proof leaves out a setting at least.
         """
-        breakdown = proving.break_down(attempt)
+        breakdown = self._proving.break_down(attempt)
         while (rest := self._rest(attempt, breakdown)) is not None:
             number = self.number_of(rest.settings)
             if number > MAX_CONTENDERS or not self._fits(rest):
-                self.open.append(proving.missing(rest))
+                self.open.append(self._proving.missing(rest))
                 break
-            further = proving.prove(rest, number, "without what slows it down")
+            further = self._proving.prove(rest, number, "without what slows it down")
             if further is None:
                 break
             if further.proof.result != "proven":
                 self.refuse(further)
-                proving.refused(further, searches_on=False)
+                self._proving.refused(further, searches_on=False)
                 break
             self._number = max(self._number, number + 1)
             if _is_clearly_slower(further.proof, attempt.proof):
                 break
-            attempt, breakdown = further, proving.break_down(further)
+            attempt, breakdown = further, self._proving.break_down(further)
         return Won(stop, attempt, breakdown)
 
     def _rest(self, attempt: Attempt, breakdown: Breakdown) -> Contender | None:
@@ -249,7 +248,7 @@ class Contest:
         return proof.result != "incomplete"
 
     def _fits(self, one: Contender) -> bool:
-        return self._needed(one.settings, math.exp(one.log_speedup)) <= self._clock.left
+        return self._proving.needed(one.settings, math.exp(one.log_speedup)) <= self._clock.left
 
     def _add_parts(self, one: Contender) -> None:
         """Let what changes no number in a contender, and what only rounds differently, be contenders as well."""

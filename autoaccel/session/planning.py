@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from autoaccel.errors import BudgetSpentError
-from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.evidence import choose_evidence, training_costs
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import why_not_by_rounding
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import is_exact
+from autoaccel.space.knobs import KnobContext, baseline_settings, is_exact
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
 from autoaccel.workers.measuring import Measuring
@@ -23,31 +22,38 @@ _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what co
 _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
 
 
+class _Times(NamedTuple):
+    """What the baseline shows of the time that things take, in seconds."""
+
+    warmup_step_seconds: Sequence[float]  # each of its first steps
+    ready_seconds: float  # until it has started and warmed up
+    step_seconds: float
+    trial_seconds: float
+    pair_seconds: float  # a pair of processes that does not train to its end
+    still_to_come: float = 0.0  # until it is measured
+
+
 class Planner:
     """Divides the budget of one run among its stages."""
 
-    def __init__(
-        self, run: TuningRun, facts: TrainingFacts, baseline_settings: Settings, space: SearchSpace, has_trials: bool
-    ) -> None:
+    def __init__(self, run: TuningRun, context: KnobContext, space: SearchSpace) -> None:
         """Begin with nothing known, before the search has begun.
 
         Args:
             run: What all stages share.
-            facts: Of the training.
-            baseline_settings: The user's settings.
+            context: The machine and the training, which must be known.
             space: What may be searched.
-            has_trials: Whether an earlier part of the run made some.
         """
+        assert context.training is not None
         self._run = run
-        self._has_trials = has_trials
-        self._facts = facts
+        self._has_trials = bool(run.folder.load_trials())  # of an earlier part of the run
+        self._facts = context.training
         self._before_profile = 0.0  # seconds: until its process has warmed up
+        own = baseline_settings(context)
         # Each open knob alone, with any value but the user's own: risks are those of knobs.
-        changed = [{**baseline_settings, **space.fixed, name: values[-1]} for name, values in space.open.items()]
-        self._inexact = [one for one in changed if not is_exact(one, baseline_settings, space.inexact)]
-        self._may_only_round = any(
-            not why_not_by_rounding(one, baseline_settings, space.risks) for one in self._inexact
-        )
+        changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
+        self._inexact = [one for one in changed if not is_exact(one, own, space.inexact)]
+        self._may_only_round = any(not why_not_by_rounding(one, own, space.risks) for one in self._inexact)
 
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.
@@ -61,7 +67,7 @@ class Planner:
         step_seconds = min(baseline.measurement.warmup_step_seconds)
         turns = plan_turns(step_seconds, self._facts.device)
         ready, again = baseline.ready_seconds, baseline.ready_again_seconds
-        costs = self._costs(
+        times = _Times(
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
             ready_seconds=ready,
             step_seconds=step_seconds,
@@ -69,6 +75,7 @@ class Planner:
             pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, turns.usual_deviation)),
             still_to_come=turns.turns_alone * turns.turn_seconds(),
         )
+        costs = self._costs(times)
         plan = plan_stages(costs)
         if plan is None:
             raise BudgetSpentError(f"{Path(self._run.request.workload.path).name}: {too_small(costs, step_seconds)}")
@@ -76,14 +83,14 @@ class Planner:
 
     def anew(self, baseline: LiveBaseline) -> None:
         """Make the plan once more, now that the baseline was measured; keep to the first if nothing fits any more."""
-        costs = self._costs(
+        times = _Times(
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
             ready_seconds=baseline.ready_seconds,
             step_seconds=baseline.step_seconds,
             trial_seconds=baseline.trial_seconds,
             pair_seconds=baseline.pair_seconds(),
         )
-        if plan := plan_stages(costs):
+        if plan := plan_stages(self._costs(times)):
             self._run.stages.follow(plan)
 
     @property
@@ -93,29 +100,13 @@ class Planner:
         planned = plan.seconds["profile"] if plan else 0.0
         return max(0.0, planned - self._before_profile)
 
-    def _costs(
-        self,
-        warmup_step_seconds: Sequence[float],
-        ready_seconds: float,
-        step_seconds: float,
-        trial_seconds: float,
-        pair_seconds: float,
-        still_to_come: float = 0.0,
-    ) -> Costs:
-        """Return what the parts of the run cost.
-
-        Args:
-            warmup_step_seconds: Of the baseline.
-            ready_seconds: What it takes to start and to warm up.
-            step_seconds: What a step takes.
-            trial_seconds: What a trial takes.
-            pair_seconds: What a pair of processes takes that does not train to its end.
-            still_to_come: Of the baseline.
-        """
+    def _costs(self, times: _Times) -> Costs:
+        """Return what the parts of the run cost."""
+        warmup, step_seconds = times.warmup_step_seconds, times.step_seconds
         request, stages, now = self._run.request, self._run.stages, self._run.clock.spent
         hardware, baseline = stages.spent("hardware", now), stages.spent("baseline", now)
         earlier = max(0.0, now - hardware - baseline)
-        training = training_costs(self._facts, step_seconds, ready_seconds, len(warmup_step_seconds))
+        training = training_costs(self._facts, step_seconds, times.ready_seconds, len(warmup))
 
         def evidence(seconds: float) -> float:
             """Return what the strongest evidence that fits into this time takes, or the cheapest if none fits."""
@@ -124,15 +115,15 @@ class Planner:
             return plan.seconds(training) if self._inexact else 0.0
 
         settling = min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds)
-        start_seconds = ready_seconds - sum(warmup_step_seconds)
-        self._before_profile = start_seconds + warmup_step_seconds[0] + max(step_seconds, settling)
+        start_seconds = times.ready_seconds - sum(warmup)
+        self._before_profile = start_seconds + warmup[0] + max(step_seconds, settling)
         return Costs(
             budget=request.budget_seconds - earlier,
             hardware=hardware,
-            baseline=baseline + still_to_come,
+            baseline=baseline + times.still_to_come,
             profile=self._before_profile + _MIN_PROFILED_STEPS * step_seconds,
-            trial=trial_seconds,
-            pair=pair_seconds,
+            trial=times.trial_seconds,
+            pair=times.pair_seconds,
             min_pairs=MIN_PAIRS,
             pairs=MIN_PAIRS + FURTHER_PAIRS,
             min_evidence=evidence(0.0),

@@ -76,7 +76,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     study = _join(run, stack, address, basis)
 
     run.tell(StageStarted("baseline", "your own settings, measured first"))
-    planner = Planner(run, facts, baseline_settings(context), space, has_trials=bool(run.folder.load_trials()))
+    planner = Planner(run, context, space)
     baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps)
     run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
     setup = Setup(run, machine, baseline, space, study)

@@ -83,7 +83,7 @@ class TurnTaker:
     ) -> Turns | TurnFailed:
         """Give two processes turns until they are enough, or time is up, or their training is over.
 
-        Who begins changes each time, so that a drift of the machine favours neither.
+        Which one begins changes each time, so that a drift of the machine favours neither.
 
         Args:
             baseline: The baseline's process.

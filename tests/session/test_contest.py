@@ -184,8 +184,8 @@ def play(facts: TrainingFacts) -> Play:
         search = Search(task, Instruments(FakeSource(truth), truth, ignore, ignore))
 
         proving = FakeProving(truth, facts, search)
-        contest = Contest(search, truth.space, BASELINE, proving.needed, truth)
-        won = contest.run(proving)
+        contest = Contest(search, proving, truth)
+        won = contest.run()
         assert won is not None
         return changed(won.attempt.contender.settings, BASELINE) if won.attempt else None, search, contest
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import random
 
+from autoaccel.records.contender import ProofReason
 from autoaccel.records.progress import ignore
-from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings
-from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
@@ -88,7 +87,7 @@ class ReplayedProving:
         """Return what a proof takes."""
         return proof_seconds(self._pair_seconds, speedup, with_further=False)
 
-    def prove(self, contender: Contender, number: int, stop: StopReason) -> Attempt:
+    def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         """Return the proof of the n-th contender."""
         began, rule = self._clock.spent, rule_for(number, self._search.min_speedup(contender.settings))
         proof = self._prover.prove(contender.settings, rule, None)
@@ -106,12 +105,10 @@ class ReplayedProving:
         """Nobody is told."""
 
 
-def search_and_prove(
-    search: Search, space: SearchSpace, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock
-) -> Settings:
-    """Search this space and prove as `autoaccel tune` does, within one budget; return what it ends with."""
+def search_and_prove(search: Search, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock) -> Settings:
+    """Search and prove as `autoaccel tune` does, within one budget; return what it ends with."""
     proving, baseline = ReplayedProving(search, facts, pairs, clock), facts.table.head.baseline_settings
-    won = Contest(search, space, baseline, proving.needed, clock).run(proving)
+    won = Contest(search, proving, clock).run()
     return won.attempt.contender.settings if won and won.attempt else baseline
 
 

@@ -116,7 +116,7 @@ def search_space(
     replay = Replay(facts, clock, generator)
     search = Search(task, Instruments(replay, clock, keep, ignore))
     if proves:
-        proven = search_and_prove(search, space, facts, ReplayedPairs(facts, replay, clock, generator), clock)
+        proven = search_and_prove(search, facts, ReplayedPairs(facts, replay, clock, generator), clock)
         return [*history, (clock.spent, proven)]
     search.run(reserve=lambda settings, speedup: 0.0)
     history.append((clock.spent, search.best.settings if search.best else head.baseline_settings))
