@@ -20,6 +20,10 @@ Risk = Literal["exact", "rounding", "changes_training"]
 batch, number of steps or draw of samples. Whatever is not exact must keep the metric."""
 
 
+Where = Literal["loop", "script"]
+"""Who makes the steps: our own loop, or a script, whose parts are not at hand."""
+
+
 class KnobRow(Record, frozen=True):
     """One knob, its values here, and why it is unavailable where it is."""
 

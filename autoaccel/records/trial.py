@@ -14,6 +14,7 @@ from autoaccel.records.profile import Profile
 from autoaccel.records.ranks import RankPlacement
 from autoaccel.records.rates import Rates
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
+from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Direction, TrainingFacts, Workload
 
@@ -76,6 +77,8 @@ class WorkerSpec(Record, frozen=True):
     found: Settings | None = msgspec.field(default=None, name="own")
     placement: RankPlacement | None = None  # among several ranks; None: it trains alone
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
+    script: ScriptFacts | None = None  # what a script was seen to do; None if it is no script, or to be described
+    scratch: str | None = None  # empty folder that a script works in, as if it were its own; None: its own
 
 
 LONG_STEP_SECONDS = 0.3

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings
 
 DEFAULT_ENTRY = "build"
@@ -60,7 +61,34 @@ class PickledFunction(Record, frozen=True, tag="pickled"):
         return file
 
 
-Workload = BuildFunction | PickledFunction
+class Script(Record, frozen=True, tag="script"):
+    """A program that trains, as `python train.py ARGUMENT...` would run it. It need not know of autoaccel."""
+
+    path: str  # absolute
+    program: str  # its sys.argv[0]: the file as a person typed it
+    folder: str  # that it is run in
+    sha256: str
+    arguments: tuple[str, ...] = ()  # its sys.argv[1:]
+
+    @property
+    def part(self) -> str:
+        """What of the file is trained: all that it does."""
+        return "__main__"
+
+    @property
+    def start(self) -> str:
+        """What happens when it is started, as a clause in the past tense."""
+        return "it was run"
+
+    def target(self, file: str) -> str:
+        """Return how a command names it, given how it names the file."""
+        return file
+
+
+TrainingFunction = BuildFunction | PickledFunction
+"""Where a function is found that returns a Training."""
+
+Workload = TrainingFunction | Script
 """Where the user's training is found. A reference; it never holds torch objects."""
 
 
@@ -130,6 +158,7 @@ class TrainingFacts(Record, frozen=True):
     dtype: str = "float32"  # of most parameters
     shapes_change: bool = False  # batches differ in the shapes of their tensors, and not only the last of an epoch
     eval_samples: int | None = None  # that the metric is computed from; None where that is not known
+    script: ScriptFacts | None = None  # what it was seen to do, if it is a script, whose parts are not at hand
 
     @property
     def planned_steps(self) -> int:

@@ -63,6 +63,12 @@ class Applied:
         for effect in self._effects:
             effect.process()
 
+    def insist(self) -> None:
+        """Change the process once more, where the user's own code has set something else since."""
+        for effect in self._effects:
+            if (found := effect.found(self.device)) is not None and found != effect.value:
+                effect.process()
+
     @property
     def compiles(self) -> bool:
         """Whether the model will be compiled, so that a new shape of batch is expensive."""

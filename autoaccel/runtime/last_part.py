@@ -10,7 +10,7 @@ import torch
 
 from autoaccel.records.trial import Failure, Finished
 from autoaccel.runtime.metrics import Evaluated
-from autoaccel.runtime.paced import Inspectable
+from autoaccel.runtime.paced import Inspectable, Judged
 from autoaccel.runtime.steps import Stretch
 
 _LOSS_SHARE = 0.25  # of the steps, the last: over them the loss is averaged
@@ -28,14 +28,20 @@ _MAX_SCORES = 10_000
 class LastPart:
     """Of a training that ends after so many of its own steps."""
 
-    def __init__(self, loop: Inspectable, steps: int) -> None:
-        """Let the loop keep the losses that count."""
-        self._loop = loop
+    def __init__(self, paced: Judged, steps: int) -> None:
+        """Let the training keep the losses that count.
+
+        Args:
+            paced: One that is not `Inspectable` has no metric but its loss.
+            steps: After so many it ends.
+        """
+        self._paced = paced
+        self._loop = paced if isinstance(paced, Inspectable) else None
         self._steps = steps
-        whole = steps > _NEARLY * loop.planned_steps
+        whole = self._loop is not None and steps > _NEARLY * self._loop.planned_steps
         # Of a part of the run its end counts, where an evaluation may take as long as all of the steps.
         self._points = [max(1, round(share * steps)) for share in (_POINTS if whole else _POINTS[-1:])]
-        loop.losses_from = steps - max(1, round(_LOSS_SHARE * steps))
+        paced.losses_from = steps - max(1, round(_LOSS_SHARE * steps))
 
     @property
     def starts_at(self) -> int:
@@ -48,24 +54,24 @@ class LastPart:
         Args:
             step_seconds: What a step takes, to know which evaluations are cheap beside the run.
         """
-        loop, found = self._loop, list[Evaluated]()
+        paced, found = self._paced, list[Evaluated]()
         cheap = True
         for number, point in enumerate(self._points):
-            while loop.steps_done < point:
+            while paced.steps_done < point:
                 yield
             if not (cheap or number == len(self._points) - 1):
                 continue
             start = time.perf_counter()
-            found.append(loop.evaluate_samples())
+            found.append(self._loop.evaluate_samples() if self._loop else Evaluated(paced.kept_losses()[1], None))
             others = (len(self._points) - 1) * (time.perf_counter() - start)
             cheap = cheap and others <= _MAX_TIME * self._steps * step_seconds
         # Both trainings of a pair must have been looked at alike: those that were not look at the end only.
         counted = found if len(found) == len(self._points) else found[-1:]
         metric = math.fsum(one.metric for one in counted) / len(counted)
-        first_loss, loss = loop.kept_losses()
+        first_loss, loss = paced.kept_losses()
         if not (math.isfinite(metric) and math.isfinite(loss)):
-            name = loop.training.metric.name
-            message = f"after {loop.steps_done} steps {name} is {metric}, the loss {loss}"
+            name = self._loop.training.metric.name if self._loop else "the training loss"
+            message = f"after {paced.steps_done} steps {name} is {metric}, the loss {loss}"
             return Failure(kind="diverged", message=message)
         return Finished(
             metric=metric,

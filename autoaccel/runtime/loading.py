@@ -20,7 +20,7 @@ import torch
 from torch.nn.modules.conv import _ConvNd
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.workload import PickledFunction, TrainingFacts, Workload
+from autoaccel.records.workload import PickledFunction, TrainingFacts, TrainingFunction
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, divides_batches, train_loader
 from autoaccel.runtime.datasets import LoadingFacts, look_at_samples
@@ -42,7 +42,7 @@ from autoaccel.runtime.vision import watch_for_torchvision
 _HOME = str(Path(__file__).parents[1])
 
 
-def load_build(workload: Workload) -> Callable[[], Any]:
+def load_build(workload: TrainingFunction) -> Callable[[], Any]:
     """Run the user's file and return its entry.
 
     Raises:
@@ -76,7 +76,7 @@ def load_build(workload: Workload) -> Callable[[], Any]:
     return build
 
 
-def build_training(build: Callable[[], Any], workload: Workload, seed: int) -> Training:
+def build_training(build: Callable[[], Any], workload: TrainingFunction, seed: int) -> Training:
     """Call build() with all generators seeded, and seed them again for what follows: ranks must build the same.
 
     Raises:

@@ -38,7 +38,21 @@ class Paced(Protocol):
 
 
 @runtime_checkable
-class Inspectable(Paced, Protocol):
+class Judged(Paced, Protocol):
+    """A training whose losses are known, so that what it comes to can be compared with another."""
+
+    losses_from: float
+    """After so many steps the losses of all later ones are kept, beside that of the first."""
+
+    def own_steps(self, steps: int) -> int:
+        """Return how many of its steps see as many samples as this many of the training's own."""
+
+    def kept_losses(self) -> tuple[float, float]:
+        """Return the loss of the first step and the mean of those kept."""
+
+
+@runtime_checkable
+class Inspectable(Judged, Protocol):
     """A training whose model, batches and evaluation are at hand, as those of the built-in loop are.
 
     The metric, a profile and single updates need them. The loop says of each member what it holds.
@@ -55,12 +69,9 @@ class Inspectable(Paced, Protocol):
     steps_per_epoch: int
     planned_steps: int
     shrinks_at: float
-    losses_from: float
 
     @property
     def last_loss(self) -> float: ...
-
-    def own_steps(self, steps: int) -> int: ...
 
     def step(self) -> Step: ...
 
@@ -75,8 +86,6 @@ class Inspectable(Paced, Protocol):
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor: ...
 
     def evaluate_samples(self) -> Evaluated: ...
-
-    def kept_losses(self) -> tuple[float, float]: ...
 
 
 def not_inspectable(what: str) -> Failure:

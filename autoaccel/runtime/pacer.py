@@ -15,7 +15,7 @@ from autoaccel.records.base import Record, decode
 from autoaccel.records.trial import Built, Failure, Finished, GiveTurn, Measure, Order, Ready, Turn
 from autoaccel.runtime.ineffective import failure_of, no_longer_works
 from autoaccel.runtime.last_part import LastPart
-from autoaccel.runtime.paced import Inspectable, Paced, not_inspectable
+from autoaccel.runtime.paced import Judged, Paced, not_inspectable
 from autoaccel.runtime.steps import Step, Stretch, advance
 from autoaccel.runtime.turns import taking_turn
 from autoaccel.runtime.warmup import WarmedUp, warming_up
@@ -75,11 +75,11 @@ class Pacer:
     def _measuring(self, task: Measure, warmup_seconds: float) -> Stretch[Failure | None]:
         """Warm up when it is this process's turn, then answer each order; return why it cannot be measured, if so."""
         paced, line, steps = self._paced, self._line, None
-        inspectable = paced if isinstance(paced, Inspectable) else None
+        last: LastPart | None = None
         if task.steps is not None:
-            if inspectable is None:
+            if not isinstance(paced, Judged):
                 return not_inspectable("the metric after a training")
-            steps = inspectable.own_steps(task.steps)
+            steps = paced.own_steps(task.steps)
         line.write(Built())
         if not line.read():  # WarmUp; nothing if the tuner is gone
             return None
@@ -88,7 +88,8 @@ class Pacer:
         if failure := failure_of(paced, ineffective, "did nothing"):
             return failure
         line.write(_ready(paced, warmed, learned, ineffective))
-        last = LastPart(inspectable, steps) if inspectable and steps is not None else None
+        if isinstance(paced, Judged) and steps is not None:
+            last = LastPart(paced, steps)
         while text := line.read():
             order: Order = decode(text, Order)  # type: ignore[arg-type]  # to mypy a union is no class
             answer: Turn | Finished | Failure

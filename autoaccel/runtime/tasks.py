@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from autoaccel.errors import AutoaccelError
 from autoaccel.records.base import Record
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates
 from autoaccel.records.trial import (
@@ -23,13 +22,13 @@ from autoaccel.records.trial import (
     Train,
     WorkerSpec,
 )
+from autoaccel.records.workload import TrainingFunction
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.failures import failure_from
 from autoaccel.runtime.ineffective import did_nothing
-from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.leftovers import remove_folder_of_imports
-from autoaccel.runtime.library_errors import kind_of
-from autoaccel.runtime.loading import Imports, build_training, describe, load_build, user_traceback
+from autoaccel.runtime.loading import Imports, build_training, describe, load_build
 from autoaccel.runtime.looking import take_and_gather
 from autoaccel.runtime.loop import Loop, Progress, device_of
 from autoaccel.runtime.paced import Inspectable, Paced, not_inspectable
@@ -51,24 +50,15 @@ def serve(spec: WorkerSpec, line: Line) -> Record | None:
     """Do the task; return its answer, the Failure that it met, or None if it was answered turn by turn."""
     try:
         return _serve(spec, line)
-    except AutoaccelError as error:
-        return Failure(kind="invalid", message=str(error))
-    except IneffectiveError as error:
-        return Failure(kind="ineffective", message=str(error))
-    except SystemExit as error:
-        message = f"the code ended its own process with exit({error.code!r})"
-        return Failure(kind="exited", message=message, traceback=user_traceback(error))
     except BaseException as error:
-        message = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-        trace = user_traceback(error)
-        return Failure(kind=kind_of(error), message=message, traceback=trace)
+        return failure_from(error)
 
 
 def _serve(spec: WorkerSpec, line: Line) -> Record | None:
     task, workload = spec.task, spec.workload
     if isinstance(task, Probe):
         return Probed(facts=probe_torch())
-    assert workload is not None  # only a probe has none
+    assert isinstance(workload, TrainingFunction)  # only a probe has none, and a script is served elsewhere
     # Only there: it sees whatever the user's code does that Python audits, and would slow down what is measured.
     imports = Imports() if isinstance(task, Describe) else None
     if spec.placement is not None:
@@ -121,6 +111,6 @@ def _look(loop: Inspectable, task: TakeProfile, warmup_seconds: float, line: Lin
 
 
 def _start_loop(spec: WorkerSpec, build: Callable[[], Any], seed: int, resumed: Progress | None = None) -> Loop:
-    assert spec.workload is not None  # else there were nothing to build
+    assert isinstance(spec.workload, TrainingFunction)  # else there were nothing to build
     training = build_training(build, spec.workload, seed)
     return Loop(training, Applied(spec.settings, device_of(training), spec.found), seed, resumed)

@@ -16,7 +16,8 @@ import sys
 from typing import BinaryIO
 
 from autoaccel.records.base import Record, decode, encode
-from autoaccel.records.trial import WorkerSpec
+from autoaccel.records.trial import Probe, WorkerSpec
+from autoaccel.records.workload import Script
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -59,6 +60,18 @@ def die_with_parent(parent: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _serve(spec: WorkerSpec, channel: Channel) -> Record | None:
+    if isinstance(spec.workload, Script) and not isinstance(spec.task, Probe):
+        # It imports torch itself, when it likes.
+        from autoaccel.runtime.script.serving import serve_script
+
+        return serve_script(spec, channel)
+    # After the handlers in main(): importing torch is the first thing that can crash or hang.
+    from autoaccel.runtime.tasks import serve
+
+    return serve(spec, channel)
+
+
 def main() -> None:
     """Serve one spec; see the module's docstring."""
     faulthandler.enable()  # a crash in native code prints the Python line it came from
@@ -66,10 +79,7 @@ def main() -> None:
     die_with_parent(int(sys.argv[2]))  # as it was told: it may have died while this process was starting
     channel = Channel(int(sys.argv[1]))
     spec = decode(channel.read(), WorkerSpec)
-    # After the handlers above: importing torch is the first thing that can crash or hang.
-    from autoaccel.runtime.tasks import serve
-
-    answer = serve(spec, channel)
+    answer = _serve(spec, channel)
     sys.stdout.flush()
     sys.stderr.flush()
     if answer is not None:

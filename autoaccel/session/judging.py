@@ -161,6 +161,8 @@ class MetricJudge:
         return steps * self._baseline.step_seconds <= 2 * TURNS * self._baseline.plan.turn_seconds()
 
     def _may_ask_updates(self, settings: Settings) -> bool:
+        if self._baseline.facts.script is not None:  # whose state nobody can return to
+            return False
         rounds = not why_not_by_rounding(settings, self._baseline.settings, self._risks)
         return rounds and self._run.request.options.evidence != "whole"
 

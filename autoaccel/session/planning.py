@@ -53,7 +53,9 @@ class Planner:
         # Each open knob alone, with any value but the user's own: risks are those of knobs.
         changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
         self._inexact = [one for one in changed if not is_exact(one, own, space.inexact)]
-        self._may_only_round = any(not why_not_by_rounding(one, own, space.risks) for one in self._inexact)
+        rounding = [one for one in self._inexact if not why_not_by_rounding(one, own, space.risks)]
+        # To the state of a script nobody can return.
+        self._may_only_round = bool(rounding) and context.training.script is None
 
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.

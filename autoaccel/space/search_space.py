@@ -174,7 +174,7 @@ def load_space(
 
 def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: bool) -> str:
     """Return why no value of a listed knob is searched in this context; empty if values may be."""
-    if reason := knob.why_unavailable(context):
+    if reason := knob.why_closed(context):
         return reason
     if knob.name in file.altering and not may_alter:
         return ALTERS

@@ -18,6 +18,7 @@ import msgspec
 
 from autoaccel.records.base import Record
 from autoaccel.records.ranks import LaunchedRank, RankPlacement
+from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.trial import (
     Built,
@@ -32,7 +33,7 @@ from autoaccel.records.trial import (
     WarmUp,
     WorkerSpec,
 )
-from autoaccel.records.workload import Workload
+from autoaccel.records.workload import Script, Workload
 from autoaccel.space.knobs import (
     KnobContext,
     compiled_part,
@@ -46,6 +47,7 @@ from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, SpentOn, failure_of
+from autoaccel.workers.scratch import Scratches
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.worker import Worker
 
@@ -79,6 +81,8 @@ class WorkerStarter:
         self._context: KnobContext | None = None
         self._defaults: Settings = {}
         self._found: Settings | None = None
+        self._script: ScriptFacts | None = None
+        self._scratches = Scratches()
         self._measures = measures
         self._launched_as = launched_as
         self._compile_cache = compile_cache
@@ -100,6 +104,7 @@ class WorkerStarter:
     def __exit__(self, *exception: object) -> None:
         for worker in self._started:
             worker.close()
+        self._scratches.close()
         for server in self._servers.values():
             server.close()
         for guard in self._guards:
@@ -115,6 +120,7 @@ class WorkerStarter:
         placed._context = context
         placed._defaults = default_settings(context)
         placed._found = context.training.found if context.training is not None else None
+        placed._script = context.training.script if context.training is not None else None
         return placed
 
     @property
@@ -165,7 +171,12 @@ class WorkerStarter:
     def _start_one(
         self, spec: WorkerSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
     ) -> Worker:
-        spec = msgspec.structs.replace(spec, found=self._found)
+        scratch: Path | None = None
+        if isinstance(self.workload, Script) and not isinstance(spec.task, Probe):
+            fresh = True  # it may set variables before it imports torch, and import other modules first
+            scratch = self._scratches.new(Path(self.workload.folder)) if self._measures else None
+        folder = str(scratch) if scratch else None
+        spec = msgspec.structs.replace(spec, found=self._found, script=self._script, scratch=folder)
         follows = spec.placement is not None and self._launched_as is None and spec.placement.local_rank > 0
         # The leader prints whatever the other ranks print.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
@@ -177,6 +188,8 @@ class WorkerStarter:
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
         worker = worker or Worker(spec, log_path, environment, guard=self._guard)
         self._started.append(worker)
+        if scratch is not None:
+            self._scratches.give(worker, scratch)
         return worker
 
     @property

@@ -187,7 +187,7 @@ def knob_rows(context: KnobContext) -> list[KnobRow]:
 
 
 def _row(knob: Knob, context: KnobContext) -> KnobRow:
-    reason = knob.why_unavailable(context) or knob.why_untried(context)
+    reason = knob.why_closed(context) or knob.why_untried(context)
     return KnobRow(
         name=knob.name,
         group=knob.group,

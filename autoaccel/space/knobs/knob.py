@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autoaccel.records.knob import EffectStage, Group, Risk
+from autoaccel.records.knob import EffectStage, Group, Risk, Where
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
 from autoaccel.records.settings import Value
@@ -78,6 +78,9 @@ def _nothing(value: Value, context: KnobContext) -> Mapping[str, str]:
     return {}
 
 
+_NOT_IN_SCRIPTS = "it cannot act in a script, but in a file whose build() returns a Training"
+
+
 @dataclass(frozen=True)
 class Knob:
     """One thing that may be changed.
@@ -112,6 +115,7 @@ class Knob:
             matter.
         divides_batches: Whether it computes a step's batch in parts: that only rounds differently, but changes the
             training where the model normalises by statistics of a batch.
+        acts_in: Whether it can act in our own loop, and in a script that makes its steps itself.
         usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
             nothing is known. A guess, where it is not said to come from the benchmark's workloads, that only decides
             where a search looks first: its trials correct it.
@@ -139,6 +143,13 @@ class Knob:
     decides_on_loading: bool = False
     divides_batches: bool = False
     usual_effect: float = 0.1
+    acts_in: tuple[Where, ...] = ("loop",)
+
+    def why_closed(self, context: KnobContext) -> str:
+        """Return why no other value than the default works in a context, or in a script at all; empty if one does."""
+        if "script" not in self.acts_in and context.training is not None and context.training.script is not None:
+            return _NOT_IN_SCRIPTS
+        return self.why_unavailable(context)
 
     def default(self, context: KnobContext) -> Value:
         """Return the user's own value: what their code has set, or what happens if nobody changes anything."""

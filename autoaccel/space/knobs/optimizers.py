@@ -97,6 +97,7 @@ KNOBS = (
         name="optimizer.fused",
         group="optimizer",
         effect_stage="optimizer",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="the optimizer updates all parameters in one fused kernel",
         helps_when="the optimizer's share of the step is large: many parameters, small batches",
@@ -110,6 +111,7 @@ KNOBS = (
         name="optimizer.foreach",
         group="optimizer",
         effect_stage="optimizer",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="the optimizer updates all parameters with one operator after another (on), one parameter after another "
         "(off), or as PyTorch decides",

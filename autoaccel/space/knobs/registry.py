@@ -114,7 +114,7 @@ def check_value(knob: Knob, value: object, context: KnobContext, where: str) -> 
     default = knob.default(context)
     if type(value) is type(default) and value == default:
         return default
-    if reason := knob.why_unavailable(context):
+    if reason := knob.why_closed(context):
         raise BadRequestError(f"{where}: {knob.name} cannot be {_shown(value)} here: {reason}.")
     for possible in knob.values(context):
         if type(possible) is type(value) and possible == value:

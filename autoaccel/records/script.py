@@ -1,0 +1,70 @@
+"""ScriptFacts: what a training script was seen to do in its first steps, as data."""
+
+from __future__ import annotations
+
+from autoaccel.records.base import Record
+
+
+class SeenModel(Record, frozen=True):
+    """A module that the script itself calls with gradients: no other module calls it."""
+
+    kind: str  # its class
+    parameters: int
+    trained: int  # of them, those that take gradients
+    where: str  # "train.py:31", where it was constructed
+
+
+class SeenOptimizer(Record, frozen=True):
+    """An optimizer that made steps."""
+
+    kind: str
+    parameters: int
+    where: str
+
+
+class LoaderKey(Record, frozen=True):
+    """What tells the loaders of one script apart, in this process and in the next one."""
+
+    dataset: str  # its class
+    samples: int | None  # None: it has no length
+    batch_size: int | None  # None: a batch sampler of the user's own decides, or nothing is batched
+    sampler: str  # its class, or that of the batch sampler
+
+
+class SeenLoader(Record, frozen=True):
+    """A torch DataLoader that the script drew batches from."""
+
+    key: LoaderKey
+    where: str
+    batches: int | None  # of an epoch; None: it has no length
+    feeds: bool  # whether its batches are trained on; the others are evaluated on
+    workers: int = 0
+    pins_memory: bool = False
+    prefetch: int = 2
+    persistent: bool = False
+    context: str = ""  # how its workers are started; empty: as Python does
+    fixed: str = ""  # why its arguments must stay; empty if they may change
+
+
+class ScriptFacts(Record, frozen=True):
+    """What a script was seen to do in its first steps, without any setting applied."""
+
+    models: tuple[SeenModel, ...]
+    optimizers: tuple[SeenOptimizer, ...]  # in the order of their first steps
+    loaders: tuple[SeenLoader, ...]
+    cycle: tuple[int, ...]  # whose calls make one step, as indices of `optimizers`
+    device: str  # of the parameters that are trained
+    step_seconds: float  # the median of those seen
+    steps_seen: int
+    steps_per_epoch: int | None  # None: no loader with a length feeds it
+    planned_steps: int | None  # None: it could not be read
+    planned_from: str = ""  # what that was read from, such as "range(epochs) in train.py:48, 30 batches an epoch"
+    has_loss: bool = False  # whether backward() is called on one number
+    does: tuple[str, ...] = ()  # what it does already, in the user's words: "autocast to bfloat16", "seeds torch"
+    writes: tuple[str, ...] = ()  # files outside of its working folder that it opened for writing
+
+    @property
+    def loader(self) -> SeenLoader | None:
+        """The loader whose batches are trained on; None if there is none, or several."""
+        feeding = [loader for loader in self.loaders if loader.feeds]
+        return feeding[0] if len(feeding) == 1 else None

@@ -1,0 +1,125 @@
+"""Run a script as Python itself does: a real `__main__`, its own argv, sys.path and tracebacks.
+
+Imports nothing but the standard library: a script may set OMP_NUM_THREADS before it imports torch, and whoever imports
+torch first decides what that does.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import sys
+import sysconfig
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+_HOME = str(Path(__file__).parents[2]) + os.sep
+_OURS = (_HOME, "<frozen importlib", "<frozen runpy", "<string>")
+
+
+def installed_folders() -> tuple[str, ...]:
+    """Return the folders of installed modules: what lies elsewhere is the user's own code."""
+    found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return (_HOME, *sorted(f"{folder}{os.sep}" for folder in found))
+
+
+def enter(path: str, program: str, arguments: tuple[str, ...]) -> None:
+    """Make argv and sys.path what the script expects.
+
+    Modules of ours that have the name of one beside the script give way to it, as they would in a fresh Python: those
+    that imported them keep them.
+    """
+    sys.argv = [program, *arguments]
+    folder = str(Path(path).parent)
+    sys.path.insert(0, folder)
+    for name in [name for name in sys.modules if "." not in name]:
+        if name not in _AT_START and ((Path(folder) / f"{name}.py").exists() or (Path(folder) / name).is_dir()):
+            for module in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
+                del sys.modules[module]
+
+
+_AT_START = {"autoaccel", "__main__", *sys.builtin_module_names, *(sys.stdlib_module_names & sys.modules.keys())}
+"""What a script cannot shadow: ours, and what of the standard library Python has loaded by now."""
+
+
+def run_main(path: str) -> None:
+    """Run the file as `__main__` until it ends.
+
+    Raises:
+        BaseException: Whatever it raises, SystemExit included.
+    """
+    main = ModuleType("__main__")
+    main.__file__ = path
+    main.__loader__ = SourceFileLoader("__main__", path)
+    main.__dict__.update(__builtins__=builtins, __cached__=None, __annotations__={})
+    sys.modules["__main__"] = main
+    with io.open_code(path) as file:
+        source = file.read()
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def main(path: str) -> None:
+    """Run the file as `__main__` and end as Python does: what it does not catch is shown without our frames.
+
+    Raises:
+        BaseException: Whatever it raises, so that Python itself shows it and ends with its exit code.
+    """
+    try:
+        run_main(path)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        sys.excepthook = _hiding(sys.excepthook)
+        raise without_ours(error)  # noqa: B904  # it is the same error
+
+
+def _hiding(show: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook that shows an error without the frames through which it left our code."""
+
+    def shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        without_ours(error)
+        show(kind, error, error.__traceback__)
+
+    return shown
+
+
+def forget_run(before: frozenset[str]) -> None:
+    """Forget `__main__` and the user's own modules that were imported since: the script begins anew when it is run.
+
+    Args:
+        before: Names of the modules before it was run for the first time.
+    """
+    installed = installed_folders()
+    sys.modules["__main__"].__dict__.clear()
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and not file.startswith(installed):
+            del sys.modules[name]
+
+
+def without_ours(error: BaseException) -> BaseException:
+    """Return the error, from whose tracebacks and causes our frames are taken out, unless they are all there is."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        found = pending.pop()
+        if found is not None and id(found) not in seen:
+            seen.add(id(found))
+            found.__traceback__ = _users(found.__traceback__)
+            pending += [found.__cause__, found.__context__]
+    return error
+
+
+def _users(trace: TracebackType | None) -> TracebackType | None:
+    frames: list[TracebackType] = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_OURS):
+            frames.append(trace)
+        trace = trace.tb_next
+    for frame, following in zip(frames, [*frames[1:], None], strict=False):
+        frame.tb_next = following
+    return frames[0] if frames else None

@@ -1,0 +1,81 @@
+"""Measure a script: a `Pacer` is told of its steps from within its own calls, under settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.base import Record
+from autoaccel.records.trial import Failure, Measure, WorkerSpec
+from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.pacer import Line, Pacer
+from autoaccel.runtime.script.boundary import Boundary, PacedScript
+from autoaccel.runtime.script.cycle import BrokenPeriodError
+from autoaccel.runtime.script.events import RootCalls, listen
+from autoaccel.runtime.script.install import equip, install_loaders
+from autoaccel.runtime.script.seeds import shift_seeds
+from autoaccel.runtime.steps import Step
+
+
+class Measured:
+    """A script whose steps are paced. One that ends before the tuner has seen enough is run again."""
+
+    def __init__(self, spec: WorkerSpec, task: Measure, line: Line, finish: Callable[[Record | None], None]) -> None:
+        """Apply the settings to this process, in which nothing was computed yet.
+
+        Args:
+            spec: Has what the script was seen to do.
+            task: How it is measured.
+            line: The way to the tuner.
+            finish: Called with the answer, if there is one, when no more steps are wanted; it does not return.
+        """
+        assert spec.script is not None  # a script is described first
+        if task.steps is not None:
+            shift_seeds(task.seed)
+        self._task = task
+        self._finish = finish
+        self.applied = Applied(spec.settings, torch.device(spec.script.device), spec.found)
+        self._paced = PacedScript(spec.script, self.applied)
+        self._pacer = Pacer(self._paced, task, spec.warmup_seconds, line)
+        self._boundary = Boundary(
+            spec.script, self._paced, self._begins, partial(equip, applied=self.applied), self._step_ended
+        )
+        install_loaders(spec.script, self.applied)
+        self._steps_before = 0
+        self._roots: RootCalls | None = None
+
+    def attach(self, failed: Callable[[BaseException], None]) -> None:
+        """Hear of all that follows in this process."""
+
+        def told(error: BaseException) -> None:
+            broken = BadRequestError(f"{error}.") if isinstance(error, BrokenPeriodError) else error
+            failed(broken)
+
+        listen(self._boundary, told)
+        self._roots = RootCalls(lambda module, arguments: self._boundary.begin())
+
+    def ended(self) -> bool:
+        """The script has ended: return whether it is run again for more steps."""
+        if self._task.steps is not None:
+            done, wanted = self._paced.steps_done, self._task.steps
+            message = f"it ended after {done:,} steps, but {wanted:,} were to be trained"
+            self._finish(Failure(kind="invalid", message=message))
+        if self._paced.steps_done == self._steps_before:
+            return False
+        self._steps_before = self._paced.steps_done
+        self._boundary.start_again()
+        return True
+
+    def _begins(self) -> None:
+        if self._roots is not None:
+            self._roots.end()
+        self.applied.insist()
+        if not self._pacer.built():
+            self._finish(self._pacer.failure)
+
+    def _step_ended(self, step: Step) -> None:
+        if not self._pacer.step_ended(step):
+            self._finish(self._pacer.failure)

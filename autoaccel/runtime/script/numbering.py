@@ -1,0 +1,51 @@
+"""Names for the parts of a script that hold in every process that runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch.utils.data import DataLoader
+
+from autoaccel.records.script import LoaderKey
+
+
+class Numbers:
+    """Numbers optimizers in the order of their first updates."""
+
+    def __init__(self) -> None:
+        self._numbers: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
+        self._next = 0
+
+    def __contains__(self, optimizer: torch.optim.Optimizer) -> bool:
+        return optimizer in self._numbers
+
+    def of(self, optimizer: torch.optim.Optimizer) -> int:
+        """Return the optimizer's number, the next one if it has none yet."""
+        if optimizer not in self._numbers:
+            self._numbers[optimizer] = self._next
+            self._next += 1
+        return self._numbers[optimizer]
+
+    def begin_anew(self) -> None:
+        """The script was started again: its optimizers are other objects, and come in the same order."""
+        self._numbers.clear()
+        self._next = 0
+
+
+def key_of(loader: DataLoader[Any]) -> LoaderKey:
+    """Return what tells a loader from the script's others."""
+    batches_itself = loader.batch_size is None and loader.batch_sampler is not None
+    sampler = loader.batch_sampler if batches_itself else loader.sampler
+    return LoaderKey(
+        type(loader.dataset).__name__, length_of(loader.dataset), loader.batch_size, type(sampler).__name__
+    )
+
+
+def length_of(thing: Any) -> int | None:
+    """Return how many elements something has; None if it does not say."""
+    try:
+        return len(thing)
+    except (TypeError, NotImplementedError):
+        return None

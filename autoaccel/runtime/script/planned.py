@@ -1,0 +1,152 @@
+"""How long a script plans to train, read from the loops around its updates. Source is read, never changed."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from autoaccel.runtime.script.numbering import length_of
+from autoaccel.runtime.script.places import place_of
+
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}
+_SAME_LENGTH = frozenset({"enumerate", "tqdm", "track", "progress_bar", "iter", "reversed", "list"})
+"""Functions that give as many elements as their first argument has."""
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "int": int, "max": max, "min": min, "range": range}
+
+
+class Loop(NamedTuple):
+    """A loop around an update."""
+
+    words: str  # "range(epochs) in train.py:48"
+    rounds: int | None  # None: that cannot be read
+
+
+class Unreadable(Exception):  # noqa: N818  # it never leaves this file
+    """An expression is more than names and numbers."""
+
+
+def loops_around(frames: Sequence[FrameType]) -> list[Loop]:
+    """Return the loops that the program is in, the innermost first.
+
+    Args:
+        frames: Of the user's own code, the innermost first.
+    """
+    found: list[Loop] = []
+    for frame in frames:
+        tree = _tree(frame.f_code.co_filename)
+        inside = _loops_at(tree, frame) if tree is not None else []
+        found += [_read(loop, frame) for loop in reversed(inside)]
+    return found
+
+
+def planned_rounds(loops: Sequence[Loop]) -> int | None:
+    """Return how many times the inside of all these loops is run; None if that cannot be read, or there are none."""
+    rounds = [loop.rounds for loop in loops]
+    known = [each for each in rounds if each is not None]
+    return math.prod(known) if rounds and len(known) == len(rounds) else None
+
+
+@functools.cache
+def _tree(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def _loops_at(tree: ast.Module, frame: FrameType) -> list[ast.For | ast.While]:
+    """Return the loops of the frame's own function around its line, the outermost first."""
+    loops: list[ast.For | ast.While] = []
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            first, last = getattr(child, "lineno", None), getattr(child, "end_lineno", None)
+            if first is not None and last is not None and not first <= frame.f_lineno <= last:
+                continue
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+                loops.clear()  # those outside are of whoever calls it
+            if isinstance(child, (ast.For, ast.While)):
+                loops.append(child)
+            visit(child)
+
+    visit(tree)
+    return loops
+
+
+def _read(loop: ast.For | ast.While, frame: FrameType) -> Loop:
+    expression = loop.iter if isinstance(loop, ast.For) else loop.test
+    file = place_of(frame).partition(":")[0]
+    words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
+    try:
+        rounds = _rounds(expression, frame) if isinstance(loop, ast.For) else _rounds_while(expression, frame)
+    except (Unreadable, TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return Loop(words, None)
+    return Loop(words, rounds)
+
+
+def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
+    """Return how many elements an expression has that is iterated over, be it wrapped in enumerate() or a progress bar.
+
+    Raises:
+        Unreadable: If that takes more than names and numbers.
+    """
+    if isinstance(expression, ast.Call):
+        name = ast.unparse(expression.func).rpartition(".")[2]
+        if name in ("range", "trange"):
+            return len(range(*(int(_value(each, frame)) for each in expression.args)))
+        if name not in _SAME_LENGTH or not expression.args:
+            raise Unreadable
+        return _rounds(expression.args[0], frame)
+    return length_of(_value(expression, frame))
+
+
+def _rounds_while(test: ast.expr, frame: FrameType) -> int | None:
+    """Return the limit of a count, as in `while step < max_steps`."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Lt, ast.LtE)):
+        count, limit = _value(test.left, frame), _value(test.comparators[0], frame)
+        if isinstance(count, int) and isinstance(limit, (int, float)):
+            return math.ceil(limit)
+    return None
+
+
+def _value(expression: ast.expr, frame: FrameType) -> Any:
+    """Return what an expression of names, attributes and numbers is now; no code of the user's runs for it.
+
+    Raises:
+        Unreadable: If it is more than that.
+    """
+    if isinstance(expression, ast.Constant):
+        return expression.value
+    if isinstance(expression, ast.Name):
+        for names in (frame.f_locals, frame.f_globals):
+            if expression.id in names:
+                return names[expression.id]
+    elif isinstance(expression, ast.Attribute):
+        kept = getattr(_value(expression.value, frame), "__dict__", {})
+        if expression.attr in kept:
+            return kept[expression.attr]
+    elif isinstance(expression, ast.Subscript):
+        holder = _value(expression.value, frame)
+        if type(holder) in (dict, list, tuple):
+            try:
+                return holder[_value(expression.slice, frame)]
+            except (KeyError, IndexError) as error:
+                raise Unreadable from error
+    elif isinstance(expression, ast.BinOp) and (operation := _OPERATORS.get(type(expression.op))):
+        return operation(_value(expression.left, frame), _value(expression.right, frame))
+    elif isinstance(expression, ast.Call) and (function := _FUNCTIONS.get(ast.unparse(expression.func))):
+        return function(*(_value(each, frame) for each in expression.args))
+    raise Unreadable

@@ -1,0 +1,113 @@
+"""What a worker does with a script: it runs it as `__main__`, and answers from within its calls.
+
+Imports no torch: the script imports it when it likes, and is heard from then on.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from autoaccel.records.base import Record
+from autoaccel.records.trial import Describe, Failure, Measure, WorkerSpec
+from autoaccel.records.workload import Script
+from autoaccel.runtime.script.entry import enter, forget_run, run_main, without_ours
+from autoaccel.runtime.script.torch_import import when_torch_is_imported
+
+if TYPE_CHECKING:
+    from autoaccel.runtime.pacer import Line
+
+
+class Attached(Protocol):
+    """What hears a script."""
+
+    def ended(self) -> bool:
+        """The script has come to its end; return whether to run it again."""
+
+
+def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
+    """Do the task; return its answer, or the Failure that it met; most are given before, and end the process."""
+    script = spec.workload
+    assert isinstance(script, Script)
+    attach = _attach_of(spec, line)
+    if attach is None:
+        return _needs_build(spec)
+    before = frozenset(sys.modules)
+    attached: list[Attached] = []
+    os.chdir(spec.scratch or script.folder)
+    os.environ["PWD"] = str(Path.cwd())
+    enter(script.path, script.program, script.arguments)
+    when_torch_is_imported(lambda: attached.append(attach(partial(_fail, line))))
+    try:
+        while True:
+            try:
+                run_main(script.path)
+            except SystemExit as end:
+                if end.code not in (None, 0):
+                    raise
+            if not attached or not attached[0].ended():
+                return Failure(kind="invalid", message=_NO_TRAINING)
+            forget_run(before)
+            gc.collect()  # its model must not stay beside that of the next run
+    except BaseException as error:
+        return _failure(error)
+
+
+_NO_TRAINING = (
+    "it ended without a step of any torch.optim optimizer, so there is nothing to measure. If it is to define a "
+    "function that returns a Training, call that build(), or name it as FILE.py:NAME."
+)
+
+
+def finish(line: Line, answer: Record | None) -> NoReturn:
+    """Answer, and end the process within whatever the script is doing."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if answer is not None:
+        line.write(answer)
+    os._exit(0)
+
+
+def _attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException], None]], Attached] | None:
+    """Return what begins to hear the script once torch is there; None if the task is for a Training alone."""
+    if isinstance(spec.task, Describe):
+        return partial(_observe, line)
+    return partial(_measure, spec, spec.task, line) if isinstance(spec.task, Measure) else None
+
+
+def _observe(line: Line, failed: Callable[[BaseException], None]) -> Attached:
+    from autoaccel.records.trial import Described
+    from autoaccel.runtime.script.observe import Observer
+
+    observer = Observer(lambda facts: finish(line, Described(facts)))
+    observer.attach(failed)
+    return observer
+
+
+def _measure(spec: WorkerSpec, task: Measure, line: Line, failed: Callable[[BaseException], None]) -> Attached:
+    from autoaccel.runtime.script.measure import Measured
+
+    measured = Measured(spec, task, line, partial(finish, line))
+    measured.attach(failed)
+    return measured
+
+
+def _needs_build(spec: WorkerSpec) -> Failure:
+    from autoaccel.runtime.paced import not_inspectable
+
+    return not_inspectable(f"the task {type(spec.task).__name__}")
+
+
+def _fail(line: Line, error: BaseException) -> NoReturn:
+    finish(line, _failure(error))
+
+
+def _failure(error: BaseException) -> Failure:
+    from autoaccel.runtime.failures import failure_from
+
+    return failure_from(without_ours(error))

@@ -1,0 +1,52 @@
+"""Be called when a script has imported torch, whenever that is. Imports nothing but the standard library."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+def when_torch_is_imported(then: Callable[[], None]) -> None:
+    """Call the function once torch is imported, before whoever imports it goes on; now, if it is there already."""
+    if "torch" in sys.modules:
+        then()
+    else:
+        sys.meta_path.insert(0, _Finder(then))
+
+
+class _Finder(MetaPathFinder):
+    """Finds torch, once, as it would be found anyway."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._then)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads torch, leaves no trace in it, and tells."""
+
+    def __init__(self, own: Loader, then: Callable[[], None]) -> None:
+        self._own = own
+        self._then = then
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._own
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._own
+        self._own.exec_module(module)
+        self._then()

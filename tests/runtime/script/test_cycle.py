@@ -1,0 +1,70 @@
+"""What makes a step, and which gaps are none: decisions on lists, without any training."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.runtime.script.cycle import BrokenPeriodError, Cycle, Gap, period_of
+
+
+@pytest.mark.parametrize(
+    ("calls", "period"),
+    [
+        ([0, 0], (0,)),
+        ([0] * 24, (0,)),
+        ([0, 1, 0, 1], (0, 1)),
+        ([0, 1, 0, 1, 0], (0, 1)),  # the last repetition has begun
+        ([0, 0, 0, 1, 0, 0, 0, 1, 0, 0], (0, 0, 0, 1)),  # three critics and a generator
+        ([0, 1, 2, 1, 0, 1, 2, 1], (0, 1, 2, 1)),
+    ],
+)
+def test_the_shortest_sequence_that_repeats_is_a_step(calls: list[int], period: tuple[int, ...]) -> None:
+    assert period_of(calls) == period
+
+
+@pytest.mark.parametrize("calls", [[], [0], [0, 1], [0, 1, 0], [0, 0, 1], [0, 0, 0, 1], [0, 1, 0, 0, 1, 1]])
+def test_what_was_not_seen_twice_is_no_step(calls: list[int]) -> None:
+    assert period_of(calls) is None
+
+
+def test_a_step_is_complete_with_its_last_update() -> None:
+    cycle = Cycle((0, 0, 1))
+    assert [cycle.is_complete_after(one) for one in (0, 0, 1, 0, 0, 1)] == [False, False, True] * 2
+
+
+def test_a_broken_order_is_named() -> None:
+    cycle = Cycle((0, 1))
+    cycle.is_complete_after(0)
+    with pytest.raises(BrokenPeriodError, match="1, 2, but number 1 was called instead of number 2"):
+        cycle.is_complete_after(0)
+
+
+def test_a_new_start_forgets_half_a_step() -> None:
+    cycle = Cycle((0, 1))
+    cycle.is_complete_after(0)
+    cycle.begin_anew()
+    assert [cycle.is_complete_after(one) for one in (0, 1)] == [False, True]
+
+
+def test_an_evaluation_makes_its_gap_no_step_and_the_next_one_a_step_again() -> None:
+    gap = Gap()
+    assert gap.end() == (True, False)
+    gap.evaluated()
+    assert gap.end() == (False, False)
+    assert gap.end() == (True, False)
+
+
+def test_an_epoch_that_begins_after_an_evaluation_starts_the_clock_anew() -> None:
+    gap = Gap()
+    gap.evaluated()
+    assert gap.began_epoch()
+    assert gap.end() == (True, True)
+    assert not gap.began_epoch()  # nothing else was done: the time before it belongs to the step
+    assert gap.end() == (True, True)
+
+
+def test_an_evaluation_after_the_epoch_began_still_counts() -> None:
+    gap = Gap()
+    gap.began_epoch()
+    gap.evaluated()
+    assert gap.end()[0] is False
