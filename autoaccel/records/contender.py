@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,24 @@ ProofResult = Literal[
     "proven", "not faster", "metric drops", "metric unclear", "more than rounding", "fails", "incomplete"
 ]
 """Where updates alone were compared, `more than rounding` leaves it to runs whether the metric drops."""
+
+
+OPEN: tuple[ProofResult, ...] = ("metric unclear", "more than rounding", "incomplete")
+"""Results of proofs that more time could complete."""
+
+
+Judgement = Literal["holds", "drops", "slower", "more than rounding", "open"]
+"""What a proof says of settings to a search, which goes by it."""
+
+
+JUDGEMENTS: Mapping[ProofResult, Judgement] = {
+    "metric drops": "drops",
+    "metric unclear": "open",
+    "more than rounding": "more than rounding",
+    "not faster": "slower",
+    "incomplete": "open",
+}
+"""What the result of a proof that was not made says to a search; one that fails has a failure instead."""
 
 
 ProofReason = StopReason | Literal["without what slows it down"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from autoaccel.records.conclusion import Part, part_words
+from autoaccel.records.contender import Judgement
 from autoaccel.records.knob import Risk
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import Note, TrialFinished, TrialStarted
@@ -49,9 +50,6 @@ _EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no 
 _MAX_REFUSED = 10  # proposals of a sampler in a row that may not be measured: then what pays most is tried instead
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials predict
 _NO_MORE_TIME = "the budget has no time left for it"
-
-Judgement = Literal["holds", "drops", "slower", "more than rounding", "open"]
-"""What a proof says of settings."""
 
 Reserve = Callable[[Settings, float | None], float]
 """Returns the seconds that must be left to prove settings: with the speed-up that was measured, None if none was."""

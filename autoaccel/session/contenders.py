@@ -16,7 +16,7 @@ from autoaccel.records.conclusion import (
     Refused,
     TooDisturbed,
 )
-from autoaccel.records.contender import ContenderResult, ProofReason
+from autoaccel.records.contender import OPEN, ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import Note, StageName, StageStarted
 from autoaccel.records.recipe import OpenProof
@@ -34,7 +34,7 @@ from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.session.proof import NO_METRIC, MetricTime, Proof, Prover, proof_seconds
-from autoaccel.session.resuming import OPEN, Earlier, ResumedPairs
+from autoaccel.session.resuming import Earlier, ResumedPairs
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.starting import start_search

@@ -5,26 +5,18 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Protocol
 
-from autoaccel.records.contender import ProofReason, ProofResult
+from autoaccel.records.contender import JUDGEMENTS, OPEN, ProofReason, ProofResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.search.loop import Judgement, Search
+from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.proof import Proof
-from autoaccel.session.resuming import OPEN, Earlier
+from autoaccel.session.resuming import Earlier
 from autoaccel.space.knobs import RISKS, part_up_to, without
 from autoaccel.statistics.deciding import MIN_PAIRS
-
-_JUDGEMENTS: dict[ProofResult, Judgement] = {
-    **dict.fromkeys(OPEN, "open"),
-    "metric drops": "drops",
-    "more than rounding": "more than rounding",
-    "not faster": "slower",
-}
-
 
 MAX_CONTENDERS = 3  # settings that are tried to be proven in one run
 
@@ -235,7 +227,7 @@ class Contest:
             self._failed += 1
             self._search.fail(contender.settings, proof.failure, attempt.spent_seconds)
         else:
-            self._search.judge(contender.settings, proof.accuracy, _JUDGEMENTS[proof.result], proof.comparison)
+            self._search.judge(contender.settings, proof.accuracy, JUDGEMENTS[proof.result], proof.comparison)
         if proof.result in OPEN:
             self.open.append(Open(contender, proof.result, attempt.missing_seconds, attempt.by))
         if proof.result == "metric unclear":

@@ -6,13 +6,10 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autoaccel.records.contender import ContenderResult, ProofResult
+from autoaccel.records.contender import OPEN, ContenderResult
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Failure, ProofPair
 from autoaccel.session.pairs import FreshPairs, PairReading
-
-OPEN: tuple[ProofResult, ...] = ("metric unclear", "more than rounding", "incomplete")
-"""Results of proofs that more time could complete."""
 
 
 class Earlier(NamedTuple):

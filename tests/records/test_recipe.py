@@ -79,7 +79,8 @@ def as_json(recipe: Recipe) -> dict[str, Any]:
 
 def test_the_published_schema_is_what_the_records_say() -> None:
     published = importlib.resources.files("autoaccel.records") / "recipe.schema.json"
-    assert ordered(json.loads(published.read_text("utf-8"))) == ordered(json.loads(json.dumps(recipe_schema())))
+    said = ordered(json.loads(published.read_text("utf-8")))
+    assert said == ordered(json.loads(json.dumps(recipe_schema()))), "run: python tools/write_schema.py"
 
 
 def ordered(schema: Any) -> Any:
