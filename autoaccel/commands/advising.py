@@ -39,7 +39,7 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         starter = starter.at(KnobContext(machine, facts))
         # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
         baseline: Settings = dict(facts.settings)
-        task = profile_task(machine, _PROFILE_SECONDS, True, trace_path, board_path)
+        task = profile_task(machine, _PROFILE_SECONDS, trace_path, board_path)
         with watch_throttling() as throttling:
             answer = ask_profile(starter, task, baseline, START_SECONDS)
     if isinstance(answer, Failure):

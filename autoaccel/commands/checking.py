@@ -207,7 +207,7 @@ def train_pair(run: TuningRun, sides: tuple[Settings, Settings], steps: int, see
 
 def _train(run: TuningRun, task: Measure, settings: Settings, name: str) -> Finished | Failure:
     """Train alone to the end, and evaluate."""
-    (measuring,) = run.starter.start_all_measuring(task, [settings], [name], run.clock.left)
+    (measuring,) = run.starter.start_all_measuring(task, {name: settings}, run.clock.left)
     if isinstance(measuring, Failure):
         return measuring
     try:

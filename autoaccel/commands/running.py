@@ -24,7 +24,7 @@ from autoaccel.space.knobs import compiles, ranks_of
 from autoaccel.workers.compile_cache import CACHE_VARIABLE, open_compile_cache
 from autoaccel.workers.describing import probe_machine, workload_error
 from autoaccel.workers.shares import context_on, cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
-from autoaccel.workers.starter import WorkerStarter
+from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
 
 CHECKPOINT_SECONDS = 600.0
 """How often a checkpoint is written: what a killed run loses at most."""
@@ -80,9 +80,7 @@ def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[s
         context = context_on(present_machine(use, launched_as is None), recipe.device)
         leads = launched_as is None or launched_as.rank == 0
         cache = _compile_cache(recipe, context.machine, Path(folder), say if leads else lambda line: None)
-        with WorkerStarter(
-            Path(folder), workload, measures=False, launched_as=launched_as, compile_cache=cache
-        ) as starter:
+        with WorkerStarter(Path(folder), workload, UnmeasuredRun(launched_as, cache)) as starter:
             starter = starter.at(context)
             answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.

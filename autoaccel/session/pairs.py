@@ -98,7 +98,7 @@ class FreshPairs:
         """Return what two processes show that are alive together, in turns."""
         starter, clock, steps = self._run.starter, self._run.clock, task.steps
         measuring = starter.start_all_measuring(
-            task, [self._reference_settings, settings], names, clock.left, self._fresh
+            task, dict(zip(names, (self._reference_settings, settings), strict=True)), clock.left, self._fresh
         )
         try:
             reference, other = measuring
@@ -111,7 +111,7 @@ class FreshPairs:
             if isinstance(turns, TurnFailed):
                 return turns.failure
             ended = [] if steps is None or not turns.pairs else [reference.finish(clock.left), other.finish(clock.left)]
-            return self._keep(settings, task, turns, (reference, other), ended)
+            return self._keep(task, turns, (reference, other), ended)
         finally:
             for side in measuring:
                 if not isinstance(side, Failure):
@@ -133,7 +133,7 @@ class FreshPairs:
         ended: dict[int, Finished | Failure] = {}
         most = 0
         for side in (0, 1) if self._started % 2 else (1, 0):
-            started = self._run.starter.start_all_measuring(task, [sides[side]], [names[side]], clock.left, self._fresh)
+            started = self._run.starter.start_all_measuring(task, {names[side]: sides[side]}, clock.left, self._fresh)
             measuring = started[0]
             if isinstance(measuring, Failure):
                 return measuring
@@ -157,11 +157,10 @@ class FreshPairs:
         both = min(len(reference.turns), len(other.turns))
         factor = other.batch_factor / reference.batch_factor
         turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
-        return self._keep(settings, task, turns, (reference, other), [ended[side] for side in sorted(ended)])
+        return self._keep(task, turns, (reference, other), [ended[side] for side in sorted(ended)])
 
     def _keep(
         self,
-        settings: Settings,
         task: Measure,
         turns: Turns,
         measuring: tuple[Measuring, Measuring],
@@ -177,6 +176,6 @@ class FreshPairs:
         found = [answer for answer in ended if isinstance(answer, Finished)]
         trained = pair_up(found[0], found[1]) if found else None
         reference, other = measuring
-        pair = ProofPair(settings, task.seed, reference.measurement, other.measurement, trained, task.steps)
+        pair = ProofPair(other.settings, task.seed, reference.measurement, other.measurement, trained, task.steps)
         self._run.folder.add_pair(pair, self._purpose)
         return PairReading(turns.pairs, turns.trusted, trained)

@@ -188,7 +188,7 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
             Note("no profile is taken: even its minimum number of steps would take more than a twentieth of the budget")
         )
         return None
-    task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), thorough=True, max_seconds=seconds)
+    task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), max_seconds=seconds)
     timeout_seconds = run.clock.timeout("the profile was taken", share=2 * PROFILE_SHARE)
     with watch_throttling() as throttling:
         answer = ask_profile(run.starter, task, setup.baseline_settings, timeout_seconds)

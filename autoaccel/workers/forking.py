@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import warnings
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,6 +43,15 @@ class Forked(Record, frozen=True):
 
     pid: int
     import_seconds: dict[str, float]  # that each import took which the worker is spared
+
+
+class _Received(NamedTuple):
+    """A request, and the descriptors that came with it."""
+
+    request: ForkRequest
+    channel: int
+    status: int  # the pipe
+    log: list[int]  # one, or none
 
 
 class Server:
@@ -80,7 +90,7 @@ class Server:
         received = self._receive_request()
         if received is None:
             return False
-        request, (channel, status, *log) = received
+        request = received.request
         for name in request.modules:
             self._import(name)
         self._watch_children()
@@ -93,12 +103,12 @@ class Server:
             pid = os.fork()
         if pid == 0:
             worker.die_with_parent(server)
-            os.close(status)
+            os.close(received.status)
             is_like_new = threads == 1 and _can_use_its_driver()
             os.write(tell, b"1" if is_like_new else b"0")
             for end in (told, tell):
                 os.close(end)
-            self._become_worker(request, channel, log, server, is_like_new)
+            self._become_worker(received, server, is_like_new)
         with contextlib.suppress(OSError):  # the child has done it first
             os.setpgid(pid, pid)
         os.close(tell)
@@ -107,14 +117,14 @@ class Server:
         os.close(told)
         import_seconds = {name: self._import_seconds[name] for name in spared}
         with contextlib.suppress(BrokenPipeError):  # the tuner no longer waits for it
-            os.write(status, encode(Forked(pid, import_seconds)) + b"\n")
-        self._status[pid] = status
-        for descriptor in (channel, *log):
+            os.write(received.status, encode(Forked(pid, import_seconds)) + b"\n")
+        self._status[pid] = received.status
+        for descriptor in (received.channel, *received.log):
             os.close(descriptor)
         return True
 
-    def _receive_request(self) -> tuple[ForkRequest, list[int]] | None:
-        """Return a request and its descriptors: channel, status pipe and log, if any; None if no more will come."""
+    def _receive_request(self) -> _Received | None:
+        """Return a request; None if no more will come."""
         length, descriptors, _, _ = socket.recv_fds(self._connection, LENGTH_BYTES, 3)
         if len(length) < LENGTH_BYTES:
             return None
@@ -126,7 +136,8 @@ class Server:
             text += more
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)  # received ones are not, unlike those that Python opens
-        return decode(text, ForkRequest), descriptors
+        channel, status, *log = descriptors
+        return _Received(decode(text, ForkRequest), channel, status, log)
 
     def _import(self, name: str) -> None:
         if name in self._import_seconds:
@@ -151,9 +162,8 @@ class Server:
                 os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
             os.close(descriptor)
 
-    def _become_worker(
-        self, request: ForkRequest, channel: int, log: list[int], server: int, is_like_new: bool
-    ) -> None:
+    def _become_worker(self, received: _Received, server: int, is_like_new: bool) -> None:
+        request, channel = received.request, received.channel
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -161,7 +171,7 @@ class Server:
             end.close()
         for descriptor in self._status.values():
             os.close(descriptor)
-        for descriptor in log:
+        for descriptor in received.log:
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
             os.close(descriptor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import time
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from autoaccel.records.base import Record
 from autoaccel.records.settings import Settings
@@ -16,30 +16,27 @@ SpentOn: TypeAlias = "collections.defaultdict[str, float]"
 """Seconds by what they were spent on."""
 
 
+class WarmedUp(NamedTuple):
+    """How a worker became ready to take turns."""
+
+    ready: Ready  # its answer
+    startup_seconds: float  # see Measurement
+    lazy_import_seconds: float  # see Measurement
+    ready_seconds: float  # from its start until it had warmed up
+    warm_step_seconds: float  # step time at the end of the first warm-up under these settings: a first estimate
+
+
 class Measuring:
     """A worker that has warmed up and takes turns; it is paused in between."""
 
     def __init__(
-        self,
-        worker: Worker | WorkerGroup,
-        settings: Settings,
-        ready: Ready,
-        startup_seconds: float,
-        lazy_import_seconds: float,
-        ready_seconds: float,
-        warm_step_seconds: float,
-        spent_on: SpentOn,
+        self, worker: Worker | WorkerGroup, settings: Settings, warmed_up: WarmedUp, spent_on: SpentOn
     ) -> None:
         self.settings = settings
         self.turns: list[Turn] = []
         self._worker = worker
-        self._ready = ready
-        self._startup_seconds = startup_seconds
-        self._lazy_import_seconds = lazy_import_seconds
-        self.ready_seconds = ready_seconds
-        """Seconds from its start until it had warmed up."""
-        self.warm_step_seconds = warm_step_seconds
-        """Step time at the end of the first warm-up under these settings: a first estimate."""
+        self._ready = warmed_up.ready
+        self._warmed_up = warmed_up
         self._spent_on = spent_on
         worker.pause()
 
@@ -71,11 +68,11 @@ class Measuring:
     def measurement(self) -> Measurement:
         """All that it has measured so far; take at least one turn first."""
         return Measurement(
-            startup_seconds=self._startup_seconds,
+            startup_seconds=self._warmed_up.startup_seconds,
             warmup_step_seconds=self._ready.warmup_step_seconds,
             turns=tuple(self.turns),
             learned=self._ready.learned,
-            lazy_import_seconds=self._lazy_import_seconds,
+            lazy_import_seconds=self._warmed_up.lazy_import_seconds,
             batch_factor=self._ready.batch_factor,
             late_seconds=self._ready.late_seconds,
             model_size=self._ready.model_size,
@@ -85,6 +82,16 @@ class Measuring:
     def stated_in_vain(self) -> dict[str, str]:
         """Why values that the training itself states did nothing, by knob."""
         return self._ready.stated_in_vain
+
+    @property
+    def ready_seconds(self) -> float:
+        """Seconds from its start until it had warmed up."""
+        return self._warmed_up.ready_seconds
+
+    @property
+    def warm_step_seconds(self) -> float:
+        """Step time at the end of the first warm-up under these settings: a first estimate."""
+        return self._warmed_up.warm_step_seconds
 
     @property
     def batch_factor(self) -> float:

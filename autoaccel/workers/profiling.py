@@ -17,7 +17,6 @@ from autoaccel.workers.starter import WorkerStarter
 def profile_task(
     machine: Machine,
     seconds: float,
-    thorough: bool = False,
     trace_path: Path | None = None,
     board_path: Path | None = None,
     max_seconds: float = MAX_PROFILE_SECONDS,
@@ -25,7 +24,7 @@ def profile_task(
     """Return the task of the worker that takes a profile on this machine; see TakeProfile."""
     return TakeProfile(
         seconds=seconds,
-        thorough=thorough,
+        thorough=True,
         cores=machine.usable_cores,
         cache_bytes=max((cache.size_bytes for cache in machine.cpu.caches), default=0),
         trace_path=str(trace_path.absolute()) if trace_path else None,
@@ -35,7 +34,7 @@ def profile_task(
 
 
 def ask_profile(
-    starter: WorkerStarter, task: TakeProfile, settings: Settings, timeout_seconds: float, name: str = "profile"
+    starter: WorkerStarter, task: TakeProfile, settings: Settings, timeout_seconds: float
 ) -> Profiled | Failure:
     """Return what was found until the worker ended, failed or ran out of time; the Failure if it found nothing.
 
@@ -44,11 +43,10 @@ def ask_profile(
         task: What to look at.
         settings: The settings to train under.
         timeout_seconds: For everything.
-        name: Name of its log.
     """
     deadline = time.perf_counter() + timeout_seconds
     so_far: Profiled | None = None
-    worker = starter.start(task, settings, name)
+    worker = starter.start(task, settings, "profile")
     try:
         answer = worker.receive(timeout_seconds)
         while isinstance(answer, Profiled):

@@ -9,10 +9,10 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -46,12 +46,19 @@ from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
-from autoaccel.workers.measuring import Measuring, SpentOn, failure_of
+from autoaccel.workers.measuring import Measuring, SpentOn, WarmedUp, failure_of
 from autoaccel.workers.scratch import Scratches
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.worker import Worker
 
 AnswerType = TypeVar("AnswerType", bound=Record)
+
+
+class UnmeasuredRun(NamedTuple):
+    """A training for its own sake: as the user's own runs are, and perhaps started by a launcher."""
+
+    launched_as: LaunchedRank | None = None  # the rank that it is; None: as many ranks are started as settings ask for
+    compile_cache: Path | None = None  # where compiled code is kept; None: where the user's own would
 
 
 class WorkerStarter:
@@ -61,19 +68,15 @@ class WorkerStarter:
         self,
         folder: Path,
         workload: Workload | None = None,
-        measures: bool = True,
-        launched_as: LaunchedRank | None = None,
-        compile_cache: Path | None = None,
+        unmeasured: UnmeasuredRun | None = None,
     ) -> None:
         """Work in a folder that exists: logs go to `logs/`, compiled code to `compiled/`.
 
         Args:
             folder: The folder.
             workload: What every task but a probe is about.
-            measures: Whether the tasks are measured: their output goes to logs, and each settings starts with no
-                compiled code of its model, as a user's first run does. If not, both are the user's own.
-            launched_as: The rank of a launcher's job that it starts; None: it starts as many as settings ask for.
-            compile_cache: Where tasks that are not measured keep compiled code; None: where the user's own would.
+            unmeasured: How tasks run whose output and compiled code are the user's own. None: tasks are measured: their
+                output goes to logs, and settings start without compiled code of their model, as a first run does.
         """
         self.workload = workload
         self.spent_on: SpentOn = collections.defaultdict(float)
@@ -83,9 +86,9 @@ class WorkerStarter:
         self._found: Settings | None = None
         self._script: ScriptFacts | None = None
         self._scratches = Scratches()
-        self._measures = measures
-        self._launched_as = launched_as
-        self._compile_cache = compile_cache
+        self._measures = unmeasured is None
+        self._launched_as = unmeasured.launched_as if unmeasured else None
+        self._compile_cache = unmeasured.compile_cache if unmeasured else None
         self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
         self._server_numbers = itertools.count(1)
         self._guards: list[Guard] = []  # one, once something is measured
@@ -263,13 +266,12 @@ class WorkerStarter:
         self, settings: Settings, name: str, timeout_seconds: float, fresh: bool = False
     ) -> Measuring | Failure:
         """Start a worker, wait until it has warmed up, and pause it."""
-        return self.start_all_measuring(Measure(), [settings], [name], timeout_seconds, fresh)[0]
+        return self.start_all_measuring(Measure(), {name: settings}, timeout_seconds, fresh)[0]
 
     def start_all_measuring(
         self,
         task: Measure,
-        settings: Sequence[Settings],
-        names: Sequence[str],
+        settings: Mapping[str, Settings],
         timeout_seconds: float,
         fresh: bool = False,
     ) -> list[Measuring | Failure]:
@@ -278,16 +280,19 @@ class WorkerStarter:
         They start side by side, which takes less time, and warm up one after the other: threads of two trainings that
         wait for each other on the same cores make steps of a tenth of a second last for seconds. The number of steps
         that settings need to warm up is found out once.
+
+        Args:
+            task: What all are to do.
+            settings: By the names of their logs.
+            timeout_seconds: For all.
+            fresh: See `start`.
         """
         deadline = time.perf_counter() + timeout_seconds
-        workers = [
-            self.start(self._with_known_warmup(task, one), one, name, fresh)
-            for one, name in zip(settings, names, strict=True)
-        ]
+        workers = [self.start(self._with_known_warmup(task, one), one, name, fresh) for name, one in settings.items()]
         built = [_await_built(worker, deadline) for worker in workers]
         return [
             self._warm_up(worker, one, since_start, deadline)
-            for worker, one, since_start in zip(workers, settings, built, strict=True)
+            for worker, one, since_start in zip(workers, settings.values(), built, strict=True)
         ]
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
@@ -316,8 +321,14 @@ class WorkerStarter:
         self.spent_on["start-up"] += until_ready - warm_up_seconds
         self.spent_on["compilation and first steps"] += slower_seconds
         self.spent_on["warm-up steps"] += warm_up_seconds - slower_seconds
-        startup_seconds = max(0.0, until_ready - warm_up_seconds) + at_once
-        return Measuring(worker, settings, answer, startup_seconds, lazily, until_ready, settled, self.spent_on)
+        warmed_up = WarmedUp(
+            ready=answer,
+            startup_seconds=max(0.0, until_ready - warm_up_seconds) + at_once,
+            lazy_import_seconds=lazily,
+            ready_seconds=until_ready,
+            warm_step_seconds=settled,
+        )
+        return Measuring(worker, settings, warmed_up, self.spent_on)
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
         environment = _merged(os.environ, self._variables(settings))

@@ -76,7 +76,8 @@ def read_pair(
     """Return what a fresh pair beside a kept baseline shows."""
     kept.turns.clear()
     start = time.perf_counter()
-    fresh, other = map(started, starter.start_all_measuring(Measure(), both, ["fresh", "other"], TIMEOUT_SECONDS))
+    settings = dict(zip(("fresh", "other"), both, strict=True))
+    fresh, other = map(started, starter.start_all_measuring(Measure(), settings, TIMEOUT_SECONDS))
     start_seconds = time.perf_counter() - start
     sides = [kept, fresh, other]
     number = turns_worth(plan, start_seconds, plan.usual_deviation, plan.step_seconds / other.warm_step_seconds)
@@ -176,7 +177,7 @@ def measured(target: str, wish: str, numbers: range, pairs: int) -> Iterator[Blo
         baseline = baseline_settings(context)
         candidate = baseline | load_space("everything", context, fixed=[wish]).fixed
         # How many steps each takes to settle, and what it has to compile, is found out before anything counts.
-        for side in starter.start_all_measuring(Measure(), [baseline, candidate], ["first", "other"], TIMEOUT_SECONDS):
+        for side in starter.start_all_measuring(Measure(), {"first": baseline, "other": candidate}, TIMEOUT_SECONDS):
             started(side).close()
         for number in numbers:
             generator = random.Random(f"{target} {number}")

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from autoaccel.machine.gpus import GpuUse
+from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure, Finished, GiveTurn, Measure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
@@ -38,19 +39,19 @@ class Computer:
         return (GpuUse("GPU-1", GIB + len(self.alive) * self.process_bytes, 80 * GIB, self.is_exclusive),)
 
     def start_measuring(self, settings: Any, name: str, timeout_seconds: float) -> Any:
-        return self.start_all_measuring(Measure(), [settings], [name], timeout_seconds)[0]
+        return self.start_all_measuring(Measure(), {name: settings}, timeout_seconds)[0]
 
-    def start_all_measuring(self, task: Any, settings: Any, names: Any, timeout: float, fresh: bool = False) -> Any:
+    def start_all_measuring(self, task: Any, settings: Any, timeout: float, fresh: bool = False) -> Any:
         found: list[Process | Failure] = []
-        for chosen, name in zip(settings, names, strict=True):
+        for name, chosen in settings.items():
             self.started.append(name)
             if self.alive and self.is_exclusive:
-                found.append(Failure("raised", "AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or "
+                found.append(Failure("busy", "AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or "
                                      "unavailable"))  # fmt: skip
             elif GIB + (len(self.alive) + 1) * self.process_bytes > 80 * GIB:
                 found.append(Failure("memory", "OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."))
             else:
-                found.append(Process(self, STEP / 2 if chosen.get("fast") else STEP))
+                found.append(Process(self, chosen))
                 self.alive.append(found[-1])
                 self.max_alive = max(self.max_alive, len(self.alive))
         return found
@@ -64,9 +65,10 @@ class Process:
     warm_step_seconds = STEP
     stated_in_vain: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, computer: Computer, step_seconds: float) -> None:
+    def __init__(self, computer: Computer, settings: Settings) -> None:
         self.computer = computer
-        self.step_seconds = step_seconds
+        self.settings = settings
+        self.step_seconds = STEP / 2 if settings.get("fast") else STEP
         self.turns: list[Turn] = []
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:

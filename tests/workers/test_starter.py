@@ -288,8 +288,8 @@ def test_of_those_that_start_together_one_warms_up_at_a_time(
         return plain(loss=None, step=step)
     """
     starter = starter_for(write_model(code))
-    settings: list[Settings] = [{"threads.intra_op": 1}, {"threads.intra_op": 2}]
-    both = starter.start_all_measuring(Measure(), settings, ["one", "other"], 60.0)
+    settings: dict[str, Settings] = {"one": {"threads.intra_op": 1}, "other": {"threads.intra_op": 2}}
+    both = starter.start_all_measuring(Measure(), settings, 60.0)
     assert all(isinstance(side, Measuring) for side in both), both
     pids = (tmp_path / "steps").read_text().split()
     changes = sum(one != other for one, other in itertools.pairwise(pids))

@@ -46,7 +46,7 @@ _PROFILE_SECONDS = 2.0
 def take_diagnosis(starter: WorkerStarter, head: TableHead) -> Diagnosis:
     """Return what advice says of the baseline, with rates."""
     watch = begin_watching(read_load())
-    task = profile_task(head.machine, _PROFILE_SECONDS, thorough=True)
+    task = profile_task(head.machine, _PROFILE_SECONDS)
     answer = ask_profile(starter, task, head.baseline_settings, TIMEOUT_SECONDS)
     if isinstance(answer, Failure):
         sys.exit(f"the profile failed: {answer.message}")

@@ -67,7 +67,7 @@ def measuring(starter: WorkerStarter, changes: Settings, task: Measure | None = 
     assert isinstance(facts, TrainingFacts), facts
     context = KnobContext(probe_machine(starter), facts)
     settings = {**baseline_settings(context), **changes}
-    found = starter.at(context).start_all_measuring(task or Measure(), [settings], ["trial"], SECONDS)[0]
+    found = starter.at(context).start_all_measuring(task or Measure(), {"trial": settings}, SECONDS)[0]
     assert isinstance(found, Measuring), found
     return found, settings
 
