@@ -14,6 +14,7 @@ import pytest
 from autoaccel.records.machine import Cpu, Machine, ProcessLimits, TorchFacts
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KnobContext
+from tests.samples import FACTS
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts what runs in its background like that, and processes of ours would inherit it.
@@ -41,29 +42,7 @@ def machine() -> Machine:
 @pytest.fixture
 def facts() -> TrainingFacts:
     """A small image classifier from a dataset in memory."""
-    return TrainingFacts(
-        metric="accuracy",
-        direction="maximize",
-        epochs=10,
-        steps_per_epoch=20,
-        batch_size=64,
-        parameters=1000,
-        device="cpu",
-        settings={},
-        optimizer="Adam",
-        optimizer_has_fused=True,
-        has_image_convolutions=True,
-        has_convolutions=True,
-        loader_adjustable=True,
-        loader_workers=0,
-        loader_pins_memory=False,
-        batch_adjustable=True,
-        batches_divisible=True,
-        dataset_bytes=1 << 20,
-        optimizer_has_foreach=True,
-        biases=3,
-        prunable_layers=3,
-    )
+    return FACTS
 
 
 @pytest.fixture

@@ -117,9 +117,7 @@ def judge_pairs(recipe: Recipe, facts: TrainingFacts, kept: Sequence[CheckedPair
         known = known_scatter(pairs, recipe.constraint)
         known = _scatter_when_tuned(recipe) if known == NOTHING_KNOWN else known
         bound = Bound(known=known, at_every_look=True)
-        accuracy = compare_metric(
-            facts.metric, facts.direction, pairs, 1.0, recipe.constraint, bound, facts.eval_samples
-        )
+        accuracy = compare_metric(facts, pairs, recipe.constraint, bound)
         drops = metric_drops(facts.direction, pairs, recipe.constraint)
         needed = runs_needed(drops, recipe.constraint.max_drop, bound, center=0.0)
     return AccuracyCheck(

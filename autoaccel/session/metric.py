@@ -96,13 +96,11 @@ class MetricProof:
         plan = self.plan
         if _MIN_PAIRS_TO_GIVE_UP <= self.trained <= plan.max_pairs:
             self.accuracy = compare_metric(
-                self._facts.metric,
-                self._facts.direction,
+                self._facts,
                 self._pairs,
+                self._constraint,
+                self._bound(max(plan.pairs, self.trained)),
                 share=min(1.0, plan.steps / self._facts.planned_steps),
-                constraint=self._constraint,
-                bound=self._bound(max(plan.pairs, self.trained)),
-                samples=self._facts.eval_samples,
             )
 
     def given_up(self, affordable: int) -> Literal["drops", "unclear"] | None:

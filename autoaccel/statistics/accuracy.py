@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.trial import Accuracy, Finished, TrainedPair
-from autoaccel.records.workload import Direction
+from autoaccel.records.workload import Direction, TrainingFacts
 from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, believed_deviation, deviation_of, t_radius_for
 from autoaccel.statistics.student import t_quantile
 
@@ -71,13 +71,7 @@ def _sample_error(baseline: bytes, other: bytes) -> float | None:
 
 
 def compare_metric(
-    metric: str,
-    direction: Direction,
-    pairs: Sequence[TrainedPair],
-    share: float,
-    constraint: Constraint,
-    bound: Bound,
-    samples: int | None = None,
+    facts: TrainingFacts, pairs: Sequence[TrainedPair], constraint: Constraint, bound: Bound, share: float = 1.0
 ) -> Accuracy:
     """Return how much worse the metric gets, run by run from the same seed, with a one-sided bound.
 
@@ -88,13 +82,11 @@ def compare_metric(
     Where only a part of the run was trained, the loss of the training is compared as well; see `loss_rises`.
 
     Args:
-        metric: Its name.
-        direction: In which it is better.
+        facts: Of the training, whose metric it is.
         pairs: What was trained, each from another seed.
-        share: Of the planned run that was trained.
         constraint: What is allowed.
         bound: Of the drop; that of the loss has the same confidence, with nothing known of its scatter.
-        samples: That the metric is computed from; None: unknown.
+        share: Of the planned run that was trained.
 
     Raises:
         ValueError: If there are fewer than two pairs.
@@ -103,15 +95,15 @@ def compare_metric(
         raise ValueError(f"two or more paired runs must be given, but got {len(pairs)}")
     baseline_runs, recipe_runs = (tuple(pair.metrics[side] for pair in pairs) for side in (0, 1))
     unit = metric_unit(pairs, constraint)
-    drops = metric_drops(direction, pairs, constraint)
+    drops = metric_drops(facts.direction, pairs, constraint)
     drop = statistics.fmean(drops)
     by_spread = bound.radius(len(drops), deviation_of(drops))
-    step = _resolution([*baseline_runs, *recipe_runs], samples) / unit
+    step = _resolution([*baseline_runs, *recipe_runs], facts.eval_samples) / unit
     rises = loss_rises(pairs) if share < 1 else []
     of_rises = bound._replace(known=NOTHING_KNOWN)
     return Accuracy(
-        metric=metric,
-        direction=direction,
+        metric=facts.metric,
+        direction=facts.direction,
         baseline=statistics.fmean(baseline_runs),
         recipe=statistics.fmean(recipe_runs),
         drop=drop,

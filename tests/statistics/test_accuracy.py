@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -21,9 +22,11 @@ from autoaccel.statistics.accuracy import (
     shows_a_drop,
 )
 from autoaccel.statistics.sequences import Scatter
+from tests.samples import FACTS
 
 ONE_PERCENT = Constraint(0.01, True)
 NARROW = Bound()
+OF_MANY_SAMPLES = msgspec.structs.replace(FACTS, eval_samples=10_000)
 
 
 def paired(baseline: list[float], other: list[float]) -> list[TrainedPair]:
@@ -37,7 +40,8 @@ def judged(
     relative: bool = True,
     bound: Bound = NARROW,
 ) -> Accuracy:
-    return compare_metric("m", direction, paired(baseline, other), 1.0, Constraint(0.01, relative), bound)
+    facts = msgspec.structs.replace(FACTS, direction=direction)
+    return compare_metric(facts, paired(baseline, other), Constraint(0.01, relative), bound)
 
 
 def test_the_drop_is_paired_run_by_run() -> None:
@@ -59,7 +63,8 @@ def test_a_metric_that_never_moves_is_bounded_by_what_one_sample_can_move_it_by(
 
     def bound(value: float, runs: int, samples: int | None) -> float:
         pairs = paired([value] * runs, [value] * runs)
-        found = compare_metric("m", "maximize", pairs, 1.0, ONE_PERCENT, Bound(), samples).drop_high
+        facts = msgspec.structs.replace(FACTS, eval_samples=samples)
+        found = compare_metric(facts, pairs, ONE_PERCENT, Bound()).drop_high
         assert found is not None
         return found
 
@@ -182,17 +187,17 @@ def test_a_loss_that_stays_behind_is_told_as_a_part_of_its_fall() -> None:
     assert loss_rises(pairs) == pytest.approx([0.02, 0.02])
     assert loss_rises([*pairs, TrainedPair((0.1, 0.1))]) == []
     # The metric is that of chance, and cannot drop.
-    found = compare_metric("m", "maximize", pairs, 0.1, Constraint(0.01, True), Bound(), 10_000)
+    found = compare_metric(OF_MANY_SAMPLES, pairs, ONE_PERCENT, Bound(), share=0.1)
     assert found.drop == 0.0 and found.loss_rise == pytest.approx(0.02)
     assert metric_status(found, Constraint(0.01, True)) == "drops"
     assert metric_status(found, Constraint(0.03, True)) == "holds"
-    whole = compare_metric("m", "maximize", pairs, 1.0, Constraint(0.01, True), Bound(), 10_000)
+    whole = compare_metric(OF_MANY_SAMPLES, pairs, ONE_PERCENT, Bound())
     assert whole.loss_rise is None  # the metric is what counts in the end
 
 
 def test_a_loss_that_has_not_fallen_yet_proves_nothing() -> None:
     pairs = [TrainedPair((0.1, 0.1), (2.5, 2.5001), 2.5), TrainedPair((0.1, 0.1), (2.6, 2.5999), 2.5)]
-    found = compare_metric("m", "maximize", pairs, 0.1, ONE_PERCENT, Bound(), 10_000)
+    found = compare_metric(OF_MANY_SAMPLES, pairs, ONE_PERCENT, Bound(), share=0.1)
     assert metric_status(found, ONE_PERCENT) == "open"
 
 
