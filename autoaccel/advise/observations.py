@@ -97,40 +97,53 @@ Rule = Callable[[Observations], Finding | None]
 """A small pure function that returns None where it has observed nothing, or nothing worth saying."""
 
 
+@dataclass(frozen=True)
+class Gain:
+    """What removing a cause could win."""
+
+    share: float  # of the step, or of what the finding's title says, that remedies could touch
+    removable: float = 1.0  # which part of what the bound says remedies usually remove, for the order of findings
+    bound_speedup: float | None = None  # if it was measured; else that of the share (Amdahl)
+    claims_half: bool = False  # whether removing the cause wins at least half of what the bound says
+
+    @property
+    def clipped_share(self) -> float:
+        """The share, at least 0 and at most 1, which sums of measured parts may miss."""
+        return min(1.0, max(0.0, self.share))
+
+    @property
+    def max_speedup(self) -> float:
+        """The bound on what removing the cause wins."""
+        return bound_of_share(self.clipped_share) if self.bound_speedup is None else max(1.0, self.bound_speedup)
+
+
 def make_finding(
     code: str,
     title: str,
-    share: float,
+    gain: Gain,
     advice: str,
     knobs: tuple[str, ...] = (),
     numbers: dict[str, float] | None = None,
-    removable: float = 1.0,
-    bound_speedup: float | None = None,
-    claims_half: bool = False,
 ) -> Finding:
     """Return a finding with its bound.
 
     Args:
         code: The name of its rule.
         title: The cause, in a few words.
-        share: Of the step, or of what the title says, that remedies could touch.
+        gain: What removing the cause wins.
         advice: What to do.
         knobs: That may be a remedy.
         numbers: Those that it rests on, by name with unit.
-        removable: Share of the bound's gain that remedies usually bring, by which findings are ordered.
-        bound_speedup: If it was measured; else that of the share (Amdahl).
-        claims_half: Whether removing the cause wins at least half of what the bound says.
     """
-    share = min(1.0, max(0.0, share))
-    bound = bound_of_share(share) if bound_speedup is None else max(1.0, bound_speedup)
+    bound = gain.max_speedup
     return Finding(
         code=code,
         title=title,
-        share=share,
+        share=gain.clipped_share,
         bound_speedup=bound,
         knobs=knobs,
         advice=advice,
         numbers={name: float(number) for name, number in (numbers or {}).items()},
-        expected_speedup=bound_of_share(removable * (1 - 1 / bound)),
-        claims_half=claims_half,
+        expected_speedup=bound_of_share(gain.removable * (1 - 1 / bound)),
+        claims_half=gain.claims_half,
     )

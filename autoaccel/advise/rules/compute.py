@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.advise.reach import bound_of_compiling, bound_of_layout, bound_of_sixteen_bits, bound_of_update
 from autoaccel.advise.rules.precision import reduced_precision
 from autoaccel.advise.rules.python import gradient_functions, line_share, reading_functions
@@ -31,11 +31,13 @@ def dense_compute(observed: Observations) -> Finding | None:
         "dense-compute",
         f"convolutions, matrix products and attention take {observed.dense:.1%} of the step; a shorter type affects "
         f"all of forward and backward ({observed.compute:.1%})",
-        observed.compute,
+        Gain(
+            observed.compute,
+            removable=_SAID if reduced_precision(observed) else 0.3,
+            bound_speedup=bound_of_sixteen_bits(observed),
+        ),
         "A shorter floating-point type speeds these up, and halves the data that the operators between them move.",
         knobs=("precision.autocast", "precision.float32_matmul"),
-        removable=_SAID if reduced_precision(observed) else 0.3,
-        bound_speedup=bound_of_sixteen_bits(observed),
     )
 
 
@@ -46,11 +48,10 @@ def wide_layers(observed: Observations) -> Finding | None:
     return make_finding(
         "wide-layers",
         f"forward, backward and the update, {share:.1%} of the step, grow with the square of the layers' widths",
-        share,
+        # How narrow a model may be, only its metric tells.
+        Gain(share, removable=0.01, bound_speedup=bound_of_share(share * (1 - kept))),
         "Use fewer channels where the task does not need them.",
         knobs=("model.sparsity",),
-        removable=0.01,  # how narrow a model may be, only its metric tells
-        bound_speedup=bound_of_share(share * (1 - kept)),
     )
 
 
@@ -62,10 +63,9 @@ def extension(observed: Observations) -> Finding | None:
     return make_finding(
         "extension",
         f"{IPEX} can replace the operators and the update, {share:.1%} of the step",
-        share,
+        Gain(share, removable=0.2),
         "With bfloat16, it lays out the weights for that type.",
         knobs=("ipex.optimize",),
-        removable=0.2,
     )
 
 
@@ -75,11 +75,9 @@ def forward_backward(observed: Observations) -> Finding | None:
         "forward-backward",
         f"forward and backward take {observed.compute:.1%} of the step, {observed.compute - observed.dense:.1%} "
         "outside of convolutions, matrix products and attention",
-        observed.compute,
+        Gain(observed.compute, removable=0.2, bound_speedup=bound_of_compiling(observed)),
         "torch.compile fuses small operators; the run must be long enough to repay the compilation.",
         knobs=("compile.mode", "compile.backend", "compile.dynamic", "compile.region"),
-        removable=0.2,
-        bound_speedup=bound_of_compiling(observed),
     )
 
 
@@ -89,11 +87,9 @@ def optimizer(observed: Observations) -> Finding | None:
     return make_finding(
         "optimizer",
         f"the optimizer takes {share:.1%} of the step",
-        share,
+        Gain(share, removable=_SAID if optimizer_loop(observed) else 0.4, bound_speedup=bound_of_update(observed)),
         "A fused optimizer makes a single pass over the parameters.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
-        removable=_SAID if optimizer_loop(observed) else 0.4,
-        bound_speedup=bound_of_update(observed),
     )
 
 
@@ -108,12 +104,10 @@ def optimizer_loop(observed: Observations) -> Finding | None:
     return make_finding(
         "optimizer-loop",
         f"{conditions.optimizer.kind} updates {tensors} tensors one by one: {share:.1%} of the step",
-        share,
+        Gain(share, removable=0.6, bound_speedup=bound_of_update(observed)),
         "Pass fused=True if its class supports it, otherwise foreach=True.",
         knobs=("optimizer.fused", "optimizer.foreach", "compile.optimizer"),
         numbers={"parameter_tensors": tensors},
-        removable=0.6,
-        bound_speedup=bound_of_update(observed),
     )
 
 
@@ -123,10 +117,9 @@ def attention(observed: Observations) -> Finding | None:
     return make_finding(
         "attention",
         f"scaled dot-product attention takes {share:.1%} of the step",
-        share,
+        Gain(share, removable=0.2),
         "Its kernels differ most on long sequences.",
         knobs=("model.attention",),
-        removable=0.2,
     )
 
 
@@ -141,10 +134,9 @@ def attention_math(observed: Observations) -> Finding | None:
     return make_finding(
         "attention-math",
         "attention runs as separate operators (the math kernel) that write all scores to memory",
-        share,
+        Gain(share, removable=0.2),
         "Let torch choose the kernel, and give it inputs that the flash kernel supports: no float mask, no float64.",
         knobs=("model.attention",),
-        removable=0.2,
     )
 
 
@@ -167,12 +159,11 @@ def small_operators(observed: Observations) -> Finding | None:
     return make_finding(
         "small-operators",
         f"{calls:,.0f} operators of {seconds * 1e6:.2g} µs each make up the step: launching them dominates",
-        share,
+        Gain(share, removable=0.7),
         "Do the same work on larger tensors: stack what a loop handles one by one, use larger batches, or "
         "torch.compile.",
         knobs=("compile.mode", "compile.region"),
         numbers={"operator_calls": calls, "operator_seconds": seconds, "large_operator_seconds": large},
-        removable=0.7,
     )
 
 
@@ -192,7 +183,7 @@ def tiny_batch(observed: Observations) -> Finding | None:
     return make_finding(
         "tiny-batch",
         f"batches of {conditions.batch_samples:.0f}: {share:.0%} of a step does not depend on the number of samples",
-        share,
+        Gain(share, removable=0.95),
         "Use larger batches: samples per second grow, but the learning rate must be adapted.",
         knobs=("optimizer.batch_factor",),
         numbers={
@@ -201,7 +192,6 @@ def tiny_batch(observed: Observations) -> Finding | None:
             "step_seconds": larger_batch.step_seconds,
             "larger_seconds": larger_batch.larger_seconds,
         },
-        removable=0.95,
     )
 
 
@@ -218,11 +208,10 @@ def norm_biases(observed: Observations) -> Finding | None:
     return make_finding(
         "norm-biases",
         f"{training.biases_before_norm} biases are added only for batch normalisation to subtract them again",
-        share,
+        Gain(share, removable=0.5),
         "Create these layers with bias=False.",
         knobs=("model.norm_biases",),
         numbers={"biases": training.biases_before_norm},
-        removable=0.5,
     )
 
 
@@ -235,11 +224,10 @@ def graph_breaks(observed: Observations) -> Finding | None:
     return make_finding(
         "graph-breaks",
         f"torch.compile broke the model's graph {breaks} times ({conditions.model.graphs} graphs)",
-        observed.compute,
+        Gain(observed.compute, removable=0.1),
         "TORCH_LOGS=graph_breaks shows where: usually at .item(), print and calls into other libraries.",
         knobs=("compile.fullgraph",),
         numbers={"graph_breaks": breaks, "graphs": conditions.model.graphs},
-        removable=0.1,
     )
 
 
@@ -250,9 +238,8 @@ def no_compiler(observed: Observations) -> Finding | None:
     return make_finding(
         "no-compiler",
         "there is no C++ compiler, which torch.compile needs on a CPU",
-        observed.compute,
+        Gain(observed.compute, removable=0.05),
         "apt install g++",
-        removable=0.05,
     )
 
 
@@ -264,10 +251,9 @@ def data_parallel(observed: Observations) -> Finding | None:
     return make_finding(
         "data-parallel",
         "torch.nn.DataParallel copies the model and gathers the outputs in each step, in one Python process",
-        observed.compute,
+        Gain(observed.compute, removable=0.2),
         "Use DistributedDataParallel with one process per GPU, as PyTorch's documentation recommends; on a CPU, "
         "remove it.",
-        removable=0.2,
     )
 
 
@@ -284,10 +270,9 @@ def odd_sizes(observed: Observations) -> Finding | None:
     return make_finding(
         "odd-sizes",
         f"{conditions.model.odd_share:.0%} of the parameters are in layers whose sizes are not multiples of {_PADDED}",
-        share,
+        Gain(share, removable=0.3),
         f"Round channels, features and vocabulary up to multiples of {_PADDED}.",
         numbers={"odd_share": conditions.model.odd_share},
-        removable=0.3,
     )
 
 
@@ -302,13 +287,11 @@ def channels_first(observed: Observations) -> Finding | None:
     return make_finding(
         "channels-first",
         f"convolutions take {share:.0%} of the step, and their images are stored channel by channel",
-        observed.compute,
+        Gain(observed.compute, removable=0.2, bound_speedup=bound_of_layout(observed)),
         "Use model.to(memory_format=torch.channels_last), and convert the images too; it helps most with "
         "bfloat16 or float16.",
         knobs=("layout.channels_last",),
         numbers={"convolution_share": share},
-        removable=0.2,
-        bound_speedup=bound_of_layout(observed),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.advise.reach import MARGIN
 from autoaccel.records.conditions import Samples
 from autoaccel.records.profile import Finding
@@ -51,7 +51,9 @@ def data_wait(observed: Observations) -> Finding | None:
     return make_finding(
         "data-wait",
         f"the step waits {share:.1%} of its time for data",
-        share,
+        Gain(
+            share, removable=0.8, bound_speedup=_bound_of_wait(observed) if cacheable else _bound_of_workers(observed)
+        ),
         "Prepare batches in loader workers, or make the transforms cheaper.",
         knobs=(
             "loader.workers",
@@ -61,8 +63,6 @@ def data_wait(observed: Observations) -> Finding | None:
             "loader.cache",
             "threads.loader_cores",
         ),
-        removable=0.8,
-        bound_speedup=_bound_of_wait(observed) if cacheable else _bound_of_workers(observed),
     )
 
 
@@ -85,13 +85,15 @@ def waiting_sample(observed: Observations) -> Finding | None:
     return make_finding(
         "waiting-sample",
         f"loading a sample sleeps {asleep:.0%} of its {samples.seconds * 1e3:.3g} ms, most of it in {slowest}",
-        observed.data_wait,
+        Gain(
+            observed.data_wait,
+            removable=asleep,
+            bound_speedup=_bound_of_wait(observed),
+            claims_half=asleep >= _ASLEEP_MOSTLY,
+        ),
         "Remove what sleeps, read from memory or a local disk instead, or let many loader workers wait in parallel.",
         knobs=("loader.workers", "loader.prefetch", "loader.cache"),
         numbers={"sample_seconds": samples.seconds, "busy_seconds": samples.busy_seconds, "asleep_share": asleep},
-        removable=asleep,
-        bound_speedup=_bound_of_wait(observed),
-        claims_half=asleep >= _ASLEEP_MOSTLY,
     )
 
 
@@ -108,15 +110,13 @@ def slow_sample(observed: Observations) -> Finding | None:
     return make_finding(
         "slow-sample",
         f"{slowest.name} takes {slowest.share:.0%} of the {samples.seconds * 1e3:.3g} ms for a sample",
-        observed.data_wait,
+        Gain(observed.data_wait, removable=slowest.share, bound_speedup=_bound_of_wait(observed)),
         "Do it once and keep the result, do it on smaller images or on whole batches, or leave it out.",
         knobs=("loader.workers", "loader.cache"),
         numbers={
             "sample_seconds": samples.seconds,
             **{f"share of {part.name}": part.share for part in samples.parts},
         },
-        removable=slowest.share,
-        bound_speedup=_bound_of_wait(observed),
     )
 
 
@@ -131,12 +131,10 @@ def few_workers(observed: Observations) -> Finding | None:
     return make_finding(
         "few-workers",
         f"{workers or 'no'} loader workers prepare batches, although {cores} cores are available",
-        observed.data_wait,
+        Gain(observed.data_wait, removable=0.6, bound_speedup=_bound_of_workers(observed)),
         "Give the loader more workers; with few cores, give the training one thread fewer.",
         knobs=("loader.workers",),
         numbers={"workers": workers, "cores": cores},
-        removable=0.6,
-        bound_speedup=_bound_of_workers(observed),
     )
 
 
@@ -157,7 +155,7 @@ def many_workers(observed: Observations) -> Finding | None:
         "many-workers",
         f"{workers} loader workers share {cores} cores with the training (threads: {conditions.threads}): "
         f"with the workers stopped, a step takes {share:.0%} less",
-        share,
+        Gain(share, removable=0.9, bound_speedup=observed.mean_step_seconds / conditions.alone.min_seconds),
         "Give the loader fewer workers, or none where samples are cheap.",
         knobs=("loader.workers",),
         numbers={
@@ -167,8 +165,6 @@ def many_workers(observed: Observations) -> Finding | None:
             "alone_seconds": alone_seconds,
             "step_seconds": observed.mean_step_seconds,
         },
-        removable=0.9,
-        bound_speedup=observed.mean_step_seconds / conditions.alone.min_seconds,
     )
 
 
@@ -186,11 +182,10 @@ def large_batches(observed: Observations) -> Finding | None:
     return make_finding(
         "large-batches",
         f"passing a batch of {conditions.batch_bytes / 2**20:.3g} MiB from worker to step takes {seconds * 1e3:.3g} ms",
-        share,
+        Gain(share, removable=0.5),
         "Pass smaller types (uint8 images, converted in the step), or one tensor instead of many objects.",
         knobs=("loader.workers",),
         numbers={"handover_seconds": seconds, "batch_bytes": conditions.batch_bytes},
-        removable=0.5,
     )
 
 
@@ -206,11 +201,10 @@ def slow_collate(observed: Observations) -> Finding | None:
     return make_finding(
         "slow-collate",
         f"collating a batch of {conditions.batch_samples:.0f} samples takes {samples.collate_seconds * 1e3:.3g} ms",
-        share,
+        Gain(share, removable=0.7),
         "Keep the data as one tensor and index it once per batch (Dataset.__getitems__), or collate in workers.",
         knobs=("loader.workers",),
         numbers={"collate_seconds": samples.collate_seconds},
-        removable=0.7,
     )
 
 
@@ -227,12 +221,10 @@ def uncached(observed: Observations) -> Finding | None:
     return make_finding(
         "uncached",
         f"all samples are the same in each epoch and would take {held_bytes / 2**20:.3g} MiB of memory",
-        observed.data_wait,
+        Gain(observed.data_wait, removable=0.75, bound_speedup=_bound_of_wait(observed)),
         "Keep them.",
         knobs=("loader.cache",),
         numbers={"dataset_bytes": held_bytes, "sample_seconds": samples.seconds},
-        removable=0.75,
-        bound_speedup=_bound_of_wait(observed),
     )
 
 
@@ -249,11 +241,10 @@ def epoch_start(observed: Observations) -> Finding | None:
     return make_finding(
         "epoch-start",
         f"the first step of an epoch takes {extra:.3g} s longer than others: {share:.0%} of the epoch",
-        share,
+        Gain(share, removable=0.8),
         "Keep loader workers from epoch to epoch (persistent_workers=True).",
         knobs=("loader.persistent",),
         numbers={"epoch_start_seconds": extra, "steps_per_epoch": training.steps_per_epoch},
-        removable=0.8,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.records.conditions import Evaluation
 from autoaccel.records.profile import Finding
 
@@ -31,10 +31,9 @@ def evaluation_gradients(observed: Observations) -> Finding | None:
         "evaluation-gradients",
         f"evaluation records gradients: without them, it takes {without:.3g} s instead of {evaluation.seconds:.3g} "
         f"s, a difference of {share:.0%} of an epoch",
-        share,
+        Gain(share, claims_half=True),
         "Evaluate under torch.inference_mode() or torch.no_grad().",
         numbers={"seconds": evaluation.seconds, "seconds_without_gradients": without},
-        claims_half=True,
     )
 
 
@@ -49,10 +48,9 @@ def long_evaluation(observed: Observations) -> Finding | None:
     return make_finding(
         "long-evaluation",
         f"an evaluation takes {evaluation.seconds:.3g} s: {share:.0%} of an epoch that ends with one",
-        share,
+        Gain(share, removable=0.1),
         "Evaluate less often, on fewer samples, or in larger batches.",
         numbers={"seconds": evaluation.seconds, "batches_measured": evaluation.batches},
-        removable=0.1,
     )
 
 

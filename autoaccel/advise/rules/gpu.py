@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.records.profile import Finding
 
 _IDLE = 0.15  # of the step
@@ -18,10 +18,9 @@ def host_to_device(observed: Observations) -> Finding | None:
     return make_finding(
         "host-to-device",
         f"preparing and copying batches takes {share:.1%} of the step",
-        share,
+        Gain(share, removable=0.3),
         "Batches in pinned memory are copied faster.",
         knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
-        removable=0.3,
     )
 
 
@@ -39,11 +38,10 @@ def pageable_batches(observed: Observations) -> Finding | None:
     return make_finding(
         "pageable-batches",
         f"copying batches from pageable memory takes {share:.1%} of the step",
-        share,
+        Gain(share, removable=gain),
         "DataLoader(pin_memory=True), and tensor.to(device, non_blocking=True).",
         knobs=("loader.pin_memory", "loader.non_blocking"),
         numbers={"batch_bytes": conditions.batch_bytes, "removable_share": gain},
-        removable=gain,
     )
 
 
@@ -55,11 +53,10 @@ def blocking_copies(observed: Observations) -> Finding | None:
     return make_finding(
         "blocking-copies",
         f"the program waits for copies to the GPU for {gpu.blocking_copy_share:.1%} of the step",
-        gpu.blocking_copy_share,
+        Gain(gpu.blocking_copy_share, removable=0.7),
         "Copy from pinned memory with non_blocking=True, so that the next batch is copied while this one computes.",
         knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
         numbers={"blocking_copy_share": gpu.blocking_copy_share},
-        removable=0.7,
     )
 
 
@@ -76,7 +73,7 @@ def idle_gpu(observed: Observations) -> Finding | None:
         "idle-gpu",
         f"the GPU is idle for {share:.0%} of the step, between {gpu.kernels_per_step:,.0f} kernels of "
         f"{gpu.median_kernel_seconds * 1e6:.3g} µs",
-        share,
+        Gain(share, removable=0.6),
         'torch.compile(mode="reduce-overhead") launches them as one graph; larger batches make them longer.'
         if small
         else "Prepare batches earlier, and do not read numbers out of tensors within the step.",
@@ -87,7 +84,6 @@ def idle_gpu(observed: Observations) -> Finding | None:
             "median_kernel_seconds": gpu.median_kernel_seconds,
             "gap_seconds": gpu.gap_seconds,
         },
-        removable=0.6,
     )
 
 
@@ -99,9 +95,8 @@ def throttled_gpu(observed: Observations) -> Finding | None:
     return make_finding(
         "throttled-gpu",
         machine_conditions.gpu_throttling[0],
-        0.3 * (1 - observed.data_wait),  # clocks fall by up to a third before a GPU stops
+        Gain(0.3 * (1 - observed.data_wait), removable=0.5),  # clocks fall by up to a third before a GPU stops
         "nvidia-smi -q -d PERFORMANCE,CLOCK shows by how much.",
-        removable=0.5,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.records.profile import Finding
 
 _SLOW_CLOCK = 0.85  # of the highest; all cores under load stay a little below what one core may reach
@@ -34,11 +34,10 @@ def few_threads(observed: Observations) -> Finding | None:
     finding = make_finding(
         "few-threads",
         f"torch uses {conditions.threads} of {cores} cores",
-        share,
+        Gain(share, removable=0.6),
         f"torch.set_num_threads({cores}), or unset OMP_NUM_THREADS: torchrun and cluster scripts set it to 1.",
         knobs=("threads.intra_op",),
         numbers={"threads": conditions.threads, "cores": cores},
-        removable=0.6,
     )
     measured = conditions.switched.get("threads")
     if measured is None or measured.without_seconds <= 0:
@@ -48,10 +47,8 @@ def few_threads(observed: Observations) -> Finding | None:
     won = 1 - measured.without_seconds / measured.step_seconds
     numbers = {**finding.numbers, "step_seconds": measured.step_seconds,
                         "with_all_cores_seconds": measured.without_seconds}  # fmt: skip
-    return make_finding(
-        finding.code, finding.title, share, finding.advice, finding.knobs, numbers,
-        removable=min(1.0, won / share), claims_half=won >= 0.7 * share,
-    )  # fmt: skip
+    gain = Gain(share, removable=min(1.0, won / share), claims_half=won >= 0.7 * share)
+    return make_finding(finding.code, finding.title, gain, finding.advice, finding.knobs, numbers)
 
 
 def many_threads(observed: Observations) -> Finding | None:
@@ -66,7 +63,7 @@ def many_threads(observed: Observations) -> Finding | None:
     return make_finding(
         "many-threads",
         f"torch uses {conditions.threads} threads on {cores} cores",
-        1 - measured.without_seconds / measured.step_seconds,
+        Gain(1 - measured.without_seconds / measured.step_seconds, bound_speedup=measured.bound_speedup),
         f"torch.set_num_threads({cores}): threads that share a core keep each other waiting.",
         knobs=("threads.intra_op",),
         numbers={
@@ -75,7 +72,6 @@ def many_threads(observed: Observations) -> Finding | None:
             "step_seconds": measured.step_seconds,
             "with_one_each_seconds": measured.without_seconds,
         },
-        bound_speedup=measured.bound_speedup,
     )
 
 
@@ -89,11 +85,10 @@ def cpu_quota(observed: Observations) -> Finding | None:
     return make_finding(
         "cpu-quota",
         f"this container sees {allowed} cores but has the time of {limits.cpu_quota:g}, so it is throttled",
-        (1 - observed.data_wait) * (1 - limits.cpu_quota / allowed),
+        Gain((1 - observed.data_wait) * (1 - limits.cpu_quota / allowed), removable=0.3),
         "Raise the quota, or pin the container to that many cores (docker run --cpuset-cpus).",
         knobs=("threads.intra_op",),
         numbers={"quota": limits.cpu_quota, "cores": allowed, "throttled_periods": throttled},
-        removable=0.3,
     )
 
 
@@ -113,12 +108,11 @@ def slow_clock(observed: Observations) -> Finding | None:
     return make_finding(
         "slow-clock",
         f"the processor may not run at full speed: {what}",
-        share,
+        Gain(share, removable=0.7),
         "sudo cpupower frequency-set --governor performance"
         if saving
         else "Turn turbo on: /sys/devices/system/cpu/intel_pstate/no_turbo or cpufreq/boost.",
         numbers={"clock_share": machine_conditions.clock_share or 0.0},
-        removable=0.7,
     )
 
 
@@ -134,10 +128,10 @@ def neighbours(observed: Observations) -> Finding | None:
         "neighbours",
         f"other programs keep {machine_conditions.busy_share:.0%} of the cores busy, the host takes "
         f"{machine_conditions.stolen_share:.0%}",
-        share,
+        # It passes, and says nothing of the training.
+        Gain(share, removable=0.03),
         "Stop them, or train on a dedicated machine; these timings are unsteady.",
         numbers={"busy_share": machine_conditions.busy_share, "stolen_share": machine_conditions.stolen_share},
-        removable=0.03,  # it passes, and says nothing of the training
     )
 
 
@@ -156,10 +150,9 @@ def old_torch(observed: Observations) -> Finding | None:
     return make_finding(
         "old-torch",
         f"torch {conditions.torch_version} is {months} months old",
-        observed.compute + observed.update,
+        Gain(observed.compute + observed.update, removable=0.05),
         "pip install --upgrade torch: newer versions have faster kernels.",
         numbers={"months": months},
-        removable=0.05,
     )
 
 
@@ -179,9 +172,8 @@ def unused_gpu(observed: Observations) -> Finding | None:
     return make_finding(
         "unused-gpu",
         "the training runs on the CPU although there is a GPU",
-        observed.compute + observed.update,
+        Gain(observed.compute + observed.update, removable=0.9),
         advice,
-        removable=0.9,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.records.profile import Finding
 
 _FAULT_SECONDS = 1e-6  # a first touch of a 4 KiB page, zeroing included: 0.5 to 1 microsecond on present x86 servers
@@ -22,10 +22,9 @@ def memory(observed: Observations) -> Finding | None:
         "memory",
         f"copying, filling and allocating memory takes {own:.1%} of the step, or at most {share:.1%} with what "
         "fresh memory costs other operators",
-        share,
+        Gain(share, removable=0.2),
         "An allocator that keeps freed pages, and huge pages, reduce the system's work.",
         knobs=("memory.allocator", "memory.huge_pages", "memory.keep_gradients", "memory.expandable_segments"),
-        removable=0.2,
     )
 
 
@@ -40,11 +39,10 @@ def page_faults(observed: Observations) -> Finding | None:
     return make_finding(
         "page-faults",
         f"{faults:,.0f} page faults a step: memory is returned to the system and requested again",
-        share,
+        Gain(share, removable=0.5),
         "Use an allocator that keeps freed pages (jemalloc, tcmalloc), or keep the gradients.",
         knobs=("memory.allocator", "memory.keep_gradients"),
         numbers={"faults_per_step": faults},
-        removable=0.5,
     )
 
 
@@ -64,11 +62,10 @@ def small_pages(observed: Observations) -> Finding | None:
     return make_finding(
         "small-pages",
         f"memory comes in pages of 4 KiB, {faults:,.0f} faults a step, and huge pages are off (mode {mode})",
-        share,
+        Gain(share, removable=0.5),
         how,
         knobs=("memory.huge_pages",),
         numbers={"faults_per_step": faults},
-        removable=0.5,
     )
 
 
@@ -92,11 +89,10 @@ def swapping(observed: Observations) -> Finding | None:
     return make_finding(
         "swapping",
         f"memory runs short: {faults:.0f} reads from disk a step, {swapped / 2**20:.3g} MiB/s swapped",
-        share,
+        Gain(share, removable=0.9),
         "Use fewer loader workers, smaller batches or activation checkpointing, or add memory.",
         knobs=("memory.checkpointing",),
         numbers={"major_faults_per_step": faults, "swapped_bytes_per_second": swapped},
-        removable=0.9,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.advise.reach import bound_of_sixteen_bits, rate_ratio, sixteen_bits
 from autoaccel.records.profile import Finding
 
@@ -24,10 +24,9 @@ def float64_model(observed: Observations) -> Finding | None:
     return make_finding(
         "float64-model",
         f"{share64:.0%} of the parameters are float64, which is up to {ratio:.1f} times as slow here as float32",
-        share,
+        Gain(share, removable=0.8),
         "Use model.float() and float32 data: training needs no double precision, which numpy arrays have by default.",
         numbers={"float64_share": share64, "float32_over_float64": ratio},
-        removable=0.8,
     )
 
 
@@ -47,10 +46,9 @@ def float64_data(observed: Observations) -> Finding | None:
     return make_finding(
         "float64-data",
         f"batches of {conditions.batch_bytes / 2**20:.3g} MiB are float64: twice the bytes, converted in each step",
-        share,
+        Gain(share, removable=0.5),
         "Convert the data once, in the dataset: array.astype(numpy.float32).",
         numbers={"batch_bytes": conditions.batch_bytes},
-        removable=0.5,
     )
 
 
@@ -73,12 +71,10 @@ def reduced_precision(observed: Observations) -> Finding | None:
         "reduced-precision",
         f"bfloat16 {measured} {ratio:.1f} times as fast here as float32 in products and convolutions, "
         f"{observed.dense:.0%} of the step, and halves the data that the operators between them move",
-        observed.compute,
+        Gain(observed.compute, removable=min(0.9, won / (1 - 1 / bound)), bound_speedup=bound),
         "Call the model under torch.autocast(device, torch.bfloat16); parameters stay float32.",
         knobs=("precision.autocast",),
         numbers={"bfloat16_over_float32": ratio, "dense_share": observed.dense},
-        removable=min(0.9, won / (1 - 1 / bound)),
-        bound_speedup=bound,
     )
 
 
@@ -95,10 +91,9 @@ def full_float32(observed: Observations) -> Finding | None:
     return make_finding(
         "full-float32",
         f"float32 matrix products, {share:.0%} of the step, do not use the tensor cores",
-        share,
+        Gain(share, removable=0.5),
         'torch.set_float32_matmul_precision("high") lets them use TF32, with 10 bits of mantissa.',
         knobs=("precision.float32_matmul",),
-        removable=0.5,
     )
 
 
@@ -113,11 +108,10 @@ def denormals(observed: Observations) -> Finding | None:
     return make_finding(
         "denormals",
         f"{share:.1%} of parameters and gradients are denormal: so small that the processor computes them slowly",
-        observed.compute + observed.update,
+        Gain(observed.compute + observed.update, removable=min(0.9, 20 * share)),
         "torch.set_flush_denormal(True) treats them as zero.",
         knobs=("precision.flush_denormals",),
         numbers={"denormal_share": share},
-        removable=min(0.9, 20 * share),
     )
 
 

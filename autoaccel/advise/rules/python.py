@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.advise.observations import Observations, Rule, make_finding
+from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
 from autoaccel.records.conditions import Switched
 from autoaccel.records.profile import Finding, PythonFunction
 
@@ -86,10 +86,9 @@ def synchronising(observed: Observations) -> Finding | None:
     return make_finding(
         "synchronising",
         f"{first.name} ({first.where}) reads numbers out of tensors {reads:.0f} times a step",
-        share,
+        Gain(share, removable=0.9),
         "Keep sums in tensors instead of calling .item() or .tolist(), and read them once every many steps.",
         numbers={"reads_per_step": reads, "line_share": line_share(functions)},
-        removable=0.9,
     )
 
 
@@ -103,10 +102,9 @@ def printing(observed: Observations) -> Finding | None:
     return make_finding(
         "printing",
         f"{first.name} ({first.where}) prints {prints:.0f} times a step",
-        share,
+        Gain(share, removable=0.8),
         "Print only once every many steps.",
         numbers={"prints_per_step": prints, "line_share": line_share(functions)},
-        removable=0.8,
     )
 
 
@@ -120,10 +118,9 @@ def step_metrics(observed: Observations) -> Finding | None:
     return make_finding(
         "step-metrics",
         f"{first.name} ({first.where}) computes a metric in each step",
-        share,
+        Gain(share, removable=0.5),
         "Compute it during evaluation, or only once every many steps.",
         numbers={"calls_per_step": _calls(functions, _METRICS), "line_share": line_share(functions)},
-        removable=0.5,
     )
 
 
@@ -137,10 +134,9 @@ def gradient_loop(observed: Observations) -> Finding | None:
     return make_finding(
         "gradient-loop",
         f"{first.name} ({first.where}) handles tensors one by one, with {calls:.0f} operators a step",
-        share,
+        Gain(share, removable=0.8),
         "torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=True) clips all of them at once.",
         numbers={"calls_per_step": calls, "line_share": line_share(functions)},
-        removable=0.8,
     )
 
 
@@ -158,10 +154,8 @@ def _cost(switched: Switched) -> dict[str, float]:
 
 def _without(code: str, title: str, advice: str, switched: Switched) -> Finding:
     share = 1 - switched.without_seconds / switched.step_seconds
-    return make_finding(
-        code, f"{title}: {share:.0%} of the step", share, advice,
-        numbers=_cost(switched), bound_speedup=switched.bound_speedup, claims_half=switched.wins_half,
-    )  # fmt: skip
+    gain = Gain(share, bound_speedup=switched.bound_speedup, claims_half=switched.wins_half)
+    return make_finding(code, f"{title}: {share:.0%} of the step", gain, advice, numbers=_cost(switched))
 
 
 def anomaly_mode(observed: Observations) -> Finding | None:
@@ -218,10 +212,9 @@ def debug_variables(observed: Observations) -> Finding | None:
     return make_finding(
         "debug-variables",
         f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} set, which is meant for debugging",
-        1 - observed.data_wait,
+        Gain(1 - observed.data_wait, removable=0.4 if blocks else 0.05),
         f"unset {' '.join(names)}",
         numbers={"variables": len(names)},
-        removable=0.4 if blocks else 0.05,
     )
 
 
@@ -237,10 +230,9 @@ def held_back(observed: Observations) -> Finding | None:
     return make_finding(
         "held-back",
         f"{', '.join(f'{name}={environment[name]}' for name in lowered)} keeps torch from using newer instructions",
-        observed.compute + observed.update,
+        Gain(observed.compute + observed.update, removable=0.3),
         f"unset {' '.join(lowered)}",
         numbers={"variables": len(lowered)},
-        removable=0.3,
     )
 
 
@@ -252,9 +244,8 @@ def between_steps(observed: Observations) -> Finding | None:
     return make_finding(
         "between-steps",
         f"{share:.1%} of the step is spent after the update: on the schedule, hooks, and reading the loss",
-        share,
+        Gain(share, removable=0.5),
         "Call the scheduler once per epoch, and do little after each step.",
-        removable=0.5,
     )
 
 
