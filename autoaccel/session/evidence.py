@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from autoaccel.records.evidence import MetricPlan, TrainingCosts
-from autoaccel.records.options import EvidenceWish
+from autoaccel.records.options import TuneOptions
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.rounding import UPDATE_STEPS
 
@@ -35,34 +35,39 @@ def training_costs(facts: TrainingFacts, step_seconds: float, ready_seconds: flo
     return TrainingCosts(facts.planned_steps, step_seconds, start_seconds, _EVALUATION_STEPS * batches * step_seconds)
 
 
+def planned_runs(costs: TrainingCosts, pairs: int, max_pairs: int = 0) -> MetricPlan:
+    """Return the strongest evidence: whole planned runs, of which so many pairs fit."""
+    return MetricPlan("whole", costs.planned_steps, pairs, max_pairs)
+
+
+def min_share(costs: TrainingCosts, pairs: int) -> MetricPlan:
+    """Return the smallest part of the planned run that tells more than updates do, whether or not it fits."""
+    return MetricPlan("share", max(MIN_STEPS, math.ceil(MIN_SHARE * costs.planned_steps)), pairs, 0)
+
+
 def choose_evidence(
-    costs: TrainingCosts,
-    speedup: float,
-    pairs: int,
-    seconds: float,
-    wish: EvidenceWish = "any",
-    only_rounds: bool = False,
+    costs: TrainingCosts, speedup: float, seconds: float, options: TuneOptions, only_rounds: bool = False
 ) -> MetricPlan:
     """Return the strongest evidence that fits, or the cheapest, which does not fit, if none does.
 
     Args:
         costs: Of trainings.
         speedup: That is expected of the settings' steps.
-        pairs: That must train before anything can be said.
-        seconds: That all of them may take.
-        wish: "whole": nothing but planned runs will do.
+        seconds: That all trainings may take.
+        options: How many pairs must train before anything can be said, and whether only planned runs will do.
         only_rounds: Whether the settings change nothing but how numbers are rounded, so that updates can be compared.
     """
+    pairs = options.metric_repeats
     whole_seconds = costs.pair_seconds(costs.planned_steps, speedup)
     most = min(MAX_TIMES * pairs, max(0, int(seconds // whole_seconds)))
-    if most >= pairs or wish == "whole":
-        return MetricPlan("whole", costs.planned_steps, pairs, most)
-    least = max(MIN_STEPS, math.ceil(MIN_SHARE * costs.planned_steps))
-    if costs.affordable_steps(seconds / pairs, speedup) >= least:
+    if most >= pairs or options.evidence == "whole":
+        return planned_runs(costs, pairs, most)
+    least = min_share(costs, pairs)
+    if costs.affordable_steps(seconds / pairs, speedup) >= least.steps:
         # Runs may leave it open. Of settings that only round updates can tell then, if there is time left for them.
         kept = costs.updates_seconds(UPDATE_STEPS, speedup) if only_rounds else 0.0
         steps = costs.affordable_steps((seconds - kept) / pairs, speedup)
-        return MetricPlan("share", max(least, steps), pairs, pairs)
+        return MetricPlan("share", max(least.steps, steps), pairs, pairs)
     if only_rounds:
         return MetricPlan("rounding", UPDATE_STEPS, 1, int(seconds >= costs.updates_seconds(UPDATE_STEPS, speedup)))
-    return MetricPlan("share", least, pairs, 0)
+    return least

@@ -14,7 +14,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure
 from autoaccel.report.conclusions import unprovable_words
 from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.evidence import MAX_TIMES, choose_evidence, training_costs
+from autoaccel.session.evidence import MAX_TIMES, choose_evidence, min_share, planned_runs, training_costs
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
@@ -68,11 +68,11 @@ class MetricJudge:
 
     def min_share(self) -> MetricPlan:
         """Return the smallest part of the planned run that tells more than updates do."""
-        return choose_evidence(self._costs, 1.0, self._run.request.options.metric_repeats, 0.0)
+        return min_share(self._costs, self._run.request.options.metric_repeats)
 
     def planned_runs(self) -> MetricPlan:
         """Return the strongest evidence, whatever it takes."""
-        return choose_evidence(self._costs, 1.0, self._run.request.options.metric_repeats, 0.0, "whole")
+        return planned_runs(self._costs, self._run.request.options.metric_repeats)
 
     def seconds(self, plan: MetricPlan, speedup: float | None) -> float:
         """Return what a plan's trainings take under settings of this speed-up; None if it is not known."""
@@ -145,7 +145,7 @@ class MetricJudge:
         request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
         rounds = by_updates and self._may_ask_updates(settings)
-        return choose_evidence(self._costs, speedup, options.metric_repeats, most, options.evidence, rounds)
+        return choose_evidence(self._costs, speedup, most, options, rounds)
 
     def _plan_the_rest(self, settings: Settings, speedup: float, by_updates: bool) -> MetricPlan:
         """Return how settings are judged whose speed is proven, in what is left; nothing else needs any of it."""

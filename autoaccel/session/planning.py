@@ -112,8 +112,7 @@ class Planner:
 
         def evidence(seconds: float) -> float:
             """Return what the strongest evidence that fits into this time takes, or the cheapest if none fits."""
-            rounds, options = self._may_only_round, request.options
-            plan = choose_evidence(training, 1.0, options.metric_repeats, seconds, options.evidence, rounds)
+            plan = choose_evidence(training, 1.0, seconds, request.options, self._may_only_round)
             return plan.seconds(training) if self._inexact else 0.0
 
         settling = min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from autoaccel.records.evidence import MetricPlan, TrainingCosts
+from autoaccel.records.options import TuneOptions
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.trial import TrainedPair
 from autoaccel.records.workload import TrainingFacts
@@ -24,30 +25,32 @@ ERROR = 0.05  # that one contender may make
 TIMES = 200
 
 HOUR_LONG = TrainingCosts(planned_steps=4000, step_seconds=1.6)
+THREE_PAIRS = TuneOptions(metric_repeats=3)
+ONLY_PLANNED_RUNS = TuneOptions(metric_repeats=3, evidence="whole")
 SHORT = TrainingCosts(planned_steps=200, step_seconds=0.05, start_seconds=2.0)
 
 
 def test_the_strongest_evidence_that_fits_is_chosen() -> None:
     # A pair of planned runs takes 4 s to start and 15 s to train at twice the speed.
     assert SHORT.pair_seconds(200, 2.0) == pytest.approx(19.0)
-    assert choose_evidence(SHORT, 2.0, 3, 58.0) == MetricPlan("whole", 200, 3, 3)
-    assert choose_evidence(SHORT, 2.0, 3, 100.0) == MetricPlan("whole", 200, 3, 5)
-    assert choose_evidence(SHORT, 2.0, 3, 10_000.0) == MetricPlan("whole", 200, 3, 6)
-    found = choose_evidence(SHORT, 2.0, 3, 42.0)
+    assert choose_evidence(SHORT, 2.0, 58.0, THREE_PAIRS) == MetricPlan("whole", 200, 3, 3)
+    assert choose_evidence(SHORT, 2.0, 100.0, THREE_PAIRS) == MetricPlan("whole", 200, 3, 5)
+    assert choose_evidence(SHORT, 2.0, 10_000.0, THREE_PAIRS) == MetricPlan("whole", 200, 3, 6)
+    found = choose_evidence(SHORT, 2.0, 42.0, THREE_PAIRS)
     assert found == MetricPlan("share", 133, 3, 3)  # 14 s a pair, 10 of them for steps of 75 ms on both sides
     assert 3 * SHORT.pair_seconds(found.steps, 2.0) <= 42.0
 
 
 def test_a_part_that_is_too_small_is_no_evidence() -> None:
     enough = 3 * HOUR_LONG.pair_seconds(round(MIN_SHARE * 4000), 1.0)
-    assert choose_evidence(HOUR_LONG, 1.0, 3, enough + 1).fits
-    small = choose_evidence(HOUR_LONG, 1.0, 3, enough - 10)
+    assert choose_evidence(HOUR_LONG, 1.0, enough + 1, THREE_PAIRS).fits
+    small = choose_evidence(HOUR_LONG, 1.0, enough - 10, THREE_PAIRS)
     assert not small.fits and small.steps == MIN_SHARE * 4000  # what would do
 
 
 def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_rounded() -> None:
     def chosen(seconds: float) -> MetricPlan:
-        return choose_evidence(HOUR_LONG, 1.0, 3, seconds, only_rounds=True)
+        return choose_evidence(HOUR_LONG, 1.0, seconds, THREE_PAIRS, only_rounds=True)
 
     least = UPDATE_STEPS * 3.2  # a step under the user's own settings and one under others
     assert chosen(least + 1) == chosen(600.0) == MetricPlan("rounding", UPDATE_STEPS, 1, 1)  # more would tell no more
@@ -61,19 +64,19 @@ def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_
 
 
 def test_a_part_of_the_run_leaves_time_for_updates_where_these_could_tell() -> None:
-    alone, beside = (choose_evidence(SHORT, 2.0, 3, 42.0, only_rounds=rounds) for rounds in (False, True))
+    alone, beside = (choose_evidence(SHORT, 2.0, 42.0, THREE_PAIRS, only_rounds=rounds) for rounds in (False, True))
     assert (alone.evidence, beside.evidence) == ("share", "share")
     left = 42.0 - beside.seconds(SHORT, 2.0)
     assert SHORT.updates_seconds(UPDATE_STEPS, 2.0) <= left < 42.0 - alone.seconds(SHORT, 2.0) + 6.0
     # But not at the price of the part itself.
     steps = round(MIN_SHARE * 200)
     just = 3 * SHORT.pair_seconds(steps, 2.0) + 0.01
-    assert choose_evidence(SHORT, 2.0, 3, just, only_rounds=True) == MetricPlan("share", steps, 3, 3)
+    assert choose_evidence(SHORT, 2.0, just, THREE_PAIRS, only_rounds=True) == MetricPlan("share", steps, 3, 3)
 
 
 def test_whoever_insists_on_planned_runs_gets_them_or_nothing() -> None:
-    assert choose_evidence(SHORT, 2.0, 3, 58.0, "whole").fits
-    refused = choose_evidence(SHORT, 2.0, 3, 42.0, "whole", only_rounds=True)
+    assert choose_evidence(SHORT, 2.0, 58.0, ONLY_PLANNED_RUNS).fits
+    refused = choose_evidence(SHORT, 2.0, 42.0, ONLY_PLANNED_RUNS, only_rounds=True)
     assert (refused.evidence, refused.steps, refused.fits) == ("whole", 200, False)
 
 
