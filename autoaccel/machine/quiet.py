@@ -74,7 +74,7 @@ def _quota_hint(machine: Machine, root: Path) -> str:
     throttled = throttled_periods(root)
     so_far = f" ({throttled:,} times so far)" if throttled else ""
     return (
-        f"this container sees {allowed} cores but has the time of {quota:g}, so it is throttled{so_far}: pin it "
+        f"this container sees {allowed} cores but has a CPU quota of {quota:g}, so it is throttled{so_far}: pin it "
         f"instead, for example docker run --cpuset-cpus 0-{max(1, math.floor(quota)) - 1}"
     )
 

@@ -65,7 +65,7 @@ def judge_updates(found: UpdatesCompared, by_losses: bool = False) -> RoundingEv
         return msgspec.structs.replace(unknown, verdict="too large", reason="its updates or losses are not finite")
     judged = _worth_judging(found.errors)
     if not judged:
-        return msgspec.structs.replace(unknown, reason="no parameter has got a gradient")
+        return msgspec.structs.replace(unknown, reason="no parameter received a gradient")
     overall = [_together(judged, point) for point in sorted({one.point for one in judged})]
     shares = _of_each(judged)
     worst = max(shares, key=shares.__getitem__)

@@ -179,7 +179,8 @@ class Worker:
             if self._log_path is not None:
                 with self._log_path.open("a") as log:
                     print(
-                        f"autoaccel: {self._process.pid} did not end within {_END_SECONDS} s of being killed", file=log
+                        f"autoaccel: process {self._process.pid} did not end within {_END_SECONDS} s of being killed",
+                        file=log,
                     )
             return False
         return True
@@ -220,10 +221,10 @@ class Worker:
         except subprocess.TimeoutExpired:
             return self._with_log(Failure(kind="crashed", message="the process closed its channel but kept running"))
         if status >= 0:
-            return self._with_log(Failure(kind="exited", message=f"the process ended itself with status {status}"))
+            return self._with_log(Failure(kind="exited", message=f"the process exited with status {status}"))
         name = signal.Signals(-status).name
         if name == "SIGKILL":
-            message = "the process was killed (SIGKILL); usually because the system ran out of memory"
+            message = "the process was killed (SIGKILL), usually because the system ran out of memory"
             return self._with_log(Failure(kind="memory", message=message))
         return self._with_log(Failure(kind="crashed", message=f"the process crashed ({name})"))
 

@@ -34,7 +34,7 @@ def test_a_quota_below_the_cores_is_told_with_what_to_type(machine: Machine, com
         machine, limits=ProcessLimits(affinity=(0, 1, 2, 3), physical_cores=4, cpu_quota=2.5, cgroup_version=2)
     )
     (hint,) = quiet_hints(limited, CALM, computer.root)
-    assert "sees 4 cores but has the time of 2.5" in hint
+    assert "sees 4 cores but has a CPU quota of 2.5" in hint
     assert "--cpuset-cpus 0-1" in hint
 
 

@@ -117,7 +117,7 @@ def test_a_file_that_does_not_parse_shows_where(write_model: WriteModel, starter
     ("code", "kind", "message"),
     [
         ("sys.exit(3)", "exited", "ended its own process with exit(3)"),
-        ("os._exit(0)", "exited", "ended itself with status 0"),
+        ("os._exit(0)", "exited", "exited with status 0"),
         ("os.kill(os.getpid(), 9)", "memory", "SIGKILL"),
         ("raise MemoryError('no')", "memory", "MemoryError: no"),
         ("return 5", "invalid", "must return an autoaccel.Training, got int"),

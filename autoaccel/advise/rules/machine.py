@@ -84,7 +84,7 @@ def cpu_quota(observed: Observations) -> Finding | None:
     throttled = observed.machine_conditions.throttled_periods if observed.machine_conditions else 0
     return make_finding(
         "cpu-quota",
-        f"this container sees {allowed} cores but has the time of {limits.cpu_quota:g}, so it is throttled",
+        f"this container sees {allowed} cores but has a CPU quota of {limits.cpu_quota:g}, so it is throttled",
         Gain((1 - observed.data_wait) * (1 - limits.cpu_quota / allowed), removable=0.3),
         "Raise the quota, or pin the container to that many cores (docker run --cpuset-cpus).",
         knobs=("threads.intra_op",),

@@ -87,7 +87,7 @@ def synchronising(observed: Observations) -> Finding | None:
         "synchronising",
         f"{first.name} ({first.where}) reads numbers out of tensors {reads:.0f} times a step",
         Gain(share, removable=0.9),
-        "Keep sums in tensors instead of calling .item() or .tolist(), and read them once every many steps.",
+        "Keep sums in tensors instead of calling .item() or .tolist(), and read them only every 100 steps or so.",
         numbers={"reads_per_step": reads, "line_share": line_share(functions)},
     )
 
@@ -103,7 +103,7 @@ def printing(observed: Observations) -> Finding | None:
         "printing",
         f"{first.name} ({first.where}) prints {prints:.0f} times a step",
         Gain(share, removable=0.8),
-        "Print only once every many steps.",
+        "Print only every 100 steps or so.",
         numbers={"prints_per_step": prints, "line_share": line_share(functions)},
     )
 
@@ -119,7 +119,7 @@ def step_metrics(observed: Observations) -> Finding | None:
         "step-metrics",
         f"{first.name} ({first.where}) computes a metric in each step",
         Gain(share, removable=0.5),
-        "Compute it during evaluation, or only once every many steps.",
+        "Compute it during evaluation, or only every 100 steps or so.",
         numbers={"calls_per_step": _calls(functions, _METRICS), "line_share": line_share(functions)},
     )
 

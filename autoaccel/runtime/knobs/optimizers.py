@@ -100,7 +100,7 @@ class _Form(Effect):
         if any(group.get(form) is not value for group in groups):
             raise IneffectiveError(f"something has changed {form} in the optimizer's groups")
         if all(isinstance(group, _WatchedGroup) and form not in group.asked for group in groups):
-            raise IneffectiveError(f"{type(self.switched).__name__} has a step of its own, which uses no such form")
+            raise IneffectiveError(f"{type(self.switched).__name__} has its own step, which does not use this form")
         return f"{type(self.switched).__name__} {self.words()}"
 
     def words(self) -> str:

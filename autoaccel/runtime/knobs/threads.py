@@ -57,7 +57,7 @@ class InterOpThreads(Effect):
 
     def check(self) -> str:
         if (found := torch.get_num_interop_threads()) != self.value:
-            raise IneffectiveError(f"torch uses {found} inter-op threads, a count that it takes only once")
+            raise IneffectiveError(f"torch uses {found} inter-op threads; the number can be set only once per process")
         return f"torch uses {self.value} inter-op threads"
 
 

@@ -78,7 +78,7 @@ def _nothing(value: Value, context: KnobContext) -> Mapping[str, str]:
     return {}
 
 
-_NOT_IN_SCRIPTS = "it cannot act in a script, but in a file whose build() returns a Training"
+_NOT_IN_SCRIPTS = "it does not work in a script, only in a file whose build() returns a Training"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def _autocast_values(context: KnobContext) -> tuple[Value, ...]:
 def _why_no_autocast(context: KnobContext) -> str:
     if context.training is not None and (autocast := context.training.own_autocast):
         return f"the training's own code uses autocast to {autocast}; without that, it could be tuned"
-    return "" if len(_autocast_values(context)) > 1 else f"no dtype trained under autocast on this {context.device}"
+    return "" if len(_autocast_values(context)) > 1 else f"no dtype works under autocast on this {context.device}"
 
 
 def _matmul_values(context: KnobContext) -> tuple[Value, ...]:
