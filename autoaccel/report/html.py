@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +15,7 @@ from autoaccel.records.profile import PythonFunction
 from autoaccel.records.recipe import Contribution, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import changed, format_value
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
 from autoaccel.report import pareto, roofline
 from autoaccel.report.accuracy import (
@@ -101,17 +102,15 @@ def render_report(
     recipe: Recipe,
     diagnosis: Diagnosis | None,
     trials: Sequence[Trial],
-    not_searched: Mapping[str, str],
+    space: SearchSpace | None = None,
     request: Request | None = None,
-    inexact: Collection[str] = (),
 ) -> str:
     """Return one self-contained HTML page that asks nothing of the network.
 
     Args:
         diagnosis: None if nothing was looked at, for there is nothing to win.
-        not_searched: Knob -> why it was not searched.
+        space: What was searched, and why not the rest; None if that is not known.
         request: What was asked for; None if that is not known.
-        inexact: Knobs that are exact elsewhere, but not on this training.
     """
     # Everything but the template comes from the user, or from whoever sent the recipe.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -131,7 +130,7 @@ def render_report(
         bars=_run_bars(recipe),
         strip=_strip(recipe.comparison),
         contributions=_contribution_rows(recipe),
-        pareto=speed_and_accuracy(recipe, trials, inexact),
+        pareto=speed_and_accuracy(recipe, trials, space.inexact if space else ()),
         pareto_width=pareto.WIDTH,
         pareto_height=pareto.HEIGHT,
         profile=profile,
@@ -147,7 +146,7 @@ def render_report(
         chart_height=HEIGHT,
         rows=rows,
         failures=[row for row in rows if row.failure],
-        not_searched=not_searched,
+        not_searched=space.closed if space else {},
         machine=machine_facts(recipe.machine),
         commands=next_commands(recipe, Path("recipe.json")),
         again=tune_command(request) if request else "",

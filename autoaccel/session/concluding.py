@@ -24,11 +24,11 @@ from autoaccel.statistics.runs import run_speedup
 
 def conclude(setup: Setup, result: SearchResult) -> Recipe:
     """Write recipe.json and report.html; return the recipe."""
-    run, space = setup.run, setup.space
+    run = setup.run
     if result.stop != "nothing to win":
         run.tell(StageStarted("report", "recipe.json and report.html"))
     recipe = make_recipe(setup, result)
-    report = render_report(recipe, setup.diagnosis, result.trials, space.closed, run.request, space.inexact)
+    report = render_report(recipe, setup.diagnosis, result.trials, setup.space, run.request)
     run.folder.save(recipe, report)
     return recipe
 

@@ -68,12 +68,13 @@ def write_pages(runs: list[str]) -> list[Path]:
     )
     trials = [msgspec.structs.replace(trial, settings={**trial.settings, hostile: hostile}) for trial in samples.TRIALS]
     PAGES.mkdir(parents=True, exist_ok=True)
+    closed = msgspec.structs.replace(samples.SPACE, closed={hostile: hostile})
     pages = {
-        "sample": render_report(
-            samples.RECIPE, samples.DIAGNOSIS, samples.TRIALS, samples.NOT_SEARCHED, samples.REQUEST
+        "sample": render_report(samples.RECIPE, samples.DIAGNOSIS, samples.TRIALS, samples.SPACE, samples.REQUEST),
+        "hostile": render_report(worst, samples.DIAGNOSIS, trials, closed, samples.REQUEST),
+        "nothing-faster": render_report(
+            samples.NOTHING_FASTER, samples.DIAGNOSIS, samples.TRIALS, None, samples.REQUEST
         ),
-        "hostile": render_report(worst, samples.DIAGNOSIS, trials, {hostile: hostile}, samples.REQUEST),
-        "nothing-faster": render_report(samples.NOTHING_FASTER, samples.DIAGNOSIS, samples.TRIALS, {}, samples.REQUEST),
     }
     for run in runs:
         pages[f"run-{Path(run).name}"] = (Path(run) / "report.html").read_text(encoding="utf-8")

@@ -32,6 +32,7 @@ from autoaccel.records.recipe import (
 )
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial, Turn, Verdict
 from autoaccel.records.workload import BuildFunction
 
@@ -265,6 +266,7 @@ NOT_SEARCHED = {
     "loader.workers": "the step waits 0.4% of its time for data: at most 1.004x faster",
     "loader.pin_memory": "there is no accelerator to copy to",
 }
+SPACE = SearchSpace("default", {}, {}, NOT_SEARCHED)
 
 RECIPE = Recipe(
     schema=SCHEMA,

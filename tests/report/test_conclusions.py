@@ -49,7 +49,7 @@ def test_only_where_there_is_nothing_to_win_no_larger_budget_is_recommended(
     recipe = stopped(samples.NOTHING_FASTER, stop)
     print_recipe(Console(width=200), recipe, tmp_path / "recipe.json")
     assert ("a larger budget" in capsys.readouterr().out) == hopeful
-    assert ("A larger budget" in render_report(recipe, None, (), {})) == hopeful
+    assert ("A larger budget" in render_report(recipe, None, ())) == hopeful
 
 
 def stopped(recipe: Recipe, stop: StopReason | None) -> Recipe:

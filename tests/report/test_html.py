@@ -54,7 +54,7 @@ class Page(HTMLParser):
 
 
 def report(recipe=samples.RECIPE, diagnosis=samples.DIAGNOSIS, trials=samples.TRIALS):
-    return render_report(recipe, diagnosis, trials, samples.NOT_SEARCHED, samples.REQUEST)
+    return render_report(recipe, diagnosis, trials, samples.SPACE, samples.REQUEST)
 
 
 @pytest.fixture(scope="module")
@@ -176,13 +176,13 @@ def test_the_command_that_tunes_again_asks_for_the_same(page):
     )
     assert command in page.words
     pickled = msgspec.structs.replace(samples.REQUEST, workload=PickledFunction("/home/ada/build.pkl", "9f" * 32))
-    assert "autoaccel tune" not in Page(render_report(samples.RECIPE, None, (), {}, pickled)).words
+    assert "autoaccel tune" not in Page(render_report(samples.RECIPE, None, (), request=pickled)).words
 
 
 def test_an_older_recipe_has_a_report_without_what_it_does_not_know():
     search = msgspec.structs.replace(samples.RECIPE.search, importance={}, values=())
     recipe = msgspec.structs.replace(samples.RECIPE, contributions=(), interaction=None, search=search)
-    words = Page(render_report(recipe, samples.DIAGNOSIS, samples.TRIALS, {})).words
+    words = Page(render_report(recipe, samples.DIAGNOSIS, samples.TRIALS)).words
     for heading in ("What each contributes", "Which knobs decided", "What is not in the recipe", "run it again:"):
         assert heading not in words
 
@@ -197,7 +197,7 @@ def test_run_bars_have_the_lengths_of_the_runs(source):
 
 def test_nothing_faster_says_so():
     baseline = samples.measured(10, samples.BASELINE, 1.0, 0.97, 1.03, "within noise")
-    page = Page(render_report(samples.NOTHING_FASTER, None, (*samples.TRIALS, baseline), {}))
+    page = Page(render_report(samples.NOTHING_FASTER, None, (*samples.TRIALS, baseline)))
     assert samples.NOTHING_FASTER.summary in page.words
     assert "keep your own settings" in page.words
     assert "Confidence in the speed-up" not in page.words and "autoaccel run" not in page.words
@@ -205,7 +205,7 @@ def test_nothing_faster_says_so():
 
 
 def test_a_run_without_trials_still_has_a_report():
-    page = Page(render_report(samples.NOTHING_FASTER, None, (), {}))
+    page = Page(render_report(samples.NOTHING_FASTER, None, ()))
     assert "No trials were made" in page.words
     assert not any(tag == "svg" for tag, _ in page.tags)
 
