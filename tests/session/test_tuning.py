@@ -19,29 +19,11 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from autoaccel.units import parse_duration
+from tests.session.samples import WAITING
 
 pytestmark = pytest.mark.end_to_end
 WriteModel = Callable[..., Path]
 
-# Each sample takes two milliseconds of waiting, not of computing: loader workers help by a factor that no
-# neighbour of this machine can change.
-WAITING = """
-import time
-from torch.utils.data import Dataset
-
-class Waiting(Dataset):
-    def __len__(self):
-        return 72
-
-    def __getitem__(self, index):
-        time.sleep(0.002)
-        return INPUTS[index], TARGETS[index]
-
-tiny = build
-
-def build():
-    return tiny(train_data=Waiting(), epochs=20)
-"""
 WORKERS_ONLY = 'title = "workers only"\n[knobs]\n"loader.workers" = [0, 2]\n'
 
 
