@@ -20,7 +20,7 @@ from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge, KnownSpeedup
-from autoaccel.search.patience import max_trial_seconds, patience_for
+from autoaccel.search.patience import enough_for, max_trial_seconds, patience_for
 from autoaccel.search.ranking import Ranking
 from autoaccel.search.sampler import KnowledgeGradientSampler
 from autoaccel.search.samplers import make_sampler
@@ -31,22 +31,13 @@ from autoaccel.space.knobs import RISKS, risk_of, risky_part
 from autoaccel.statistics.comparison import (
     CONFIDENCE,
     NOISE_THRESHOLD,
-    PROCESS_DEVIATION,
-    Pair,
     compare_in_process,
-    log_ratios,
-    middle,
-    turns_deviation,
 )
 from autoaccel.statistics.runs import CompileSeconds, slowest_start
-from autoaccel.statistics.sequences import normal_radius
-from autoaccel.statistics.turn_plan import Enough, plan_turns
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-_CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
-_EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
 _MAX_REFUSED = 10  # proposals of a sampler in a row that may not be measured: then what pays most is tried instead
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials predict
 _NO_MORE_TIME = "the budget has no time left for it"
@@ -327,7 +318,7 @@ class Search:
         patience = patience_for(settings, self._knowledge, self._budget_seconds)
         timeout_seconds = max(1.0, min(max_seconds, patience.seconds))
         reading = self._instruments.source.measure(
-            settings, f"trial-{number:04d}", self._enough_for(settings), timeout_seconds
+            settings, f"trial-{number:04d}", enough_for(settings, self._knowledge), timeout_seconds
         )
         if isinstance(reading, Failure):
             if reading.kind == "hung":
@@ -376,27 +367,3 @@ class Search:
             if common is not None and common.part not in self._closed:
                 self._closed.add(common.part)
                 self._tell(Note(f"{part_words(common.part)} is not tried again: {common.words}"))
-
-    def _enough_for(self, settings: Settings) -> Enough:
-        """Return the rule by which a trial of these settings ends.
-
-        It ends when it is clear that the settings are not the best, judged by an interval that holds at every look;
-        when more turns could not make the reading better, because the process's luck is larger; or at the latest
-        after the most turns that a trial is worth.
-        """
-        ranked = self._knowledge.ranked()
-        best_total = min([self._economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
-        needed = self._economy.log_speedup_for(best_total, self._knowledge.average_start(settings))
-        plan = plan_turns(self._economy.step_seconds)
-
-        def enough(pairs: Sequence[Pair]) -> bool:
-            if len(pairs) < 2:
-                return False
-            logs = log_ratios(pairs)
-            own_deviation = turns_deviation(logs)
-            deviation = max(own_deviation * math.sqrt(len(logs)), plan.usual_deviation)
-            hopeless = middle(logs) + normal_radius(len(logs), deviation, _EVER_WRONG) + PROCESS_DEVIATION < needed
-            clear = len(pairs) >= plan.min_turns and own_deviation < _CLEAR
-            return hopeless or clear or len(pairs) >= plan.max_turns
-
-        return enough

@@ -1,16 +1,23 @@
-"""Patience: how long a trial may take that could still win, and what is said of one that took longer."""
+"""When a trial ends: after the turns that say enough, or once it has taken longer than one may that could still win."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import FailureKind
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.space.knobs import compiles, slow_starting_knobs
+from autoaccel.statistics.comparison import PROCESS_DEVIATION, Pair, log_ratios, middle, turns_deviation
+from autoaccel.statistics.sequences import normal_radius
+from autoaccel.statistics.turn_plan import Enough, plan_turns
 
 _MAX_TIMES_SLOWER = 10  # a trial may take, compared with usual: neighbours may slow one down that much for minutes
+
+_CLEAR = 0.5 * PROCESS_DEVIATION  # a reading's own deviation below this is lost in its process's luck
+_EVER_WRONG = 0.05  # probability that a trial is ever given up though it is no worse than the best
 
 COMPILE_SHARE = 0.2
 """Of the budget, for which one trial may compile: most of what the search may take. That is two of the default ten
@@ -60,6 +67,31 @@ def max_trial_seconds(settings: Settings, knowledge: Knowledge, budget_seconds: 
         return math.inf
     usual = knowledge.trial_seconds
     return usual + max(usual, COMPILE_SHARE * budget_seconds)
+
+
+def enough_for(settings: Settings, knowledge: Knowledge) -> Enough:
+    """Return the rule by which a trial of these settings ends.
+
+    It ends when it is clear that the settings are not the best, judged by an interval that holds at every look;
+    when more turns could not make the reading better, because the process's luck is larger; or at the latest
+    after the most turns that a trial is worth.
+    """
+    economy, ranked = knowledge.task.economy, knowledge.ranked()
+    best_total = min([economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[:1])])
+    needed = economy.log_speedup_for(best_total, knowledge.average_start(settings))
+    plan = plan_turns(economy.step_seconds)
+
+    def enough(pairs: Sequence[Pair]) -> bool:
+        if len(pairs) < 2:
+            return False
+        logs = log_ratios(pairs)
+        own_deviation = turns_deviation(logs)
+        deviation = max(own_deviation * math.sqrt(len(logs)), plan.usual_deviation)
+        hopeless = middle(logs) + normal_radius(len(logs), deviation, _EVER_WRONG) + PROCESS_DEVIATION < needed
+        clear = len(pairs) >= plan.min_turns and own_deviation < _CLEAR
+        return hopeless or clear or len(pairs) >= plan.max_turns
+
+    return enough
 
 
 def _is_proposed(settings: Settings, knowledge: Knowledge) -> bool:
