@@ -107,7 +107,7 @@ def test_a_replayed_search_is_cheap_and_its_pick_is_good(table: Splits) -> None:
 
 def test_every_sampler_searches_in_the_same_harness_and_proves_its_pick() -> None:
     table = Splits(read_table(TABLES / "wide_mlp.jsonl.gz"))
-    rows = compare(table, 50_000, {"autoaccel": 3, "random": 3})
+    rows = compare(table, 50_000, 3, ("autoaccel", "random"))
     assert rows["autoaccel"].items() >= simulate(tuned, table, 50_000, searches=3).items()
     baseline, other = rows["autoaccel"], rows["random"]
     assert other["median_regret"] <= 0.1 and other["median_seconds"] != baseline["median_seconds"]

@@ -1,11 +1,10 @@
 """Replay the samplers of `autoaccel tune --sampler` on the tables, each in autoaccel's own search with its proof.
 
-    python -m benchmarks.studies.tables.samplers [--searches 20] [--slow-searches 8] [NAME ...]
+    python -m benchmarks.studies.tables.samplers [--searches 20] [NAME ...]
 
-Searches, halves and regret are those of simulate.py; only what proposes the trials differs. A search with `gp` fits a
-Gaussian process for each trial, so that there are fewer of them. Ten splits of a table come both ways round in twenty
-searches. Results go to benchmarks/results/samplers.jsonl; what is there of today's code is not replayed again unless
-it is named. `cmaes` needs `pip install cmaes`, and `gp` needs scipy.
+Searches, halves and regret are those of simulate.py; only what proposes the trials differs. Ten splits of a table come
+both ways round in twenty searches. Results go to benchmarks/results/samplers.jsonl; what is there of today's code is
+not replayed again unless it is named. `cmaes` needs `pip install cmaes`, and `gp` needs scipy.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import optuna
+import torch
 
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.search.samplers import OPTUNAS, check_sampler
@@ -39,7 +39,7 @@ from benchmarks.studies.tables.simulate import (
 )
 
 CODE = (*SEARCH_CODE, "benchmarks/studies/tables/samplers.py")
-SLOW = ("gp",)
+SAMPLERS = (OWN_SAMPLER, *OPTUNAS)
 
 
 def search_with(sampler: str) -> Searcher:
@@ -55,19 +55,15 @@ def search_with(sampler: str) -> Searcher:
     return search
 
 
-def compare(table: Splits, planned_steps: int, searches: dict[str, int]) -> dict[str, dict[str, Any]]:
-    """Return what came of each sampler on one table.
-
-    Args:
-        table: In halves.
-        planned_steps: Of the training.
-        searches: Sampler -> how many searches.
-    """
+def compare(
+    table: Splits, planned_steps: int, searches: int, samplers: Sequence[str] = SAMPLERS
+) -> dict[str, dict[str, Any]]:
+    """Return what came of this many searches on one table with each sampler."""
     found: dict[str, dict[str, Any]] = {}
-    for sampler, count in searches.items():
+    for sampler in samplers:
         start = time.process_time()
-        came_to = simulate(search_with(sampler), table, planned_steps, count)
-        found[sampler] = {**came_to, "cpu_seconds": (time.process_time() - start) / count}
+        came_to = simulate(search_with(sampler), table, planned_steps, searches)
+        found[sampler] = {**came_to, "cpu_seconds": (time.process_time() - start) / searches}
     return found
 
 
@@ -76,19 +72,17 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--searches", type=int, default=20)
-    parser.add_argument("--slow-searches", type=int, default=8, help=f"with {', '.join(SLOW)}")
     parsed = parser.parse_args(arguments)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    samplers = (OWN_SAMPLER, *OPTUNAS)
-    for sampler in samplers:
+    torch.set_num_threads(1)  # the processes that `gp` fits are too small to be shared out
+    for sampler in SAMPLERS:
         check_sampler(sampler)
-    searches = {name: parsed.slow_searches if name in SLOW else parsed.searches for name in samplers}
     for name in parsed.names or to_measure("samplers", [path.name.partition(".")[0] for path in files(TABLES)]):
         made = made_from(name, CODE)  # before, in case somebody edits the code meanwhile
         table = Splits(read_table(TABLES / f"{name}.jsonl.gz"))
         found: dict[str, Any] = {"single_pass_seconds": table.single_pass_seconds, "horizons": {}}
         for _, facts, planned in horizons([name], ("own", "50000")):
-            rows = compare(table, planned, searches)
+            rows = compare(table, planned, parsed.searches)
             resolution = table.resolution(planned)
             is_measured = planned == facts.table.head.facts.planned_steps
             found["horizons"][str(planned)] = {"own": is_measured, "resolution": resolution, "peers": rows}
