@@ -16,7 +16,7 @@ SpentOn: TypeAlias = "collections.defaultdict[str, float]"
 """Seconds by what they were spent on."""
 
 
-class WarmedUp(NamedTuple):
+class Readiness(NamedTuple):
     """How a worker became ready to take turns."""
 
     ready: Ready  # its answer
@@ -30,13 +30,13 @@ class Measuring:
     """A worker that has warmed up and takes turns; it is paused in between."""
 
     def __init__(
-        self, worker: Worker | WorkerGroup, settings: Settings, warmed_up: WarmedUp, spent_on: SpentOn
+        self, worker: Worker | WorkerGroup, settings: Settings, readiness: Readiness, spent_on: SpentOn
     ) -> None:
         self.settings = settings
         self.turns: list[Turn] = []
         self._worker = worker
-        self._ready = warmed_up.ready
-        self._warmed_up = warmed_up
+        self._ready = readiness.ready
+        self._readiness = readiness
         self._spent_on = spent_on
         worker.pause()
 
@@ -68,11 +68,11 @@ class Measuring:
     def measurement(self) -> Measurement:
         """All that it has measured so far; take at least one turn first."""
         return Measurement(
-            startup_seconds=self._warmed_up.startup_seconds,
+            startup_seconds=self._readiness.startup_seconds,
             warmup_step_seconds=self._ready.warmup_step_seconds,
             turns=tuple(self.turns),
             learned=self._ready.learned,
-            lazy_import_seconds=self._warmed_up.lazy_import_seconds,
+            lazy_import_seconds=self._readiness.lazy_import_seconds,
             batch_factor=self._ready.batch_factor,
             late_seconds=self._ready.late_seconds,
             model_size=self._ready.model_size,
@@ -86,12 +86,12 @@ class Measuring:
     @property
     def ready_seconds(self) -> float:
         """Seconds from its start until it had warmed up."""
-        return self._warmed_up.ready_seconds
+        return self._readiness.ready_seconds
 
     @property
     def warm_step_seconds(self) -> float:
         """Step time at the end of the first warm-up under these settings: a first estimate."""
-        return self._warmed_up.warm_step_seconds
+        return self._readiness.warm_step_seconds
 
     @property
     def batch_factor(self) -> float:

@@ -46,7 +46,7 @@ from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
-from autoaccel.workers.measuring import Measuring, SpentOn, WarmedUp, failure_of
+from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
 from autoaccel.workers.scratch import Scratches
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.worker import Worker
@@ -321,14 +321,14 @@ class WorkerStarter:
         self.spent_on["start-up"] += until_ready - warm_up_seconds
         self.spent_on["compilation and first steps"] += slower_seconds
         self.spent_on["warm-up steps"] += warm_up_seconds - slower_seconds
-        warmed_up = WarmedUp(
+        readiness = Readiness(
             ready=answer,
             startup_seconds=max(0.0, until_ready - warm_up_seconds) + at_once,
             lazy_import_seconds=lazily,
             ready_seconds=until_ready,
             warm_step_seconds=settled,
         )
-        return Measuring(worker, settings, warmed_up, self.spent_on)
+        return Measuring(worker, settings, readiness, self.spent_on)
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
         environment = _merged(os.environ, self._variables(settings))
