@@ -40,7 +40,7 @@ def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[An
             generator=seeds,
             **applied.loader_arguments(),
         )
-        return _divided(loader, seeds, training, applied, seed)
+        return _divided(loader, training, applied, seed)
     if applied.batch_factor != 1:
         raise BadRequestError(
             "Training: with optimizer.batch_factor or parallel.batch=keep, train_data must be a dataset, because "
@@ -52,7 +52,7 @@ def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[An
         return own
     arguments = applied.loader_arguments({"worker_init_fn": own.worker_init_fn})
     loader = with_arguments(own, arguments, applied.dataset(own.dataset))
-    return _divided(loader, own.generator, training, applied, seed)
+    return _divided(loader, training, applied, seed)
 
 
 def divides_batches(loader: Iterable[Any]) -> bool:
@@ -62,9 +62,7 @@ def divides_batches(loader: Iterable[Any]) -> bool:
     return loader.batch_sampler is not None and not why_not_rebuildable(loader)
 
 
-def _divided(
-    loader: DataLoader[Any], generator: torch.Generator | None, training: Training, applied: Applied, seed: int
-) -> DataLoader[Any]:
+def _divided(loader: DataLoader[Any], training: Training, applied: Applied, seed: int) -> DataLoader[Any]:
     """Return a loader of this rank's pieces of each batch, in as many parts as a step has; see `Divided`.
 
     Raises:
@@ -80,7 +78,7 @@ def _divided(
         loader.batch_sampler or (),
         seed,
         Division(applied.parts, ranks.rank(), ranks.world_size(), least),
-        generator=generator,
+        generator=loader.generator,
         steps_per_epoch=training.steps_per_epoch,
     )
     made = with_batches(loader, divided)
