@@ -47,6 +47,9 @@ def samplers_over_tables(found: dict[str, Any]) -> list[str]:
             [horizon["peers"][sampler]["mean_regret"] for horizon in horizons if horizon["own"] == own]
             for own in (True, False)
         ]
+        is_paired = sampler != OWN_SAMPLER and all(
+            horizon["peers"][sampler]["searches"] == horizon["peers"][OWN_SAMPLER]["searches"] for horizon in horizons
+        )
         more = [
             statistics.fmean(
                 horizon["peers"][sampler]["mean_regret"] - horizon["peers"][OWN_SAMPLER]["mean_regret"]
@@ -57,7 +60,7 @@ def samplers_over_tables(found: dict[str, Any]) -> list[str]:
         lines.append(
             f"| `{sampler}` | {sum(one['searches'] for one in of_sampler)} "
             f"| {' | '.join(map(_mean_and_interval, by_kind))} "
-            f"| {'' if sampler == OWN_SAMPLER else _difference(more)} "
+            f"| {_difference(more) if is_paired else ''} "
             f"| {statistics.fmean(one['of_single_pass'] for one in of_sampler):.0%} "
             f"| {statistics.fmean(one['cpu_seconds'] for one in of_sampler):.1f} |"
         )
