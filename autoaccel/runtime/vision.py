@@ -23,11 +23,11 @@ _declared: list[object] = []  # what is declared lasts only as long as its libra
 
 def watch_for_torchvision() -> None:
     """From now on importing torchvision, whoever does it, is repaired if it needs to be."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if not any(isinstance(finder, _TorchvisionFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TorchvisionFinder())
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _TorchvisionFinder(importlib.abc.MetaPathFinder):
     """Finds torchvision where it is, and has it loaded with care.
 
     It stays: whoever only asks whether torchvision is there, as transformers does, must not use it up.
@@ -40,11 +40,11 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+            spec.loader = _TorchvisionLoader(spec.loader.name, spec.loader.path)
         return spec
 
 
-class _Loader(SourceFileLoader):
+class _TorchvisionLoader(SourceFileLoader):
     """Loads it; where the operators are missing, declares them and loads it again."""
 
     def exec_module(self, module: ModuleType) -> None:

@@ -18,7 +18,7 @@ from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.modules import count_parameters, normalises_batches
-from autoaccel.runtime.script.planned import Loop, planned_rounds
+from autoaccel.runtime.script.planned import EnclosingLoop, planned_rounds
 
 METRIC = "training loss"
 _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
@@ -37,7 +37,7 @@ class Seen:
         self.gaps: collections.Counter[LoaderKey] = collections.Counter()  # updates before which batches were drawn
         self.autocast: set[str] = set()
         self.does: list[str] = []
-        self.loops: list[Loop] = []
+        self.loops: list[EnclosingLoop] = []
         self.compiles = False
         self.has_loss = False
         self.period: tuple[int, ...] = ()

@@ -27,7 +27,7 @@ _SAME_LENGTH = frozenset({"enumerate", "tqdm", "track", "progress_bar", "iter", 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "int": int, "max": max, "min": min, "range": range}
 
 
-class Loop(NamedTuple):
+class EnclosingLoop(NamedTuple):
     """A loop around an update."""
 
     words: str  # "range(epochs) in train.py:48"
@@ -38,13 +38,13 @@ class Unreadable(Exception):  # noqa: N818  # it never leaves this file
     """An expression is more than names and numbers."""
 
 
-def loops_around(frames: Sequence[FrameType]) -> list[Loop]:
+def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """Return the loops that the program is in, the innermost first.
 
     Args:
         frames: Of the user's own code, the innermost first.
     """
-    found: list[Loop] = []
+    found: list[EnclosingLoop] = []
     for frame in frames:
         tree = _tree(frame.f_code.co_filename)
         inside = _loops_at(tree, frame) if tree is not None else []
@@ -52,7 +52,7 @@ def loops_around(frames: Sequence[FrameType]) -> list[Loop]:
     return found
 
 
-def planned_rounds(loops: Sequence[Loop]) -> int | None:
+def planned_rounds(loops: Sequence[EnclosingLoop]) -> int | None:
     """Return how many times the inside of all these loops is run; None if that cannot be read, or there are none."""
     rounds = [loop.rounds for loop in loops]
     known = [each for each in rounds if each is not None]
@@ -86,15 +86,15 @@ def _loops_at(tree: ast.Module, frame: FrameType) -> list[ast.For | ast.While]:
     return loops
 
 
-def _read(loop: ast.For | ast.While, frame: FrameType) -> Loop:
+def _read(loop: ast.For | ast.While, frame: FrameType) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
     file = place_of(frame).partition(":")[0]
     words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
     try:
         rounds = _rounds(expression, frame) if isinstance(loop, ast.For) else _rounds_while(expression, frame)
     except (Unreadable, TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return Loop(words, None)
-    return Loop(words, rounds)
+        return EnclosingLoop(words, None)
+    return EnclosingLoop(words, rounds)
 
 
 def _rounds(expression: ast.expr, frame: FrameType) -> int | None:

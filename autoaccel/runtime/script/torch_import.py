@@ -15,10 +15,10 @@ def when_torch_is_imported(then: Callable[[], None]) -> None:
     if "torch" in sys.modules:
         then()
     else:
-        sys.meta_path.insert(0, _Finder(then))
+        sys.meta_path.insert(0, _TorchFinder(then))
 
 
-class _Finder(MetaPathFinder):
+class _TorchFinder(MetaPathFinder):
     """Finds torch, once, as it would be found anyway."""
 
     def __init__(self, then: Callable[[], None]) -> None:
@@ -30,11 +30,11 @@ class _Finder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._then)
+            spec.loader = _TorchLoader(spec.loader, self._then)
         return spec
 
 
-class _Loader(Loader):
+class _TorchLoader(Loader):
     """Loads torch, leaves no trace in it, and tells."""
 
     def __init__(self, own: Loader, then: Callable[[], None]) -> None:
