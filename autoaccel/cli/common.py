@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from autoaccel.errors import BadRequestError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,14 +21,22 @@ EXIT_FASTER = 0  # tune: a recipe was proven; verify: the claim holds; else: don
 EXIT_NOT_FASTER = 1  # tune: nothing faster was found; verify: the claim does not hold, or it is not clear
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Declare the user's file and its arguments."""
+def add_model(parser: argparse.ArgumentParser, or_script: bool = False) -> None:
+    """Declare the user's file and its arguments.
+
+    Args:
+        parser: Of the command.
+        or_script: Whether the file may be a script, which defines no build().
+    """
+    what = "Python file that defines build(), or the function ENTRY"
     parser.add_argument(
-        "model", metavar="MODEL.py[:ENTRY]", help="Python file that defines build(), or the function ENTRY"
+        "model", metavar="MODEL.py[:ENTRY]", help=f"{what}; any other file is run as a script" if or_script else what
     )
     parser.add_argument(
         "arguments", nargs="*", metavar="-- ARGUMENT", help="arguments that the file finds in sys.argv[1:]"
     )
+    if or_script:
+        parser.add_argument("--script", action="store_true", help="run the file as a script even if it defines build()")
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +48,21 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
 
 
 def workload_of(parsed: argparse.Namespace) -> Workload:
-    """Return the training that the command line names."""
+    """Return the training that the command line names.
+
+    Raises:
+        BadRequestError: If it is a script, and the command has no use for one.
+    """
+    from autoaccel.records.workload import Script
     from autoaccel.session.workloads import find_workload
 
-    return find_workload(parsed.model, parsed.arguments)
+    workload = find_workload(parsed.model, parsed.arguments, getattr(parsed, "script", False))
+    if isinstance(workload, Script) and not hasattr(parsed, "script"):
+        raise BadRequestError(
+            f"{parsed.model}: must define a function build(). `autoaccel {parsed.command}` cannot use a script; tune, "
+            "run and verify can."
+        )
+    return workload
 
 
 def make_console(to_stderr: bool = False) -> Console:

@@ -30,7 +30,7 @@ def add_verify(commands: Commands) -> None:
     """Declare the command."""
     verify = commands.add_parser("verify", help="measure a recipe's claim again")
     add_recipe(verify)
-    add_model(verify)
+    add_model(verify, or_script=True)
     verify.add_argument(
         "--budget",
         default="10m",

@@ -22,7 +22,7 @@ def add_run(commands: Commands) -> None:
     """Declare the command."""
     run = commands.add_parser("run", help="train to the end with a recipe")
     add_recipe(run)
-    add_model(run)
+    add_model(run, or_script=True)
     run.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
     run.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to FILE")
     run.add_argument("--checkpoint", metavar="FILE", help="resume from FILE if it exists, and save checkpoints to it")
@@ -36,10 +36,20 @@ def add_run(commands: Commands) -> None:
     run.set_defaults(handler=_run)
 
 
+def _check_no_options(parsed: argparse.Namespace) -> None:
+    """Refuse what only our own loop could do: a script saves what it likes, and has its own seed."""
+    given = {"--seed": parsed.seed, "--save": parsed.save, "--checkpoint": parsed.checkpoint,
+             "--max-restarts": parsed.max_restarts, "--explain": parsed.explain}  # fmt: skip
+    if refused := [option for option, value in given.items() if value]:
+        raise BadRequestError(f"{', '.join(refused)} cannot be used with a script: pass its own options after --.")
+
+
 def _run(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.running import TrainingOptions, explain_shares, train_with_recipe
+    from autoaccel.commands.scripts import run_script
     from autoaccel.commands.use import RecipeUse
     from autoaccel.records.recipe import read_recipe
+    from autoaccel.records.workload import Script
     from autoaccel.report.tables import print_shares
     from autoaccel.report.terminal import print_training
     from autoaccel.units import parse_duration
@@ -47,6 +57,9 @@ def _run(parsed: argparse.Namespace) -> int:
     path, workload = Path(parsed.recipe), workload_of(parsed)
     recipe = read_recipe(path)
     warn_if_changed(recipe.workload.sha256, workload)
+    if isinstance(workload, Script):
+        _check_no_options(parsed)
+        run_script(RecipeUse(recipe, path, workload, parsed.accept_other_machine))
     save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
     for option, file in (("--save", save), ("--checkpoint", checkpoint)):
         if file is not None and not file.absolute().parent.is_dir():

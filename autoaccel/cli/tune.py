@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def add_tune(commands: Commands) -> None:
     """Declare the command."""
     tune = commands.add_parser("tune", help="search for faster settings, prove them, and write recipe.json")
-    add_model(tune)
+    add_model(tune, or_script=True)
     add_options(tune)
     tune.add_argument("--json", action="store_true", help="print the recipe as JSON; progress goes to stderr")
     _add_sharing(tune)

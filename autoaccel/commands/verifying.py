@@ -40,12 +40,12 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
     with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder), workload) as starter:
         probed = use.checked(probe_machine(starter))
         facts = describe_workload(starter, workload, START_SECONDS)
+        starter = starter.at(KnobContext(probed, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
         run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(budget_seconds), listener)
         baseline = recipe.baseline
         run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
-        starter = starter.at(KnobContext(probed, facts))
         step_seconds = recipe.baseline.step_seconds
         plan = plan_turns(step_seconds, facts.device)
         reference = Reference(baseline.settings, facts.steps_per_epoch, plan, step_seconds)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from autoaccel.records.base import Record
+from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Trial
 
@@ -26,6 +27,15 @@ class StageStarted(Record, frozen=True):
 
     stage: StageName
     detail: str
+
+
+class ScriptSeen(Record, frozen=True):
+    """A script was observed: what it does, and what can be tuned in it."""
+
+    script: ScriptFacts
+    planned_steps: int  # assumed where they could not be read
+    open: tuple[str, ...]  # knobs
+    closed: dict[str, str]  # knob that the search space names -> why it is not searched
 
 
 class BaselineMeasured(Record, frozen=True):
@@ -66,7 +76,9 @@ class Note(Record, frozen=True):
     text: str
 
 
-Event: TypeAlias = RunStarted | StageStarted | BaselineMeasured | TrialStarted | TrialFinished | PairFinished | Note
+Event: TypeAlias = (
+    RunStarted | StageStarted | ScriptSeen | BaselineMeasured | TrialStarted | TrialFinished | PairFinished | Note
+)
 Listener: TypeAlias = Callable[[Event], None]
 
 

@@ -13,6 +13,7 @@ from autoaccel.records.base import Record, encode, read_json
 from autoaccel.records.machine import Machine
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import StageName
+from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings, Value, changed, format_value
 from autoaccel.records.trial import Accuracy, Comparison, ModelSize
 from autoaccel.records.workload import UntypedWorkload, Workload, with_workload_type
@@ -157,6 +158,7 @@ class Recipe(Record, frozen=True):
     contributions: tuple[Contribution, ...] = ()  # where two or more settings changed; the largest first
     interaction: Interaction | None = None  # the strongest, where the contributions' product is not the whole
     open_proof: OpenProof | None = None  # what `autoaccel tune --resume` continues; None if nothing
+    script: ScriptFacts | None = None  # what was seen of the script, if it was made for one
 
     @property
     def is_baseline(self) -> bool:

@@ -11,8 +11,10 @@ from rich.text import Text
 from autoaccel.records.progress import (
     BaselineMeasured,
     Event,
+    Note,
     PairFinished,
     RunStarted,
+    ScriptSeen,
     StageStarted,
     TrialFinished,
     TrialStarted,
@@ -21,6 +23,7 @@ from autoaccel.records.settings import describe_change
 from autoaccel.records.trial import Failure
 from autoaccel.report.accuracy import metric_change_words
 from autoaccel.report.live_state import LiveState, after
+from autoaccel.report.script import script_rows
 from autoaccel.report.wording import (
     comparison_words,
     one_line,
@@ -45,8 +48,16 @@ class LineWriter:
         """Write the event's line."""
         self._state = after(self._state, event)
         elapsed = self._clock() - self._start
-        # Soft-wrapped, so that a line stays one line however narrow the pipe claims to be; rich flushes each print.
-        self._console.print(Text(f"[{elapsed:7.1f} s] {line_of(event, self._state)}"), soft_wrap=True, highlight=False)
+        for line in lines_of(event, self._state):
+            # Soft-wrapped, so that a line stays one line however narrow the pipe claims to be; rich flushes each print.
+            self._console.print(Text(f"[{elapsed:7.1f} s] {line}"), soft_wrap=True, highlight=False)
+
+
+def lines_of(event: Event, state: LiveState) -> list[str]:
+    """Return an event as lines: of a script one for each thing that was seen, of any other event one."""
+    if isinstance(event, ScriptSeen):
+        return [f"script  {one_line(kind)}  {one_line(words)}" for kind, words in script_rows(event)]
+    return [line_of(event, state)]
 
 
 def line_of(event: Event, state: LiveState) -> str:
@@ -81,7 +92,7 @@ def _parts_of(event: Event, state: LiveState) -> list[str]:
         if event.accuracy and event.accuracy.drop_high is not None:
             said += [metric_change_words(event.accuracy), f"drop at most {two_digits(event.accuracy.drop_high)}"]
         return [pair_words(event), _change(event, state), *(said or ["too few pairs to compare yet"])]
-    return ["note", event.text]
+    return ["note", event.text] if isinstance(event, Note) else []
 
 
 def _change(event: TrialStarted | PairFinished, state: LiveState) -> str:

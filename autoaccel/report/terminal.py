@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.check import AccuracyCheck
-from autoaccel.records.progress import Listener
+from autoaccel.records.progress import Event, Listener, ScriptSeen
 from autoaccel.records.recipe import Projection, Recipe
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import ClaimVerdict, TrainResult, Verification
@@ -26,6 +26,7 @@ from autoaccel.report.accuracy import (
 from autoaccel.report.commands import next_commands
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.live import LiveView
+from autoaccel.report.script import script_rows, script_table
 from autoaccel.report.wording import (
     before,
     break_even_words,
@@ -62,8 +63,14 @@ def watch(console: Console) -> Iterator[Listener]:
         return
     view = LiveView()
     with Live(view, console=console, refresh_per_second=_DRAWINGS_PER_SECOND):
+
+        def hear(event: Event) -> None:
+            if isinstance(event, ScriptSeen):
+                console.print(script_table(script_rows(event)))  # above the picture, where it stays
+            view.hear(event)
+
         try:
-            yield view.hear
+            yield hear
         finally:
             view.end()
 

@@ -15,7 +15,7 @@ from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime.batches import map_tensors
 from autoaccel.runtime.knobs import effects_of, optimizer_arguments
-from autoaccel.runtime.knobs.effect import IneffectiveError
+from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.learning_rates import scale_rates
 from autoaccel.runtime.modules import take_shapes
 
@@ -191,6 +191,29 @@ class Applied:
         for effect in self._effects:
             model = effect.restore(model)
         return take_shapes(model, state)
+
+    @property
+    def changing_calls(self) -> list[str]:
+        """The names of the settings under which calling the model in training is another thing than it was."""
+        own = (Effect.model, Effect.forward, Effect.batch)
+        return [
+            effect.name
+            for effect in self._effects
+            if not effect.is_off and (type(effect).model, type(effect).forward, type(effect).batch) != own
+        ]
+
+    def arranged(self, inputs: Any) -> Any:
+        """Return inputs of the model in the layout that it should get; they stay on their device, and keep their class.
+
+        What `batch` does besides moving them.
+        """
+
+        def arrange(tensor: torch.Tensor) -> torch.Tensor:
+            for effect in self._effects:
+                tensor = effect.batch(tensor)
+            return tensor
+
+        return map_tensors(arrange, inputs)
 
     def prefetch(self, batches: Any) -> Iterator[Any]:
         """Return an iterator over the batches, which may already be copied to the device."""

@@ -55,6 +55,7 @@ def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
             "python": platform.python_version(),
         },
         device=facts.device,
+        script=facts.script,
         model_size=_model_size(result.trials, best.settings),
         contributions=best.contributions,
         interaction=best.interaction,

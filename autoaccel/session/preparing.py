@@ -16,7 +16,7 @@ from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.profile import Demand
-from autoaccel.records.progress import BaselineMeasured, Note, RunStarted, StageStarted
+from autoaccel.records.progress import BaselineMeasured, Note, RunStarted, ScriptSeen, StageStarted
 from autoaccel.records.request import Request
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import StudyBasis
@@ -72,6 +72,8 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     context = KnobContext(machine, facts)
     run = replace(run, starter=run.starter.at(context))
     space = _load(run.request, context)
+    if facts.script is not None:
+        run.tell(ScriptSeen(facts.script, facts.planned_steps, tuple(space.open), space.closed))
     basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
     study = _join(run, stack, address, basis)
 

@@ -330,6 +330,10 @@ class WorkerStarter:
         )
         return Measuring(worker, settings, readiness, self.spent_on)
 
+    def environment_of_run(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        """Return all variables of a program under these settings that is no worker of ours."""
+        return {name: value for name, value in self._environment(settings).items() if name != WORKER_MARK}
+
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
         environment = _merged(os.environ, self._variables(settings))
         if self._measures:

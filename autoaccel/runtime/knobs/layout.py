@@ -17,7 +17,7 @@ class ChannelsLast(Effect):
         if not self.is_off:
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
             weights = [parameter for parameter in model.parameters() if parameter.dim() == 4]
-            self.converted = sum(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
+            self.converted += sum(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
         return model
 
     def batch(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -60,11 +60,16 @@ def _order(period: Sequence[int]) -> str:
     return ", ".join(str(optimizer + 1) for optimizer in period)
 
 
+_MAX_IN_A_ROW = 4
+"""Gaps with something else in them. What is done beside every step, such as a checkpoint, belongs to it."""
+
+
 class Gap:
     """What has happened since the last step: whether the time until the end of the next one is a step's."""
 
     def __init__(self) -> None:
         self._is_training = True
+        self._in_a_row = 0
         self._begins_epoch = False
 
     def evaluated(self) -> None:
@@ -82,6 +87,7 @@ class Gap:
 
     def end(self) -> tuple[bool, bool]:
         """Begin the next gap; return whether this one was a step's, and whether it began an epoch."""
-        found = self._is_training, self._begins_epoch
+        self._in_a_row = 0 if self._is_training else self._in_a_row + 1
+        found = self._is_training or self._in_a_row > _MAX_IN_A_ROW, self._begins_epoch
         self._is_training, self._begins_epoch = True, False
         return found

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
 
@@ -74,36 +73,40 @@ def _first(tensors: Any) -> torch.Tensor:
 
 
 class RootCalls:
-    """Tells of modules that are called with gradients, are trained, and are called by no other module."""
+    """Tells of modules that are called with gradients, are trained, and are called by no other module.
 
-    def __init__(self, called: Callable[[nn.Module, tuple[Any, ...]], None]) -> None:
-        """Begin to tell. Each call of any module costs a microsecond more until `end`.
+    Not by torch's global hooks: those come too late to change the first call, and compiled modules warn of them.
+    """
+
+    def __init__(self, called: Callable[[nn.Module], None]) -> None:
+        """Begin to tell. Each call of any module takes a microsecond longer until `end`.
 
         Args:
-            called: Told of each call, before it, with the module and its positional arguments.
+            called: Told of each call, before it.
         """
         self._called = called
         self._depth = 0
-        self._handles = (
-            register_module_forward_pre_hook(self._begins),
-            register_module_forward_hook(self._ended, always_call=True),
-        )
+        kind: Any = nn.Module
+        self._own = own = kind.__call__
+
+        @functools.wraps(own)
+        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return own(module, *args, **kwargs)
+            if not self._depth and torch.is_grad_enabled() and is_trained(module):
+                self._called(module)
+            self._depth += 1
+            try:
+                return own(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        kind.__call__ = call
 
     def end(self) -> None:
         """Tell no more."""
-        for handle in self._handles:
-            handle.remove()
-
-    def _begins(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if torch.compiler.is_compiling():
-            return
-        self._depth += 1
-        if self._depth == 1 and torch.is_grad_enabled() and is_trained(module):
-            self._called(module, arguments)
-
-    def _ended(self, module: nn.Module, arguments: tuple[Any, ...], outputs: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self._depth = max(0, self._depth - 1)
+        kind: Any = nn.Module
+        kind.__call__ = self._own
 
 
 def is_trained(module: nn.Module) -> bool:

@@ -17,7 +17,7 @@ from autoaccel.runtime.datasets import look_at_samples
 from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name
-from autoaccel.runtime.modules import count_parameters, normalises_batches
+from autoaccel.runtime.modules import count_parameters, normalises_batches, repeated_blocks
 from autoaccel.runtime.script.planned import EnclosingLoop, planned_rounds
 
 METRIC = "training loss"
@@ -131,6 +131,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         loader_persistent=loader.persistent if loader else False,
         loader_context=loader.context if loader else "",
         loading_matters=look_at_samples(own).why_loading_matters if own is not None else "",
+        repeated_blocks=max((len(repeated_blocks(root)) for root in seen.roots), default=0),
         has_batch_statistics=any(normalises_batches(root) for root in seen.roots),
         found={**found_settings(seen.device), **found_in(optimizer), **_found_in_loader(loader)},
         own_autocast=" and ".join(sorted(seen.autocast)),

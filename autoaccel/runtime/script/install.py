@@ -1,36 +1,96 @@
-"""Install settings at the parts of a script: at its optimizers when they begin, at its loaders when they are made."""
+"""Install settings at the parts of a script: its models when they are called, its optimizers, its loaders."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from autoaccel.records.script import LoaderKey, ScriptFacts
+from autoaccel.records.settings import Value
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.batches import map_tensors
 from autoaccel.runtime.script.numbering import length_of
 
 _OF_WORKERS = {"persistent_workers": False, "prefetch_factor": None, "timeout": 0, "multiprocessing_context": None}
 """What a loader without workers must not be told, as torch's constructor has it."""
 
 
-def equip(optimizer: torch.optim.Optimizer, applied: Applied) -> None:
-    """Let an optimizer of the script's, which is about to make its first update, update as the settings say."""
-    changed = applied.optimizer(optimizer)
-    assert changed is optimizer  # of those that replace it none acts in scripts
+class AppliedToScript(Applied):
+    """Settings applied to this process, and to what a script makes in it."""
+
+    def __init__(self, settings: Mapping[str, Value], device: str, found: Mapping[str, Value] | None) -> None:
+        """Apply the settings to this process; see `Applied`."""
+        super().__init__(settings, device, found)
+        self._is_short = settings.get("precision.autocast", "off") != "off"
+        self._calls = 0  # of models that were equipped
+        self._calls_before = 0  # the last check
+
+    def equip_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let an optimizer that is about to make its first update do it as the settings say."""
+        changed = self.optimizer(optimizer)
+        assert changed is optimizer  # of those that replace it none acts in scripts
+
+    def equip_model(self, module: nn.Module) -> None:
+        """Let a module that the script itself calls compute as the settings say, wherever it is trained.
+
+        The module stays the script's own object. What replaces its call lies where `Module.compile()` puts such a
+        thing: copies of the module do not have it, and it is not pickled.
+        """
+        before = vars(module).get(_CALL)
+        if not self.changing_calls or hasattr(before, "equipped"):
+            return
+        trained, own = self.model(module), before or module._call_impl
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not (module.training and torch.is_grad_enabled()):
+                return own(*args, **kwargs)  # evaluations are as they were
+            self._calls += 1
+            # What is called below may come back to the module itself, which then is to be what it was.
+            vars(module)[_CALL] = before
+            try:
+                with self.forward():
+                    outputs = trained(*self.arranged(args), **self.arranged(kwargs))
+            finally:
+                vars(module)[_CALL] = call
+            return map_tensors(_as_float32, outputs) if self._is_short else outputs
+
+        call.equipped = True  # type: ignore[attr-defined]
+        vars(module)[_CALL] = call
+
+    def check(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the same as for any training; what changes models has no effect if none of them is called any more."""
+        learned, ineffective = super().check()
+        if self._calls == self._calls_before:
+            unheard = "no model that takes gradients is called any more"
+            ineffective = {**dict.fromkeys(self.changing_calls, unheard), **ineffective}
+        self._calls_before = self._calls
+        return learned, ineffective
 
 
-def install_loaders(facts: ScriptFacts, applied: Applied) -> None:
+_CALL = "_compiled_call_impl"
+_SHORT = (torch.bfloat16, torch.float16)
+
+
+def _as_float32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in _SHORT else tensor
+
+
+def install_loaders(facts: ScriptFacts, applied: Applied, exactly: bool = True) -> None:
     """Give each loader that is made from now on, and whose batches are trained on, the settings' arguments.
 
     Args:
         facts: Say which these are.
         applied: The settings.
+        exactly: Whether the script is run as it was seen; if not, its arguments may be others, and with them the
+            batch size and the number of samples.
     """
-    feeding = frozenset(loader.key for loader in facts.loaders if loader.feeds and not loader.fixed)
+    feeding = frozenset(_part(loader.key, exactly) for loader in facts.loaders if loader.feeds and not loader.fixed)
     kind: Any = DataLoader
     own_init = kind.__init__
     signature = inspect.signature(own_init)
@@ -39,11 +99,15 @@ def install_loaders(facts: ScriptFacts, applied: Applied) -> None:
     def made(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> None:
         given = signature.bind(loader, *args, **kwargs).arguments
         given.pop("self")
-        if key_of_arguments(given) in feeding:
+        if _part(key_of_arguments(given), exactly) in feeding:
             given = {**given, **changed_arguments(given, applied)}
         own_init(loader, **given)
 
     kind.__init__ = made  # for as long as this process lives
+
+
+def _part(key: LoaderKey, exactly: bool) -> LoaderKey:
+    return key if exactly else LoaderKey(key.dataset, None, None, key.sampler)
 
 
 def changed_arguments(given: dict[str, Any], applied: Applied) -> dict[str, Any]:

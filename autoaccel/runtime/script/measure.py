@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
-import torch
+from torch import nn
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.base import Record
 from autoaccel.records.trial import Failure, Measure, WorkerSpec
-from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.pacer import Line, Pacer
 from autoaccel.runtime.script.boundary import Boundary, PacedScript
 from autoaccel.runtime.script.cycle import BrokenPeriodError
 from autoaccel.runtime.script.events import RootCalls, listen
-from autoaccel.runtime.script.install import equip, install_loaders
+from autoaccel.runtime.script.install import AppliedToScript, install_loaders
 from autoaccel.runtime.script.seeds import shift_seeds
 from autoaccel.runtime.steps import Step
 
@@ -37,11 +35,11 @@ class Measured:
             shift_seeds(task.seed)
         self._task = task
         self._finish = finish
-        self.applied = Applied(spec.settings, torch.device(spec.script.device), spec.found)
+        self.applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
         self._paced = PacedScript(spec.script, self.applied)
         self._pacer = Pacer(self._paced, task, spec.warmup_seconds, line)
         self._boundary = Boundary(
-            spec.script, self._paced, self._begins, partial(equip, applied=self.applied), self._step_ended
+            spec.script, self._paced, self._begins, self.applied.equip_optimizer, self._step_ended
         )
         install_loaders(spec.script, self.applied)
         self._steps_before = 0
@@ -55,7 +53,7 @@ class Measured:
             failed(broken)
 
         listen(self._boundary, told)
-        self._roots = RootCalls(lambda module, arguments: self._boundary.begin())
+        self._roots = RootCalls(self._called)
 
     def ended(self) -> bool:
         """The script has ended: return whether it is run again for more steps."""
@@ -67,15 +65,28 @@ class Measured:
             return False
         self._steps_before = self._paced.steps_done
         self._boundary.start_again()
+        if self.applied.changing_calls:  # its models are other objects now
+            self._end_roots()
+            self._roots = RootCalls(self._called)
         return True
 
-    def _begins(self) -> None:
+    def _called(self, module: nn.Module) -> None:
+        self._boundary.begin()
+        self.applied.equip_model(module)
+
+    def _end_roots(self) -> None:
         if self._roots is not None:
             self._roots.end()
+        self._roots = None
+
+    def _begins(self) -> None:
+        if not self.applied.changing_calls:
+            self._end_roots()
         self.applied.insist()
         if not self._pacer.built():
             self._finish(self._pacer.failure)
 
     def _step_ended(self, step: Step) -> None:
+        self._end_roots()
         if not self._pacer.step_ended(step):
             self._finish(self._pacer.failure)

@@ -104,7 +104,7 @@ class Observer(Events):
 
         DataLoader.__iter__, iterators.__next__ = begun, drawn  # type: ignore[method-assign]
 
-    def _root_called(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+    def _root_called(self, module: nn.Module) -> None:
         if module not in self._seen.roots:
             self._seen.roots.append(module)
             self._seen.where[id(module)] = self._where.get(id(module), "")

@@ -30,6 +30,9 @@ def _modes(context: KnobContext) -> tuple[Value, ...]:
 
 
 def _why_no_compiler(context: KnobContext) -> str:
+    script = context.training.script if context.training is not None else None
+    if script is not None and "torch.compile" in script.does:
+        return "the script compiles its model itself"
     if context.device in ("cuda", "xpu"):
         return _why_no_triton(context)
     return "" if context.machine.compiler is not None else "no C++ compiler: apt install g++ (or set CXX)"
@@ -84,6 +87,7 @@ KNOBS = (
         name="compile.mode",
         group="compile",
         effect_stage="model",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="torch.compile fuses the model's operators into generated code; the mode says how hard it tries",
         helps_when="many small elementwise operators, and a run long enough to repay the compilation",
@@ -99,6 +103,7 @@ KNOBS = (
         name="compile.backend",
         group="compile",
         effect_stage="model",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="the backend that compiles the captured graph",
         helps_when="another compiler suits this processor better than Inductor",
@@ -120,6 +125,7 @@ KNOBS = (
         name="compile.dynamic",
         group="compile",
         effect_stage="model",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="whether shapes are compiled as variables: automatically on the second shape, always, or never",
         helps_when="batches of many lengths (on: the default where batches are seen to change their shapes), or an "
@@ -143,6 +149,7 @@ KNOBS = (
         name="compile.fullgraph",
         group="compile",
         effect_stage="model",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="refuse to compile a model whose graph breaks, instead of compiling its parts separately",
         helps_when="never by itself: it only ensures that the whole model is compiled",
@@ -157,6 +164,7 @@ KNOBS = (
         name="compile.region",
         group="compile",
         effect_stage="model",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="compile the whole model, or only its repeated blocks, whose code is then generated once",
         helps_when="a deep model of identical blocks, and a run too short to repay compiling all of it",

@@ -78,6 +78,7 @@ def _nothing(value: Value, context: KnobContext) -> Mapping[str, str]:
     return {}
 
 
+_NO_LOSS = "it may change the numbers, and the script calls backward() on no loss that could be compared"
 _NOT_IN_SCRIPTS = "it does not work in a script, only in a file whose build() returns a Training"
 
 
@@ -147,8 +148,11 @@ class Knob:
 
     def why_closed(self, context: KnobContext) -> str:
         """Return why no other value than the default works in a context, or in a script at all; empty if one does."""
-        if "script" not in self.acts_in and context.training is not None and context.training.script is not None:
+        script = context.training.script if context.training is not None else None
+        if script is not None and "script" not in self.acts_in:
             return _NOT_IN_SCRIPTS
+        if script is not None and not script.has_loss and self.risk_at(context) != "exact":
+            return _NO_LOSS
         return self.why_unavailable(context)
 
     def default(self, context: KnobContext) -> Value:

@@ -112,6 +112,7 @@ KNOBS = (
         name="memory.checkpointing",
         group="memory",
         effect_stage="model",
+        acts_in=("loop", "script"),
         risk="rounding",
         help="activations inside repeated blocks are recomputed in the backward pass instead of kept",
         helps_when="never by itself: it frees memory for a larger batch",

@@ -23,7 +23,9 @@ def _autocast_values(context: KnobContext) -> tuple[Value, ...]:
     no_convolutions = context.training is not None and not context.training.has_convolutions
     units = _FLOAT16_UNITS | _FLOAT16_MATMUL_UNITS if no_convolutions else _FLOAT16_UNITS
     emulated = context.device == "cpu" and not units & set(context.machine.cpu.features)
-    return ("off", *(name for name in found if not (name == "float16" and emulated)))
+    # In a script nobody scales its loss.
+    without = emulated or (context.training is not None and context.training.script is not None)
+    return ("off", *(name for name in found if not (name == "float16" and without)))
 
 
 def _why_no_autocast(context: KnobContext) -> str:
@@ -81,6 +83,7 @@ AUTOCAST = Knob(
     name="precision.autocast",
     group="precision",
     effect_stage="step",
+    acts_in=("loop", "script"),
     risk="rounding",
     help="matrix products and convolutions run in a shorter floating-point type; float16 with a gradient scaler",
     helps_when="they dominate and the processor computes in that type (AVX512_BF16, AMX, tensor cores)",

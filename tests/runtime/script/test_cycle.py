@@ -54,6 +54,18 @@ def test_an_evaluation_makes_its_gap_no_step_and_the_next_one_a_step_again() -> 
     assert gap.end() == (True, False)
 
 
+def test_what_is_done_beside_every_step_belongs_to_it() -> None:
+    gap = Gap()
+    found = []
+    for _ in range(7):
+        gap.evaluated()
+        found.append(gap.end()[0])
+    assert found == [False] * 4 + [True] * 3
+    assert gap.end()[0]
+    gap.evaluated()
+    assert not gap.end()[0]
+
+
 def test_an_epoch_that_begins_after_an_evaluation_starts_the_clock_anew() -> None:
     gap = Gap()
     gap.evaluated()

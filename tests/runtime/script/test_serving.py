@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Describe, Described, Failure, GiveTurn, Measure, Turn
+from autoaccel.records.trial import Describe, Described, Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_machine
@@ -116,6 +116,101 @@ def test_settings_take_effect_in_the_scripts_own_optimizer_loader_and_process(
     assert learned["optimizer.fused"] == "AdamW fused"
     assert learned["threads.intra_op"] == "torch uses 2 threads"
     trial.close()
+
+
+SELF_CHECKING = """
+import copy
+import torch
+from torch import nn
+torch.manual_seed(0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.head = nn.Linear(4, 2)
+    def forward(self, x):
+        y = self.conv(x)
+        short = CHECKED and self.training and torch.is_grad_enabled()
+        assert y.dtype == (torch.bfloat16 if short else torch.float32)
+        assert not short or y.is_contiguous(memory_format=torch.channels_last)
+        return self.head(y.mean((2, 3)))
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, y = torch.randn(8, 3, 9, 9), torch.arange(8) % 2
+while True:
+    out = model(x)
+    assert out.dtype == torch.float32
+    loss = nn.functional.cross_entropy(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        model(x)
+    model.eval()
+    model(x)
+    model.train()
+    torch.save(model, "whole.pt")
+    assert type(torch.load("whole.pt", weights_only=False)) is Net
+    twin = copy.deepcopy(model)
+    assert twin.conv.weight is not model.conv.weight and "_compiled_call_impl" not in vars(twin)
+"""
+
+
+def test_the_scripts_own_model_computes_as_the_settings_say(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    starter = starter_of(script(SELF_CHECKING.replace("CHECKED", "False")))
+    facts = describe(starter)
+    assert isinstance(facts, TrainingFacts), facts
+    context = KnobContext(probe_machine(starter), facts)
+    script(SELF_CHECKING.replace("CHECKED", "True"))  # the same file, now with its assertions
+    changes: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True}
+    settings = {**baseline_settings(context), **changes}
+    trial = starter.at(context).start_all_measuring(Measure(), {"trial": settings}, SECONDS)[0]
+    assert isinstance(trial, Measuring), trial
+    turn = trial.take_turn(GiveTurn(0.0, min_steps=3), SECONDS)
+    assert isinstance(turn, Turn), turn
+    assert trial.measurement.learned["precision.autocast"] == "matrix products come out as torch.bfloat16"
+    assert trial.measurement.learned["layout.channels_last"] == "1 weights are stored with channels last"
+    trial.close()
+
+
+def test_compilation_belongs_to_the_first_step(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    trial, _ = measuring(starter_of(script("mlp.py")), {"compile.mode": "default"})
+    turn = trial.take_turn(GiveTurn(0.0, min_steps=20), SECONDS)
+    assert isinstance(turn, Turn), turn
+    measured = trial.measurement
+    assert "graphs compiled" in measured.learned["compile.mode"]
+    assert measured.warmup_step_seconds[0] > 10 * max(turn.step_seconds)
+    trial.close()
+
+
+def test_the_loss_that_is_trained_on_is_judged_at_the_same_step(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    found: list[Finished] = []
+    for seed in (0, 0, 1):
+        trial, _ = measuring(starter_of(script("mlp.py")), {}, Measure(seed=seed, steps=160))
+        ended = trial.finish(SECONDS)
+        assert isinstance(ended, Finished), ended
+        found.append(ended)
+        trial.close()
+    first, again, other = found
+    assert first.loss is not None and first.first_loss is not None and other.loss is not None
+    assert (first.loss, first.first_loss) == (again.loss, again.first_loss)
+    assert 0 < first.loss < first.first_loss and first.metric == first.loss
+    assert other.loss != first.loss and other.loss < first.first_loss
+
+
+def test_a_training_that_ends_too_soon_is_no_training_of_that_length(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    trial, _ = measuring(starter_of(script("mlp.py")), {}, Measure(steps=400))  # it makes 320
+    ended = trial.finish(SECONDS)
+    assert isinstance(ended, Failure) and ended.kind == "invalid"
+    assert ended.message == "it ended after 320 steps, but 400 were to be trained"
 
 
 def test_a_script_without_an_optimizer_is_declined_at_once(

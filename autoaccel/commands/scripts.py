@@ -1,0 +1,42 @@
+"""Run a script with a recipe, from its first line to its last."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+from autoaccel.commands.running import present_machine
+from autoaccel.commands.use import RecipeUse
+from autoaccel.errors import BadRequestError
+from autoaccel.records.trial import Train, WorkerSpec
+from autoaccel.workers.becoming import become
+from autoaccel.workers.shares import context_on, settings_here
+from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
+
+
+def run_script(use: RecipeUse) -> NoReturn:
+    """Become the script, to which the recipe is applied: streams, signals and exit code are its own.
+
+    Raises:
+        BadRequestError: If the recipe was made on another machine, or for no script.
+    """
+    recipe = use.recipe
+    if recipe.script is None:
+        raise BadRequestError(
+            f"{use.file}: made for a file whose build() returns a Training, but {Path(use.workload.path).name} is a "
+            "script. Tune the script."
+        )
+    settings = settings_here(recipe, None)
+    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
+        context = context_on(present_machine(use, probes=True), recipe.device)
+        with WorkerStarter(Path(folder), use.workload, UnmeasuredRun()) as starter:
+            environment = starter.at(context).environment_of_run(settings)
+    spec = WorkerSpec(
+        task=Train(seeds=()),
+        workload=use.workload,
+        settings=settings,
+        found=recipe.baseline.settings,
+        script=recipe.script,
+    )
+    become(spec, environment)

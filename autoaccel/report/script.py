@@ -1,0 +1,79 @@
+"""What was seen of a training script, in words: a table on a terminal, lines in a log."""
+
+from __future__ import annotations
+
+import collections
+
+from rich.table import Table
+from rich.text import Text
+
+from autoaccel.records.progress import ScriptSeen
+from autoaccel.records.script import ScriptFacts, SeenLoader
+from autoaccel.units import format_duration
+
+Row = tuple[str, str]
+"""What is told, and that."""
+
+
+def script_rows(seen: ScriptSeen) -> list[Row]:
+    """Return what was seen of a script and what can be tuned in it; several rows of one kind follow one another."""
+    script = seen.script
+    rows = [("model", _model_words(script, number)) for number in range(len(script.models))]
+    rows += [("optimizer", f"{one.kind}, {one.parameters:,} parameters{_at(one.where)}") for one in script.optimizers]
+    rows += [("loader", _loader_words(loader)) for loader in script.loaders]
+    rows.append(("step", _step_words(script)))
+    rows.append(("planned", _planned_words(script, seen.planned_steps)))
+    if script.does:
+        rows.append(("does already", ", ".join(script.does)))
+    rows.append(("judged by", "training loss" if script.has_loss else "nothing: backward() is called on no loss"))
+    rows.append(("can be tuned", ", ".join(seen.open) or "nothing"))
+    reasons = collections.defaultdict(list)
+    for name, reason in seen.closed.items():
+        reasons[reason].append(name)
+    rows += [("not tuned", f"{', '.join(names)}: {reason}") for reason, names in reasons.items()]
+    return rows
+
+
+def script_table(rows: list[Row]) -> Table:
+    """Return the rows as a table in which a kind is named once."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    kinds = [kind for kind, _ in rows]
+    for number, (kind, words) in enumerate(rows):
+        first = number == 0 or kinds[number - 1] != kind
+        style = "dim" if kind == "not tuned" else ""
+        table.add_row(Text(kind if first else "", style="bold"), Text(words, style=style))
+    return table
+
+
+def _at(where: str) -> str:
+    return f" ({where})" if where else ""
+
+
+def _model_words(script: ScriptFacts, number: int) -> str:
+    model = script.models[number]
+    frozen = "" if model.trained == model.parameters else f", of which {model.trained:,} are trained"
+    return f"{model.kind}, {model.parameters:,} parameters{frozen}{_at(model.where)}"
+
+
+def _loader_words(loader: SeenLoader) -> str:
+    key = loader.key
+    samples = "" if key.samples is None else f" of {key.samples:,} samples"
+    size = "" if key.batch_size is None else f", batches of {key.batch_size}"
+    length = "" if loader.batches is None else f", {loader.batches:,} an epoch"
+    use = "trained on" if loader.feeds else "evaluated on"
+    return f"{use}: {key.dataset}{samples}{size}{length}, {loader.workers} workers{_at(loader.where)}"
+
+
+def _step_words(script: ScriptFacts) -> str:
+    names = [script.optimizers[one].kind for one in script.cycle]
+    updates = f"an update of {names[0]}" if len(names) == 1 else f"{len(names)} updates: {', '.join(names)}"
+    return f"{updates}; {format_duration(script.step_seconds)} each, seen {script.steps_seen:,} times"
+
+
+def _planned_words(script: ScriptFacts, planned_steps: int) -> str:
+    epoch = "" if script.steps_per_epoch is None else f", {script.steps_per_epoch:,} an epoch"
+    if script.planned_steps is None:
+        return f"{planned_steps:,} steps{epoch}: assumed, because the loops around its updates cannot be read"
+    return f"{planned_steps:,} steps{epoch}: {script.planned_from}"

@@ -1,0 +1,64 @@
+"""Settings for a script's whole run: applied where its parts begin, and looked at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from autoaccel.records.trial import WorkerSpec
+from autoaccel.runtime.script.events import Events, RootCalls, listen
+from autoaccel.runtime.script.install import AppliedToScript, install_loaders
+from autoaccel.runtime.script.numbering import Numbers
+
+_LOOK_AFTER = 10  # updates: an effect may need some of them to show
+
+
+def apply_to_run(spec: WorkerSpec) -> None:
+    """Apply the settings to this process, in which torch was just imported, and to what the script makes in it."""
+    assert spec.script is not None  # a recipe for a script has it
+    applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
+    install_loaders(spec.script, applied, exactly=False)
+    listen(_Run(applied), _tell_error)
+
+
+class _Run(Events):
+    """Hears of the script's first updates."""
+
+    def __init__(self, applied: AppliedToScript) -> None:
+        self._applied = applied
+        self._numbers = Numbers()
+        self._updates = 0
+        self._roots = RootCalls(applied.equip_model) if applied.changing_calls else None
+
+    def loader_begins(self, loader: DataLoader[Any]) -> None:
+        """Set the process once more: what the script has set on its way here would hold otherwise."""
+        if not self._updates:
+            self._applied.insist()
+
+    def backward_begins(self, loss: torch.Tensor) -> None:
+        """The same, where no loader is drawn from."""
+        if not self._updates:
+            self._applied.insist()
+
+    def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let an optimizer that is new update as the settings say."""
+        if optimizer not in self._numbers:
+            self._numbers.of(optimizer)
+            self._applied.equip_optimizer(optimizer)
+
+    def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
+        """Tell which settings have shown no effect."""
+        self._updates += 1
+        if self._roots is not None and self._updates == _LOOK_AFTER - 1:  # by then each model was called
+            self._roots.end()
+        if self._updates == _LOOK_AFTER:
+            for name, reason in self._applied.check()[1].items():
+                print(f"autoaccel: {name} has no effect: {reason}", file=sys.stderr)
+
+
+def _tell_error(error: BaseException) -> None:
+    """A setting that fails must not end a training."""
+    print(f"autoaccel: {type(error).__name__}: {error}", file=sys.stderr)

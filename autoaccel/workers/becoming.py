@@ -1,0 +1,31 @@
+"""Become a script: this process is replaced by the script's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import NoReturn
+
+from autoaccel.records.base import encode
+from autoaccel.records.trial import WorkerSpec
+from autoaccel.workers.forking import START
+
+
+def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by one that runs the spec's script, under its settings, as Python itself would run it.
+
+    Whoever has started this process, a terminal or a launcher, then has to do with the script alone.
+
+    Args:
+        spec: What to run.
+        environment: All variables it gets.
+    """
+    reading, writing = os.pipe()
+    os.set_inheritable(reading, True)
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(encode(spec))  # less than the 64 KiB that a pipe holds before anybody reads
+    sys.stdout.flush()
+    sys.stderr.flush()
+    start = START.format(module="runtime.script.running")
+    os.execve(sys.executable, [sys.executable, "-c", start, str(reading)], dict(environment))

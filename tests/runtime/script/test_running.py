@@ -1,0 +1,94 @@
+"""A script's whole run under settings: the process is the script's own, and the settings are in force in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from autoaccel.records.base import encode
+from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Train, WorkerSpec
+from autoaccel.records.workload import Script
+
+BECOME = (
+    "import os, sys; from autoaccel.records.base import decode; from autoaccel.records.trial import WorkerSpec;"
+    "from autoaccel.workers.becoming import become; become(decode(sys.argv[1], WorkerSpec), os.environ)"
+)
+SOURCE = """\
+import sys
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+model = torch.nn.Linear(4, 1)
+torch.set_num_threads(1)
+train, val = DataLoader(data, batch_size=int(sys.argv[1]), shuffle=True), DataLoader(data, 64)
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(3):
+    for inputs, targets in train:
+        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+print(train.num_workers, val.num_workers, optimizer.param_groups[0]["fused"], torch.get_num_threads())
+print(__name__, sys.argv, repr(sys.stdin.read()))
+sys.exit(5)
+"""
+SEEN = SeenLoader(LoaderKey("TensorDataset", 64, 8, "RandomSampler"), "train.py:8", 8, feeds=True)
+FACTS = ScriptFacts((), (), (SEEN,), (0,), "cpu", 0.1, 10, 8, 16)
+OWN: Settings = {
+    "loader.workers": 0,
+    "threads.intra_op": 1,
+    "optimizer.fused": False,
+    "precision.flush_denormals": False,
+}
+
+
+def run(folder: Path, settings: Settings, source: str = SOURCE) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(source)
+    script = Script(str(folder / "train.py"), "train.py", str(folder), "", ("16",))
+    spec = WorkerSpec(Train(seeds=()), script, {**OWN, **settings}, found=OWN, script=FACTS)
+    code = ["-c", BECOME, encode(spec).decode()]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    return subprocess.run(
+        [sys.executable, *code], cwd=folder, env=environment, input="typed", capture_output=True, text=True, timeout=120
+    )
+
+
+def test_without_changes_it_is_as_if_plain_python_ran_it(tmp_path: Path) -> None:
+    done = run(tmp_path, {})
+    assert done.stdout.splitlines() == ["0 0 None 1", "__main__ ['train.py', '16'] 'typed'"]
+    assert (done.stderr, done.returncode) == ("", 5)
+
+
+def test_settings_are_in_force_in_it_whatever_its_arguments(tmp_path: Path) -> None:
+    done = run(tmp_path, {"loader.workers": 1, "optimizer.fused": True, "threads.intra_op": 2})
+    # Its batches are of another size than when it was seen; the loader that it evaluates with keeps its arguments; what
+    # it has set itself gives way.
+    assert done.stdout.splitlines()[0] == "1 0 True 2"
+    assert (done.stderr, done.returncode) == ("", 5)
+
+
+def test_what_has_no_effect_is_said_once(tmp_path: Path) -> None:
+    source = SOURCE.replace("torch.optim.Adam", "torch.optim.Rprop")
+    done = run(tmp_path, {"optimizer.fused": True}, source.replace('["fused"]', '.get("fused")'))
+    assert done.stderr == "autoaccel: optimizer.fused has no effect: the optimizer has no fused form\n"
+    assert done.returncode == 5
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimizer.fused": True}])
+def test_its_errors_are_its_own(tmp_path: Path, settings: Settings) -> None:
+    done = run(tmp_path, settings, SOURCE.replace("sys.exit(5)", "raise ValueError('no')"))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "Traceback (most recent call last):"
+    assert done.stderr.splitlines()[-1] == "ValueError: no" and "autoaccel" not in done.stderr
+
+
+def test_a_recipe_keeps_what_was_seen(tmp_path: Path) -> None:
+    assert msgspec.json.decode(encode(FACTS), type=ScriptFacts) == FACTS
