@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 from autoaccel.advise.effects import Halving
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
+from autoaccel.space.knobs import KNOBS
 
 _JOINT = 0.5
 """How large the effect of two knobs together, beyond the sum of both, is expected relative to the smaller of them. A
 guess, which only decides where a search begins: what it measures corrects it."""
+
+_BEYOND_BASIC = 0.5
+"""How large the effect of a value beyond that of its knob's basic one is expected, relative to the knob's. A guess, and
+corrected likewise."""
 
 Vector = NDArray[np.float64]
 
@@ -118,7 +123,8 @@ class Surrogate:
         """Return the covariance of the effects of each two values; the baseline's own value has none.
 
         Effects of counts are a random walk over their logarithms that begins at the baseline's: a count next to it
-        hardly matters, those beyond a count begin with its effect. The farthest has the whole deviation.
+        hardly matters, those beyond a count begin with its effect. The farthest has the whole deviation. Values that
+        include a knob's basic one begin with the effect of that.
         """
         values, baseline = self._values[name], self._baseline[name]
         similar = np.zeros((len(values), len(values)))
@@ -131,6 +137,12 @@ class Surrogate:
             return similar * deviation**2
         for i, value in enumerate(values):
             similar[i, i] = 0.0 if value == baseline and type(value) is type(baseline) else 1.0
+        knob = KNOBS.get(name)
+        if knob is not None and knob.basic is not None and knob.is_off(baseline):
+            including = [i for i, value in enumerate(values) if not knob.is_off(value)]
+            similar[np.ix_(including, including)] = 1.0
+            for i in including:
+                similar[i, i] += 0.0 if values[i] == knob.basic else _BEYOND_BASIC**2
         return similar * deviation**2
 
     def _covariance(self, some: NDArray[np.intp], others: NDArray[np.intp]) -> Vector:

@@ -43,6 +43,14 @@ def test_every_default_is_among_the_values(context: KnobContext) -> None:
     assert all(row.default in row.values for row in knob_rows(context))
 
 
+def test_a_basic_value_is_offered_and_does_something(context: KnobContext) -> None:
+    basics = {name: knob.basic for name, knob in KNOBS.items() if knob.basic is not None}
+    assert basics
+    for name, basic in basics.items():
+        assert basic in KNOBS[name].values(context)
+        assert not KNOBS[name].is_off(basic)
+
+
 def test_thread_values_respect_what_this_process_may_use(context: KnobContext, vary: Vary) -> None:
     assert KNOBS["threads.intra_op"].values(context) == (4, 2, 1)
     torch = msgspec.structs.replace(context.machine.torch, intra_op_threads=2)

@@ -98,6 +98,9 @@ KNOBS = (
         why_unavailable=_why_no_compiler,
         modules=_DYNAMO,
         start_seconds=_COMPILE_SECONDS,
+        # All modes generate the same fused code; the others add CUDA graphs, a search for kernels, or both (PyTorch's
+        # documentation of torch.compile).
+        basic="default",
     ),
     Knob(
         name="compile.backend",

@@ -120,6 +120,8 @@ class Knob:
         usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
             nothing is known. A guess, where it is not said to come from the benchmark's workloads, that only decides
             where a search looks first: its trials correct it.
+        basic: Value of which all others but the one at which it is off do everything, and more: what it wins is
+            expected of them, too. None: nothing is known of how values compare.
     """
 
     name: str
@@ -145,6 +147,7 @@ class Knob:
     divides_batches: bool = False
     usual_effect: float = 0.1
     acts_in: tuple[Where, ...] = ("loop",)
+    basic: Value | None = None
 
     def why_closed(self, context: KnobContext) -> str:
         """Return why no other value than the default works in a context, or in a script at all; empty if one does."""
