@@ -16,10 +16,17 @@ then a knob may be closed that would have mattered beside the others. It costs l
 closed."""
 
 
-def bound_beside_others(bound_speedup: float) -> float:
-    """Return the most that a remedy could win once others have shortened everything else, given what it could alone."""
+def bound_beside_others(bound_speedup: float, waiting_speedup: float = 1.0) -> float:
+    """Return the most that a remedy could win once others have shortened everything else, given what it could alone.
+
+    Args:
+        bound_speedup: What it could win alone.
+        waiting_speedup: What could be won if no step waited for data, for a remedy that has no part in that. Loader
+            workers do not shorten such a wait but remove it: OTHERS_SPEEDUP is that of the rest of the step.
+    """
     share = 1 - 1 / bound_speedup
-    return bound_of_share(share / (share + (1 - share) / OTHERS_SPEEDUP))
+    rest = max(0.0, 1 / waiting_speedup - share)
+    return bound_of_share(share / (share + rest / OTHERS_SPEEDUP))
 
 
 def bound_of_run(startup_seconds: float, total_seconds: float) -> float:

@@ -21,12 +21,16 @@ does more; a search expects too little of it there, and finds out with its first
 def effect_deviations(names: Iterable[str], findings: Sequence[Finding]) -> dict[str, float]:
     """Return for each knob the standard deviation of its effect, as the logarithm of a speed-up.
 
-    Half of the largest bound that a finding names for it, once other remedies have shortened the rest of the step: two
-    deviations are the most that it could win. For a knob that no finding names, what it usually does.
+    Half of the largest bound that a finding names for it, once other remedies have shortened the rest of the step and
+    nothing waits for data any more: two deviations are the most that it could win. For a knob that no finding names,
+    what it usually does.
     """
     deviations = {}
+    waits = [finding for finding in findings if finding.code == "data-wait"]
     for name in names:
-        bounds = [bound_beside_others(finding.bound_speedup) for finding in findings if name in finding.knobs]
+        waiting = max([1.0, *(finding.bound_speedup for finding in waits if name not in finding.knobs)])
+        found = [finding.bound_speedup for finding in findings if name in finding.knobs]
+        bounds = [bound_beside_others(bound, waiting) for bound in found]
         expected = 0.5 * math.log(max(bounds)) if bounds else KNOBS[name].usual_effect
         deviations[name] = min(max(expected, _LEAST), _MOST)
     return deviations

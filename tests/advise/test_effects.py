@@ -30,6 +30,25 @@ def test_a_small_share_is_a_larger_one_of_a_shorter_step() -> None:
     assert bound_beside_others(1.01) == pytest.approx(34.33 / 33.33, rel=1e-3)
 
 
+def test_a_wait_for_data_is_no_part_of_the_step_that_other_remedies_leave() -> None:
+    # 5 ms of 100 ms, 80 of which wait for data; without the wait, once the other 15 ms take a third, it is 5 ms of 10.
+    assert bound_beside_others(1 / 0.95, 5.0) == pytest.approx(2.0)
+    wait = msgspec.structs.replace(finding(5.0, "loader.workers"), code="data-wait")
+    compiling = finding(1 / 0.95, "compile.mode")
+    alone = effect_deviations(["compile.mode"], [compiling])["compile.mode"]
+    assert effect_deviations(["compile.mode"], [compiling, wait])["compile.mode"] > 2 * alone
+    # What removes the wait is not helped by its going.
+    slight = msgspec.structs.replace(finding(1.1, "loader.workers"), code="data-wait")
+    assert effect_deviations(["loader.workers"], [slight])["loader.workers"] == pytest.approx(
+        math.log(bound_beside_others(1.1)) / 2
+    )
+
+
+def test_a_step_that_only_waits_has_bounds_too() -> None:
+    assert bound_beside_others(1.0, 1000.0) == pytest.approx(1.0)
+    assert bound_beside_others(2.0, 1000.0) == pytest.approx(1000.0)
+
+
 def test_the_largest_bound_counts_within_limits() -> None:
     findings = [finding(1.001, "a", "b"), finding(9.0, "b")]
     assert effect_deviations(["a", "b"], findings) == {"a": 0.02, "b": 0.3}
