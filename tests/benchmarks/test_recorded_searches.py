@@ -63,7 +63,17 @@ def record() -> None:
     """Write the searches of today."""
     tables = {name: on_table(name.split()[0], int(name.split()[1])) for name in recorded("tables")}
     on_machines = {name: on_machine(name.split()[0], int(name.split()[1])) for name in recorded("machines")}
-    RECORDED.write_text(json.dumps({"tables": tables, "machines": on_machines}, indent=1) + "\n")
+    RECORDED.write_text(_a_line_each({"tables": tables, "machines": on_machines}))
+
+
+def _a_line_each(found: dict[str, Any]) -> str:
+    """Return the searches as JSON with a line for each step, so that what has changed can be read off."""
+    groups = []
+    for group, searches in found.items():
+        steps = {name: ",\n".join(f"   {json.dumps(step)}" for step in search) for name, search in searches.items()}
+        rows = ",\n".join(f"  {json.dumps(name)}: [\n{lines}\n  ]" for name, lines in steps.items())
+        groups.append(f" {json.dumps(group)}: {{\n{rows}\n }}")
+    return "{\n" + ",\n".join(groups) + "\n}\n"
 
 
 if __name__ == "__main__":
