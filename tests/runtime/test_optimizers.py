@@ -40,7 +40,7 @@ class Clipping(torch.optim.AdamW):
         return super().step(closure)
 
 
-class UserCodeFacts(torch.optim.SGD):
+class WithOwnStep(torch.optim.SGD):
     """A step that makes no use of torch's."""
 
     def step(self, closure: Any = None) -> None:
@@ -139,10 +139,10 @@ def test_a_step_that_asks_for_no_form_is_told(settings: Settings) -> None:
     """Its groups say fused, but nothing reads them: the setting did nothing and counted as tried."""
     model = network()
     applied = Applied(settings)
-    optimizer = applied.optimizer(UserCodeFacts(model.parameters(), lr=0.1))
+    optimizer = applied.optimizer(WithOwnStep(model.parameters(), lr=0.1))
     applied.backward(model(INPUTS).sum())
     applied.step(optimizer)
-    assert "Own has a step of its own" in next(iter(applied.check()[1].values()))
+    assert "WithOwnStep has its own step" in next(iter(applied.check()[1].values()))
 
 
 def test_hooks_of_a_subclass_run_once() -> None:
