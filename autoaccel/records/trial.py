@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from typing import Literal
 
@@ -192,6 +193,8 @@ class Finished(Record, frozen=True, tag="finished"):
     scores: bytes = b""  # float32, of each evaluation sample, where the metric is their mean; of many, of groups
 
 
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+
 FailureKind = Literal[
     "raised", "exited", "crashed", "hung", "slow start", "memory", "busy", "invalid", "ineffective", "diverged"
 ]
@@ -208,6 +211,20 @@ class Failure(Record, frozen=True, tag="failure"):
     message: str  # one sentence for people
     traceback: str = ""  # the user's own frames
     log_tail: str = ""  # last lines that the process printed
+    # Tells it from others of its kind: an error's type and text, knobs, a signal; empty if the kind says all. None in
+    # records of earlier versions.
+    signature: str | None = None
+    lost_connection: bool = False  # to another rank, whose own failure may be the reason
+
+    @property
+    def likeness(self) -> tuple[str, str]:
+        """Equal in failures that are alike."""
+        return self.kind, without_numbers(self.message) if self.signature is None else self.signature
+
+
+def without_numbers(text: str) -> str:
+    """Return an error's text without process ids, addresses and sizes, which differ between failures that are alike."""
+    return _NUMBERS.sub("#", text)
 
 
 Answer = (

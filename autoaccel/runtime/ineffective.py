@@ -22,7 +22,7 @@ def failure_of(paced: Paced, ineffective: Mapping[str, str], what: str) -> Failu
         name: reason for name, reason in ineffective.items() if paced.stated.get(name) != paced.applied.settings[name]
     }
     said = "; ".join(f"{name} {what}: {reason}" for name, reason in tried.items())
-    return Failure(kind="ineffective", message=said) if said else None
+    return Failure(kind="ineffective", message=said, signature=", ".join(sorted(tried))) if tried else None
 
 
 def did_nothing(paced: Paced) -> Failure | None:

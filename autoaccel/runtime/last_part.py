@@ -72,7 +72,7 @@ class LastPart:
         if not (math.isfinite(metric) and math.isfinite(loss)):
             name = self._loop.training.metric.name if self._loop else "the training loss"
             message = f"after {paced.steps_done} steps {name} is {metric}, the loss {loss}"
-            return Failure(kind="diverged", message=message)
+            return Failure(kind="diverged", message=message, signature="")
         return Finished(
             metric=metric,
             last_metric=found[-1].metric,

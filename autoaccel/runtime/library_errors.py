@@ -1,4 +1,7 @@
-"""What kind of failure an error is. Libraries tell it in words alone, each in its own; nothing else reads these."""
+"""What an error says of the failure that it is. Libraries tell it in words alone, each in its own.
+
+Nothing else reads these: what follows from them is sent as values.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from autoaccel.records.trial import FailureKind
+from autoaccel.records.trial import FailureKind, without_numbers
 from autoaccel.runtime.accelerator import free_bytes, uses_cuda
 
 # CUDA, HIP, xpu, mps, Triton and NCCL say "out of memory"; cuBLAS, cuSOLVER, cuFFT, cuSPARSE and cuDNN up to 8 have a
@@ -31,12 +34,31 @@ _KERNELS_BYTES = 512 << 20
 # CUDA 11.2 "CUDA-capable device(s) is/are busy or unavailable".
 _SAYS_BUSY = "busy or unavailable"
 
+# What gloo and NCCL say, or where, when the connection to another rank is lost.
+_SAYS_LOST = re.compile(r"gloo|nccl|c10d|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE)
+
 
 def kind_of(error: BaseException) -> FailureKind:
     """Return what kind of failure an error is that the user's code or a library has raised."""
     if is_out_of_memory(error):
         return "memory"
     return "busy" if any(_SAYS_BUSY in str(one) for one in _with_causes(error)) else "raised"
+
+
+def first_line(error: BaseException) -> str:
+    """Return an error's type and the first line of its text."""
+    return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+
+
+def signature_of(error: BaseException) -> str:
+    """Return what tells an error from others, and is the same each time it is raised: its words without numbers."""
+    return without_numbers(first_line(error))
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether the connection to another rank was lost, for which that rank's own failure may be the reason."""
+    known = getattr(torch.distributed, "DistError", ())  # torch may be built without
+    return any(isinstance(one, known) or _SAYS_LOST.search(first_line(one)) for one in _with_causes(error))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +12,6 @@ from autoaccel.records.trial import Failure, Trial
 
 _MIN_FAILURES = 2  # in different settings: one may be chance
 _MAX_TOGETHER = 2  # settings that fail only together; more are blamed only as a whole
-_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")  # process ids, addresses, sizes: they differ between alike failures
 
 
 class Failed(NamedTuple):
@@ -74,7 +72,7 @@ def find_causes(failed: Sequence[Failed], works: Collection[Settings]) -> list[C
     """
     kinds: dict[tuple[str, str], list[Failed]] = {}
     for one in failed:
-        kinds.setdefault((one.failure.kind, _NUMBERS.sub("#", one.failure.message)), []).append(one)
+        kinds.setdefault(one.failure.likeness, []).append(one)
     explained: dict[tuple[Part, ...], list[Failed]] = {}
     for alike in kinds.values():
         for suspects, some in _explain(alike, works):

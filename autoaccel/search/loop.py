@@ -20,7 +20,7 @@ from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
 from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge, KnownSpeedup
-from autoaccel.search.patience import enough_for, max_trial_seconds, patience_for
+from autoaccel.search.patience import enough_for, given_up, max_trial_seconds, patience_for
 from autoaccel.search.ranking import Ranking
 from autoaccel.search.sampler import KnowledgeGradientSampler
 from autoaccel.search.samplers import make_sampler
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _MAX_REFUSED = 10  # proposals of a sampler in a row that may not be measured: then what pays most is tried instead
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials predict
-_NO_MORE_TIME = "the budget has no time left for it"
 
 Reserve = Callable[[Settings, float | None], float]
 """Returns the seconds that must be left to prove settings: with the speed-up that was measured, None if none was."""
@@ -322,9 +321,7 @@ class Search:
         )
         if isinstance(reading, Failure):
             if reading.kind == "hung":
-                kind, why = patience[1:] if timeout_seconds == patience.seconds else (reading.kind, _NO_MORE_TIME)
-                message = f"given up after {timeout_seconds:.0f} s: {why}"
-                reading = msgspec.structs.replace(reading, kind=kind, message=message)
+                reading = given_up(reading, patience, timeout_seconds)
             trial = Trial(number, settings, reading, self._clock.spent - before, again=again)
         else:
             trial = Trial(

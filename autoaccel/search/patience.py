@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import FailureKind
+from autoaccel.records.trial import Failure, FailureKind
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.space.knobs import compiles, slow_starting_knobs
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, Pair, log_ratios, middle, turns_deviation
@@ -56,6 +58,22 @@ def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float
     if compiles(settings):
         return Patience(seconds, "slow start", "it compiles for longer than a whole run takes")
     return Patience(seconds, "hung", "if it does not hang, it is far too slow to win")
+
+
+def given_up(failure: Failure, patience: Patience, timeout_seconds: float) -> Failure:
+    """Return the failure of a trial that has taken too long.
+
+    Args:
+        failure: As its process was found: silent.
+        patience: How long it was to take at most.
+        timeout_seconds: How long it took; less if the budget had no more time for it.
+    """
+    if timeout_seconds == patience.seconds:
+        kind, why, signature = patience.kind, patience.why, ""
+    else:
+        kind, why, signature = failure.kind, "the budget has no time left for it", "out of time"
+    message = f"given up after {timeout_seconds:.0f} s: {why}"
+    return msgspec.structs.replace(failure, kind=kind, message=message, signature=signature)
 
 
 def max_trial_seconds(settings: Settings, knowledge: Knowledge, budget_seconds: float) -> float:

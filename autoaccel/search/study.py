@@ -296,9 +296,8 @@ class SearchStudy:
         except UpdateFinishedTrialError:
             raise
         except RuntimeError as error:
-            # A sampler that has nothing left stops the study, which Optuna allows in Study.optimize() only. The trial
-            # has ended; whether the search has is for its own rule to say.
-            if "Study.stop" not in str(error):
+            # The trial has ended; whether the search has is for its own rule to say.
+            if not _was_stopped(error):
                 raise
 
     def _give_up(self, number: int, why: GivenUp) -> None:
@@ -316,6 +315,14 @@ class SearchStudy:
 def study_in_memory() -> SearchStudy:
     """Return a study that nobody else sees, and that ends with this process."""
     return SearchStudy(InMemoryStorage(), "search", "")
+
+
+def _was_stopped(error: RuntimeError) -> bool:
+    """Whether a sampler that has nothing left has stopped the study, which Optuna allows in `Study.optimize()` only.
+
+    Optuna tells it in words alone.
+    """
+    return "Study.stop" in str(error)
 
 
 def _turn_logs(trial: Trial) -> list[float]:

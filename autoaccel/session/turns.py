@@ -42,7 +42,7 @@ def divergence(baseline: Sequence[Turn], other: Sequence[Turn]) -> Failure | Non
     """
     if any(turn.diverged for turn in baseline) or not any(turn.diverged for turn in other):
         return None
-    return Failure(kind="diverged", message="its loss is no longer a finite number")
+    return Failure(kind="diverged", message="its loss is no longer a finite number", signature="")
 
 
 class TurnFailed(NamedTuple):

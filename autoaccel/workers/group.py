@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +14,6 @@ from autoaccel.workers.listening import await_news
 from autoaccel.workers.worker import Worker
 
 _LAST_WORDS_SECONDS = 2.0  # to hear the rank that failed first, when another has noticed it
-# How a rank fails because another has failed: words of torch's errors when a connection between ranks is lost.
-_BY_ANOTHER = re.compile(
-    r"gloo|nccl|c10d|DistBackendError|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE
-)
 
 
 class WorkerGroup:
@@ -99,11 +94,11 @@ class WorkerGroup:
     def _reason(self, failure: Failure) -> Failure:
         """Return the failure of the rank that failed first, if this one failed only because of it."""
         deadline = time.perf_counter() + _LAST_WORDS_SECONDS
-        while _BY_ANOTHER.search(failure.message + failure.traceback):
+        while failure.lost_connection:
             ready = self._with_news(deadline - time.perf_counter())
             if not ready:
                 break
             for worker in ready:
-                if (other := self._hear(worker)) is not None and not _BY_ANOTHER.search(other.message):
+                if (other := self._hear(worker)) is not None and not other.lost_connection:
                     return other
         return failure

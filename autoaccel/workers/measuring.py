@@ -113,4 +113,5 @@ def failure_of(answer: Record) -> Failure:
     """Return the failure that a worker answered with; an unexpected answer is a failure as well."""
     if isinstance(answer, Failure):
         return answer
-    return Failure(kind="crashed", message=f"unexpected reply from the process: {type(answer).__name__}")
+    name = type(answer).__name__
+    return Failure(kind="crashed", message=f"unexpected reply from the process: {name}", signature=name)

@@ -139,7 +139,8 @@ class Worker:
         try:
             answer: Answer = decode(line, Answer)  # type: ignore[arg-type]  # to mypy a union is no class
         except msgspec.MsgspecError as error:
-            return self._with_log(Failure(kind="crashed", message=f"the process sent an invalid reply: {error}"))
+            message = f"the process sent an invalid reply: {error}"
+            return self._with_log(Failure(kind="crashed", message=message, signature="invalid reply"))
         return self._with_log(answer) if isinstance(answer, Failure) else answer
 
     def pause(self) -> None:
@@ -213,20 +214,22 @@ class Worker:
         message = (
             f"no answer within {timeout_seconds:.0f} s" if timeout_seconds > 0 else "no time was left for an answer"
         )
-        return self._with_log(Failure(kind="hung", message=message))
+        return self._with_log(Failure(kind="hung", message=message, signature=""))
 
     def _died(self) -> Failure:
         try:
             status = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            return self._with_log(Failure(kind="crashed", message="the process closed its channel but kept running"))
+            message = "the process closed its channel but kept running"
+            return self._with_log(Failure(kind="crashed", message=message, signature="closed channel"))
         if status >= 0:
-            return self._with_log(Failure(kind="exited", message=f"the process exited with status {status}"))
+            message = f"the process exited with status {status}"
+            return self._with_log(Failure(kind="exited", message=message, signature="status"))
         name = signal.Signals(-status).name
         if name == "SIGKILL":
             message = "the process was killed (SIGKILL), usually because the system ran out of memory"
-            return self._with_log(Failure(kind="memory", message=message))
-        return self._with_log(Failure(kind="crashed", message=f"the process crashed ({name})"))
+            return self._with_log(Failure(kind="memory", message=message, signature=name))
+        return self._with_log(Failure(kind="crashed", message=f"the process crashed ({name})", signature=name))
 
     def _with_log(self, failure: Failure) -> Failure:
         return msgspec.structs.replace(failure, log_tail=self._log_tail())

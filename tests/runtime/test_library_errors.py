@@ -7,7 +7,7 @@ import torch
 
 from autoaccel.records.trial import Failure, Probe, WorkerSpec
 from autoaccel.runtime import tasks
-from autoaccel.runtime.library_errors import is_out_of_memory, kind_of
+from autoaccel.runtime.library_errors import is_lost_connection, is_out_of_memory, kind_of, signature_of
 
 _ASYNC = (
     "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
@@ -115,6 +115,22 @@ def test_torchs_own_class_and_what_wraps_it_are() -> None:
     cleaning_up.__context__ = inner
     for error in (inner, wrapped, cleaning_up, MemoryError(), OSError(12, "Cannot allocate memory")):
         assert is_out_of_memory(error)
+
+
+def test_signatures_differ_between_errors_not_between_their_numbers() -> None:
+    gone = [RuntimeError(f"DataLoader worker (pid(s) {pid}) exited unexpectedly") for pid in (4711, 99)]
+    assert signature_of(gone[0]) == signature_of(gone[1])
+    other = [RuntimeError(OF_SOMETHING_ELSE["shapes"]), ValueError("DataLoader worker (pid(s) 99) exited unexpectedly")]
+    assert len({signature_of(error) for error in (*gone, *other)}) == 3
+
+
+def test_a_lost_connection_to_another_rank_is_one_whoever_tells_it() -> None:
+    said = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:32345"
+    wrapped = RuntimeError("the gradients could not be averaged")
+    wrapped.__cause__ = RuntimeError(said)
+    unnamed = torch.distributed.DistStoreError("Socket Timeout")  # of a class that only torch.distributed raises
+    assert all(is_lost_connection(error) for error in (RuntimeError(said), wrapped, unnamed))
+    assert not is_lost_connection(RuntimeError(OF_SOMETHING_ELSE["shapes"]))
 
 
 def test_this_computers_own_refusal_is_a_failure_for_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,15 @@ def test_failures_of_other_kinds_have_other_causes() -> None:
     assert sorted(closed(find_causes(alike, [{"autocast": "bfloat16"}]))) == ["compile=default", "workers=2"]
 
 
-def test_alike_failures_differ_in_numbers() -> None:
+def test_failures_are_alike_by_their_signature_whatever_they_say() -> None:
+    said = [Failure("ineffective", words, signature="fused") for words in ("it has no such form", "it is changed")]
+    both = [*failed({"fused": True, "workers": 2}, failure=said[0]), *failed({"fused": True}, failure=said[1])]
+    (cause,) = find_causes(both, [{"workers": 2}])
+    assert cause.failures == 2 and closed([cause]) == ["fused=True"]
+    assert Failure("ineffective", said[0].message, signature="threads").likeness != said[0].likeness
+
+
+def test_alike_failures_of_earlier_versions_differ_in_numbers() -> None:
     other = Failure("raised", "RuntimeError: DataLoader worker (pid(s) 99) exited unexpectedly")
     both = [*failed({"workers": 2, "fused": True}), *failed({"workers": 2}, failure=other)]
     assert closed(find_causes(both, [{"fused": True}])) == ["workers=2"]

@@ -21,17 +21,22 @@ def _graphs() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
+def _has_stopped() -> bool:
+    """Whether torch compiles nothing anew any more, so that steps run without it. Dynamo tells it in words alone."""
+    from torch._dynamo.utils import counters
+
+    # "cache_size_limit reached" in torch 2.6, "Dynamo recompile limit exceeded ..." later.
+    reasons = [reason for reason in counters["unimplemented"] if "limit" in reason]
+    return any("reached" in reason or "exceeded" in reason for reason in reasons)
+
+
 def _check_limit() -> None:
-    """Raise an error if torch has stopped compiling anew, so that steps run without it.
+    """Raise an error if torch has stopped compiling.
 
     Raises:
         IneffectiveError: If it did.
     """
-    from torch._dynamo.utils import counters
-
-    # "cache_size_limit reached" in torch 2.6, "Dynamo recompile limit exceeded ..." later; there is no number for it.
-    reasons = [reason for reason in counters["unimplemented"] if "limit" in reason]
-    if any("reached" in reason or "exceeded" in reason for reason in reasons):
+    if _has_stopped():
         raise IneffectiveError(
             f"torch.compile has reached its limit of compilations after {_graphs()} graphs, and anything new runs "
             "without it; compile.dynamic=on may need fewer"
