@@ -176,15 +176,15 @@ def check_values_here(fixed: Sequence[str]) -> None:
 
 
 def open_folder(stem: str, output: str | Path | None, resume: bool) -> RunFolder:
-    """Return the folder to work in: that of the run to go on with, or a new one. To be used in a `with` block.
+    """Return the folder to work in: that of the run to resume, or a new one. To be used in a `with` block.
 
     Args:
         stem: What the workload is called; it begins the name of the folder unless `output` names one.
         output: The folder, if a person has chosen one.
-        resume: Whether to go on with a run in it, or with the latest of this workload.
+        resume: Whether to resume a run in it, or the latest of this workload.
 
     Raises:
-        BadRequestError: If there is nothing to go on with, or something is there already.
+        BadRequestError: If there is nothing to resume, or the folder already contains something.
     """
     if resume:
         return RunFolder.resume(Path(output) if output else latest_run_path(stem))

@@ -227,6 +227,7 @@ def _check(
     beyond = [ranks for ranks in predict if ranks > ranks_per_machine]
     if beyond and max(measured) <= ranks_per_machine and (exchange is None or exchange.between is None):
         raise BadRequestError(
-            f"{beyond[0]} ranks need several machines of {ranks_per_machine}, and only one was measured: the network "
-            "must be known. Add a time measured on several, or --between, --gradient-bytes and --steps."
+            f"{beyond[0]} ranks need several machines of {ranks_per_machine} ranks, but only one was measured, so the "
+            "speed of the network is unknown. Add a time measured on several machines, or give --between, "
+            "--gradient-bytes and --steps."
         )

@@ -59,7 +59,7 @@ def check_path(recipe: Path) -> Path:
 def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) -> AccuracyCheck:
     """Train planned runs with and without a recipe from new seeds, until it is clear whether it keeps the metric.
 
-    Each finished pair is kept beside the recipe at once, and what was kept counts: the check goes on where it ended.
+    Each finished pair is kept beside the recipe at once, and what was kept counts: the check resumes where it ended.
 
     Args:
         use: The recipe whose metric is checked, and the training.
@@ -150,7 +150,8 @@ def read_pairs(path: Path, of: str) -> list[CheckedPair]:
             raise BadRequestError(message) from error
     if any(pair.of != of for pair in pairs):
         raise BadRequestError(
-            f"{path}: these runs belong to another recipe, or to a file that has changed. Move it away to start over."
+            f"{path}: these runs belong to another recipe, or to a file that has changed. Move this file away to start "
+            "over."
         )
     return pairs
 

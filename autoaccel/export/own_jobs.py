@@ -52,7 +52,7 @@ def _batch(options: dict[str, str], command: str, budget_seconds: float) -> Batc
     alone = {"job-name": "autoaccel", "nodes": "1", "ntasks": "1", "exclusive": "", "mem": "0", "time": str(minutes)}
     lines = [
         f"cd {shlex.quote(str(Path.cwd()))} || exit 2",
-        "# exec: who cancels the job then tells autoaccel itself, so that it gives up what it measures at once.",
+        "# exec: cancelling the job then signals autoaccel itself, which stops measuring at once.",
         f"exec {command}",
     ]
     return Batch(batch_script(alone | options, lines), Path.cwd() / options["output"])

@@ -29,7 +29,7 @@ class Slurm:
         ranks = ranks_of(recipe.settings)
         if job.nodes * job.ranks == 1 and ranks > 1:
             # A step of one task is a shell to us: the recipe's own ranks would start in it.
-            return [f"--with slurm cannot start the recipe's {ranks} ranks as one. Choose torchrun."]
+            return [f"--with slurm cannot start one rank for a recipe with {ranks} ranks. Choose torchrun."]
         return []
 
     def render(self, recipe: Recipe, job: Job) -> Rendered:

@@ -219,6 +219,6 @@ def _number_if_set(environ: Mapping[str, str], name: str) -> int | None:
 
 def _half_set(present: Sequence[str], missing: str) -> BadRequestError:
     return BadRequestError(
-        f"{present[0]} is set but {missing} is not: the variables of a rank must all be there. Start the ranks with "
-        f"`autoaccel launch`; for a single process, unset {present[0]}."
+        f"{present[0]} is set but {missing} is not: either all variables of a rank must be set, or none. Start the "
+        f"ranks with `autoaccel launch`; for a single process, unset {present[0]}."
     )

@@ -32,7 +32,7 @@ class CommonCause(NamedTuple):
     @property
     def words(self) -> str:
         """Why it is not tried again, as people read it."""
-        return f"{self.failures} failed trials, and no others, have this in common: {self.message}"
+        return f"{self.failures} failed trials contain it, and no trial that worked does: {self.message}"
 
 
 LostBecause = Literal[

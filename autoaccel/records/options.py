@@ -169,8 +169,8 @@ class TuneOptions:
     resume: Annotated[
         bool,
         Option(
-            "resume the run in the output folder, or the latest run of this training: it was interrupted, or its "
-            "budget ended before a proof"
+            "resume the run in the output folder, or the latest run of this training, if it was interrupted or "
+            "its budget ended before a proof"
         ),
     ] = False
     sampler: Annotated[

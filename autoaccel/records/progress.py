@@ -11,7 +11,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Trial
 
 StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "metric", "contributions", "report"]
-"""In their order; the search may go on after a proof that failed. Proving the speed is called "confirm" on disk."""
+"""In their order; the search may continue after a proof that failed. Proving the speed is called "confirm" on disk."""
 
 
 class RunStarted(Record, frozen=True):

@@ -41,7 +41,7 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
     if accuracy.evidence == "exact":
         return "none of the changed settings can alter a number"
     if accuracy.rounding is not None:
-        runs = f"; the runs alone leave it open: {_bound_words(accuracy, constraint)}" if accuracy.repeats else ""
+        runs = f"; the runs alone do not decide it: {_bound_words(accuracy, constraint)}" if accuracy.repeats else ""
         return f"{one_line(rounding_words(accuracy.rounding))}{runs}"
     return _bound_words(accuracy, constraint)
 
@@ -94,8 +94,8 @@ def more_runs_words(baseline_deviation: float, constraint: Constraint, runs: int
     needed = needed if runs < MANY_RUNS else "more runs than are practical"
     allowed = drop_words(constraint.max_drop, constraint)
     return (
-        f"under your own settings the metric varies by {two_digits(baseline_deviation)} between seeds: showing a "
-        f"drop of less than {allowed} takes {needed}"
+        f"under your own settings the metric varies by {two_digits(baseline_deviation)} between seeds: to show that "
+        f"the drop is below {allowed} takes {needed}"
     )
 
 

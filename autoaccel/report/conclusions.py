@@ -120,8 +120,8 @@ def faster_words(comparison: Comparison, change: str) -> str:
         return f"{comparison.speedup:.2f}x faster steps, {sure}: {change}."
     then = f"{comparison.low:.2f}x to {comparison.high:.2f}x"
     return (
-        f"{comparison.speedup:.2f}x faster steps as measured, but {then} at another time on a shared machine, so no "
-        f"claim for a whole run: {change}."
+        f"{comparison.speedup:.2f}x faster steps when measured, but {then} at another time on a shared machine, so "
+        f"nothing is claimed for a whole run: {change}."
     )
 
 

@@ -25,7 +25,9 @@ def script_rows(seen: ScriptSeen) -> list[Row]:
     rows.append(("planned", _planned_words(script, seen.planned_steps)))
     if script.does:
         rows.append(("does already", ", ".join(script.does)))
-    rows.append(("judged by", "training loss" if script.has_loss else "nothing: backward() is called on no loss"))
+    rows.append(
+        ("judged by", "training loss" if script.has_loss else "nothing: the script never calls backward() on a loss")
+    )
     rows.append(("can be tuned", ", ".join(seen.open) or "nothing"))
     reasons = collections.defaultdict(list)
     for name, reason in seen.closed.items():

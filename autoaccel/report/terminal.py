@@ -244,7 +244,7 @@ def print_training(result: TrainResult, recipe: Recipe) -> None:
     """Print the speed and the metric of a training with a recipe, beside what the recipe has recorded."""
     seconds, made = result.train_seconds[0], result.steps - result.resumed_at
     if result.step_seconds is None:
-        print(f"all {result.steps} steps were already done: the checkpoint is of a finished training")
+        print(f"all {result.steps} steps were already done: the checkpoint belongs to a finished training")
     else:
         rate = result.samples * made / result.steps / seconds
         after = f" after resuming at step {result.resumed_at}" if result.resumed_at else ""

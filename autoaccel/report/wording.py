@@ -186,7 +186,7 @@ def break_even_words(projection: Projection) -> str:
     steps = projection.break_even_steps
     if steps is None:
         return "never repays its slower start"
-    return f"pays from step {steps:,} on; a shorter run is faster without it" if steps else ""
+    return f"pays off from step {steps:,} on; a shorter run is faster without it" if steps else ""
 
 
 def proven_words(search: SearchSummary) -> str:
@@ -236,7 +236,7 @@ def roofline_words(line: Roofline) -> str:
     """Return what a step attains, and how much faster it could become at most."""
     limit = f"This step can become at most {speedup_words(line.max_speedup)} faster on this machine"
     if line.max_speedup > _FAR_FROM_ITS_LIMITS:
-        limit = "Neither arithmetic nor memory holds this step back"
+        limit = "Neither arithmetic nor memory limits this step"
     return (
         f"{limit}: its {format_flops(line.flops)} run at {format_flops(line.achieved)}/s; with its operators, "
         f"{format_flops(line.attainable)}/s are attainable, limited by {line.limited_by}"

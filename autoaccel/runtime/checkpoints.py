@@ -59,9 +59,9 @@ class Checkpoints:
             reason = str(error).splitlines()[0]
             return f"{self._path}: must be a checkpoint written by autoaccel ({reason}). Name another file."
         if form != _FORM:
-            return f"{self._path}: must be of the form {_FORM}, got {form}. Name another file."
+            return f"{self._path}: must be a checkpoint of format {_FORM}, got {form}. Name another file."
         if seed != self._seed:
-            return f"{self._path}: belongs to a training from seed {seed}, not {self._seed}. Name another file or seed."
+            return f"{self._path}: belongs to a training with seed {seed}, not {self._seed}. Name another file or seed."
         return Progress(**state)
 
     def keep(self, loop: Loop) -> None:

@@ -44,7 +44,7 @@ def train_loader(training: Training, applied: Applied, seed: int) -> Iterable[An
     if applied.batch_factor != 1:
         raise BadRequestError(
             "Training: with optimizer.batch_factor or parallel.batch=keep, train_data must be a dataset, because "
-            "the batches of ready loaders are fixed. Remove these settings, or give the dataset and batch_size."
+            "a loader's batches are fixed. Remove these settings, or give the dataset and batch_size."
         )
     own = data()  # type: ignore[operator]  # no dataset, so a function
     if not isinstance(own, DataLoader):

@@ -49,9 +49,7 @@ def why_not_rebuildable(loader: DataLoader[Any]) -> str:
         return ""
     except Exception:  # whatever the user's class raises where it is not as its constructor left it
         pass
-    return (
-        f"{type(loader).__name__} does not draw batches as its attributes say, so no other loader can be made like it"
-    )
+    return f"{type(loader).__name__} does not draw batches the way its attributes say, so it cannot be rebuilt"
 
 
 def _require_rebuildable(loader: DataLoader[Any]) -> None:

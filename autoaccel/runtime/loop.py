@@ -374,7 +374,7 @@ class Loop:
         return self.training.loss(outputs, target)
 
     def _advance_schedule(self, interval: str) -> None:
-        # Measuring may go on past the planned run, where schedules such as OneCycleLR refuse to go.
+        # Measuring may continue past the planned run, where schedules such as OneCycleLR raise an error.
         if self.scheduler and self.training.scheduler_interval == interval and self.steps_done < self.planned_steps:
             self.scheduler.step()
 

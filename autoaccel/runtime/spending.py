@@ -28,7 +28,7 @@ class Spending:
 
     @property
     def left_seconds(self) -> float:
-        """How long measuring may still go on; below zero once it took too long."""
+        """How long measuring may still take; below zero once it took too long."""
         return self._until - time.perf_counter()
 
     @property

@@ -51,13 +51,13 @@ def patience_for(settings: Settings, knowledge: Knowledge, budget_seconds: float
     usual = knowledge.trial_seconds
     if _is_proposed(settings, knowledge):
         share, worth = COMPILE_SHARE * budget_seconds, knowledge.max_cold_seconds(settings)
-        why = "what it could save over all trainings" if worth < share else f"{COMPILE_SHARE:.0%} of the budget"
-        return Patience(usual + max(usual, min(share, worth)), "slow start", f"it compiles for longer than {why}")
+        limit = "it could save over all trainings" if worth < share else f"{COMPILE_SHARE:.0%} of the budget"
+        return Patience(usual + max(usual, min(share, worth)), "slow start", f"compiling takes longer than {limit}")
     longest = math.inf if slow_starting_knobs(settings) else _MAX_TIMES_SLOWER * usual
     seconds = usual + max(usual, min(knowledge.task.economy.baseline_total_seconds, longest))
     if compiles(settings):
-        return Patience(seconds, "slow start", "it compiles for longer than a whole run takes")
-    return Patience(seconds, "hung", "if it does not hang, it is far too slow to win")
+        return Patience(seconds, "slow start", "compiling takes longer than a whole run")
+    return Patience(seconds, "hung", "it hangs, or is far too slow to win")
 
 
 def given_up(failure: Failure, patience: Patience, timeout_seconds: float) -> Failure:

@@ -220,7 +220,7 @@ class Prover:
             return None
         found = metric.compare_updates()
         if isinstance(found, RoundingEvidence) and found.verdict == "holds":
-            self._tell(Note(f"the runs leave the metric open; {rounding_words(found)}"))
+            self._tell(Note(f"the runs do not decide whether the metric is kept; {rounding_words(found)}"))
             return None
         if verdict == "drops":
             return _Refusal("metric drops")

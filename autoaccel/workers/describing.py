@@ -27,7 +27,9 @@ def probe_machine(starter: WorkerStarter) -> Machine:
     probed = starter.ask(Probe(), {}, "probe", Probed, PROBE_SECONDS)
     if isinstance(probed, Failure):
         detail = probed.log_tail or probed.message
-        raise AutoaccelError(f"torch does not work in this environment; `python -c 'import torch'` shows it:\n{detail}")
+        raise AutoaccelError(
+            f"torch does not work in this environment; `python -c 'import torch'` shows the error:\n{detail}"
+        )
     return msgspec.structs.replace(detect_machine(), torch=probed.facts)
 
 

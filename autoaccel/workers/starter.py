@@ -250,7 +250,7 @@ class WorkerStarter:
     def receive_description(self, worker: Worker | WorkerGroup, timeout_seconds: float) -> Described | Failure:
         """Return what a worker has described; from now on, fork servers import what its training imported.
 
-        The worker is closed: the step that it made may have started loader workers, which would go on loading while
+        The worker is closed: the step that it made may have started loader workers, which would keep loading while
         something is measured.
         """
         try:

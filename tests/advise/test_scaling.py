@@ -210,7 +210,7 @@ def test_a_network_that_was_measured_needs_no_figures() -> None:
     found = predictions(scale_runs(measured, (32,), ranks_per_machine=4))[32]
     assert found.machines == 8
     assert found.seconds == pytest.approx(truth(32), rel=0.03)
-    with pytest.raises(BadRequestError, match="8 ranks need several machines of 4, and only one was measured"):
+    with pytest.raises(BadRequestError, match="8 ranks need several machines of 4 ranks, but only one was measured"):
         scale_runs({1: 100.0, 2: 55.0}, (8,), ranks_per_machine=4)
 
 

@@ -166,7 +166,7 @@ def test_a_finished_checkpoint_is_said_to_be_one(
     assert metric_of(second) == metric_of(first)
     assert "all 15 steps were already done" in second.stdout
     other = run(recipe, model, "--checkpoint", tmp_path / "checkpoint", "--seed", "3")
-    assert other.returncode == 2 and "from seed 0, not 3" in other.stderr
+    assert other.returncode == 2 and "with seed 0, not 3" in other.stderr
 
 
 def test_what_each_rank_gets_is_shown(

@@ -119,7 +119,7 @@ def test_hosts_say_how_many_machines_and_where_rank_0_is(launch) -> None:
         ({"hosts": ("--prefix",)}, "--hosts must be names separated by commas"),
         ({"target": "local", "nodes": 2}, "--with local starts ranks only on this machine, got --nodes 2"),
         ({"target": "local", "ranks": 3}, "the recipe's number of ranks, 2, got --ranks 3"),
-        ({"target": "slurm", "ranks": 1}, "cannot start the recipe's 2 ranks as one"),
+        ({"target": "slurm", "ranks": 1}, "cannot start one rank for a recipe with 2 ranks"),
         ({"target": "mpirun", "nodes": 2}, "needs the names of the 2 machines. Give them as --hosts A,B"),
         ({"target": "mpirun", "max_restarts": 1}, "mpirun does not restart a failed training"),
         ({"max_restarts": -1}, "--max-restarts must be at least 0, got -1"),

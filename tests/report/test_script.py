@@ -54,7 +54,7 @@ def test_what_could_not_be_read_is_said_to_be_assumed() -> None:
     facts = msgspec.structs.replace(FACTS, planned_steps=None, steps_per_epoch=None, has_loss=False, does=())
     rows = dict(script_rows(msgspec.structs.replace(SEEN, script=facts, planned_steps=1000, open=())))
     assert rows["planned"] == "1,000 steps: assumed, because the loops around its updates cannot be read"
-    assert rows["judged by"] == "nothing: backward() is called on no loss"
+    assert rows["judged by"] == "nothing: the script never calls backward() on a loss"
     assert rows["can be tuned"] == "nothing" and "does already" not in rows
 
 

@@ -134,7 +134,7 @@ def test_the_evidence_is_named_in_words_of_its_own():
     assert "judged by rounding: 3 comparisons on 8 batches from the same weights, during 64 steps" in updates
     both = told(evidence="rounding", rounding=rounding)
     assert "0.9741 -> 0.9736: its updates differ from yours by 1 %" in both
-    assert "the runs alone leave it open: 0.0005 worse on average, at most 0.0021 worse; 0.005 allowed" in both
+    assert "the runs alone do not decide it: 0.0005 worse on average, at most 0.0021 worse; 0.005 allowed" in both
 
 
 def test_what_was_not_judged_on_whole_runs_can_be_checked_on_them_later():
@@ -274,7 +274,7 @@ def test_a_step_far_from_the_machines_limits_is_promised_nothing_by_them():
     line = msgspec.structs.replace(samples.CEILINGS.roofline, max_speedup=700.01)
     advice = msgspec.structs.replace(samples.ADVICE, ceilings=msgspec.structs.replace(samples.CEILINGS, roofline=line))
     text = printed(print_advice, advice)
-    assert "Neither arithmetic nor memory holds this step back" in text and "700" not in text
+    assert "Neither arithmetic nor memory limits this step" in text and "700" not in text
 
 
 def test_what_was_left_out_for_want_of_steps_is_said():

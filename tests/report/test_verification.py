@@ -70,7 +70,7 @@ def checked(verdict: ClaimVerdict, **changes: Any) -> AccuracyCheck:
         (checked("holds"), 0, "The recipe keeps the metric on whole planned runs."),
         (checked("does not hold"), 1, "does not keep the metric"),
         (checked("does not hold", message="after 60 steps accuracy is nan"), 1, "after 60 steps accuracy is nan"),
-        (checked("inconclusive"), 1, "showing a drop of less than 0.005 takes about 20 pairs of runs (12 min 00 s)"),
+        (checked("inconclusive"), 1, "to show that the drop is below 0.005 takes about 20 pairs of runs (12 min 00 s)"),
         (checked("inconclusive", accuracy=None), 1, "at least three are needed"),
     ],
 )

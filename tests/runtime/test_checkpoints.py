@@ -193,7 +193,7 @@ def test_what_is_no_checkpoint_is_one_clear_error(tmp_path: Path) -> None:
         Checkpoints(path, 0.0, seed=0).load()
     loop = Loop(training(), Applied({}), seed=0)
     Checkpoints(path, 0.0, seed=0).keep(loop)
-    with pytest.raises(BadRequestError, match="from seed 0, not 4"):
+    with pytest.raises(BadRequestError, match="with seed 0, not 4"):
         Checkpoints(path, 0.0, seed=4).load()
 
 

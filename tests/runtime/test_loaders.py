@@ -103,7 +103,7 @@ def test_a_subclass_that_cannot_be_made_anew_is_left_as_it_is() -> None:
     facts = describe(training(loader))
     assert not facts.loader_adjustable
     assert not facts.batches_divisible
-    assert facts.loader_fixed.startswith("Endless does not draw batches as its attributes say")
+    assert facts.loader_fixed.startswith("Endless does not draw batches the way its attributes say")
     assert train_loader(training(loader), Applied({"loader.workers": 0}), seed=0) is loader
     with pytest.raises(BadRequestError, match=r"Endless .* leave all loader\.\* settings as they are"):
         train_loader(training(loader), Applied({"loader.workers": 1}), seed=0)

@@ -42,14 +42,14 @@ def patience(settings: Settings, planned_steps: int, trainings: int, wished: boo
 def test_a_compilation_has_a_share_of_the_budget_however_long_the_run() -> None:
     found = patience(COMPILED, planned_steps=1_000_000, trainings=20)
     assert found.seconds == pytest.approx(TRIAL_SECONDS + COMPILE_SHARE * BUDGET_SECONDS)
-    assert (found.kind, found.why) == ("slow start", "it compiles for longer than 20% of the budget")
+    assert (found.kind, found.why) == ("slow start", "compiling takes longer than 20% of the budget")
 
 
 def test_a_compilation_has_as_long_as_it_could_win_back_over_all_runs() -> None:
     once, often = (patience(COMPILED, planned_steps=1000, trainings=trainings) for trainings in (1, 20))
     # Two deviations make steps of 100 s some 70 s.
     assert TRIAL_SECONDS + 20 < once.seconds < TRIAL_SECONDS + 50
-    assert once.why == "it compiles for longer than what it could save over all trainings"
+    assert once.why == "compiling takes longer than it could save over all trainings"
     assert once.seconds < often.seconds
 
 

@@ -68,8 +68,8 @@ def test_a_claim_leaves_room_for_the_drift_of_a_shared_machine() -> None:
     assert "at least 1.29x" in summary(1.5, 1.4, 1.61, 0.06)
     # A whole run was claimed to be faster with an interval of the steps of 0.98 to 1.28.
     assert summary(1.1, 1.05, 1.15, 0.06) == (
-        "1.10x faster steps as measured, but 0.95x to 1.27x at another time on a shared machine, so no claim for a "
-        "whole run: precision.autocast=bfloat16."
+        "1.10x faster steps when measured, but 0.95x to 1.27x at another time on a shared machine, so nothing is "
+        "claimed for a whole run: precision.autocast=bfloat16."
     )
 
 

@@ -191,7 +191,7 @@ def test_what_cannot_become_clear_is_given_up_at_once_and_says_what_would_do(man
     assert (proof.status, proof.given_up(4)) == ("open", "unclear")
     words = obstacle_words(proof.missing(pair_seconds=36.0))
     assert words.startswith(
-        "under your own settings the metric varies by 0.028 between seeds: showing a drop of less than 0.01 takes "
+        "under your own settings the metric varies by 0.028 between seeds: to show that the drop is below 0.01 takes "
         "about "
     )
 

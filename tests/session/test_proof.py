@@ -104,7 +104,8 @@ def test_a_metric_that_scatters_too_much_is_given_up_with_what_would_tell(facts:
     proof = proved(facts, pairs)
     assert proof.result == "metric unclear"
     assert (
-        "under your own settings the metric varies by 0.028 between seeds: showing a drop of less than 0.01 takes about"
+        "under your own settings the metric varies by 0.028 between seeds: to show that the drop is below 0.01 "
+        "takes about"
     ) in obstacle_words(proof.obstacle)
     assert sum(steps is not None for _, steps in pairs.asked) == 2
 

@@ -68,8 +68,8 @@ def test_a_file_with_nothing_to_measure_is_declined(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("def bild():\n    pass")
     done = autoaccel(tmp_path, "tune", "train.py")
     assert done.returncode == 2
-    assert done.stderr.startswith("autoaccel: train.py: it ended without a step of any torch.optim optimizer")
-    assert "call that build()" in done.stderr
+    assert done.stderr.startswith("autoaccel: train.py: it ended before an optimizer of torch.optim made a step")
+    assert "call that function build()" in done.stderr
 
 
 @pytest.mark.end_to_end

@@ -54,7 +54,7 @@ def blocking_copies(observed: Observations) -> Finding | None:
         "blocking-copies",
         f"the program waits for copies to the GPU for {gpu.blocking_copy_share:.1%} of the step",
         Gain(gpu.blocking_copy_share, removable=0.7),
-        "Copy from pinned memory with non_blocking=True, so that the next batch is copied while this one computes.",
+        "Copy from pinned memory with non_blocking=True, so that the next batch is copied while the GPU computes.",
         knobs=("loader.pin_memory", "loader.non_blocking", "loader.side_stream"),
         numbers={"blocking_copy_share": gpu.blocking_copy_share},
     )

@@ -20,8 +20,8 @@ def memory(observed: Observations) -> Finding | None:
     share = max(own, min(0.5, 2 * own))
     return make_finding(
         "memory",
-        f"copying, filling and allocating memory takes {own:.1%} of the step, or at most {share:.1%} with what "
-        "fresh memory costs other operators",
+        f"copying, filling and allocating memory takes {own:.1%} of the step, at most {share:.1%} including "
+        "what fresh memory costs other operators",
         Gain(share, removable=0.2),
         "An allocator that keeps freed pages, and huge pages, reduce the system's work.",
         knobs=("memory.allocator", "memory.huge_pages", "memory.keep_gradients", "memory.expandable_segments"),

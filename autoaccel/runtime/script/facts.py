@@ -68,8 +68,8 @@ class Seen:
     def no_period(self, updates: int) -> BadRequestError:
         """Return the error that there are no steps: the updates do not repeat."""
         return BadRequestError(
-            f"its {len(self.optimizers)} optimizers make updates in no order that repeats within {updates} updates, "
-            "so it is unknown what a step is. Name a file whose build() returns a Training."
+            f"the order in which its {len(self.optimizers)} optimizers make updates does not repeat within {updates} "
+            "updates, so it is unclear what a step is. Name a file whose build() returns a Training."
         )
 
 

@@ -67,7 +67,7 @@ class AppliedToScript(Applied):
         """Return the same as for any training; what changes models has no effect if none of them is called any more."""
         learned, ineffective = super().check()
         if self._calls == self._calls_before:
-            unheard = "no model that takes gradients is called any more"
+            unheard = "the script no longer calls a model that is trained"
             ineffective = {**dict.fromkeys(self.changing_calls, unheard), **ineffective}
         self._calls_before = self._calls
         return learned, ineffective

@@ -59,8 +59,8 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
 
 
 _NO_TRAINING = (
-    "it ended without a step of any torch.optim optimizer, so there is nothing to measure. If it is to define a "
-    "function that returns a Training, call that build(), or name it as FILE.py:NAME."
+    "it ended before an optimizer of torch.optim made a step, so there is nothing to measure. If it defines a function "
+    "that returns a Training, call that function build(), or name it as FILE.py:NAME."
 )
 
 

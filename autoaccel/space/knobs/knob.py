@@ -78,7 +78,7 @@ def _nothing(value: Value, context: KnobContext) -> Mapping[str, str]:
     return {}
 
 
-_NO_LOSS = "it may change the numbers, and the script calls backward() on no loss that could be compared"
+_NO_LOSS = "it may change the numbers, and the script never calls backward() on a loss that could be compared"
 _NOT_IN_SCRIPTS = "it does not work in a script, only in a file whose build() returns a Training"
 
 

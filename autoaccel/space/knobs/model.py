@@ -199,7 +199,7 @@ KNOBS = (
                 equals("nni"),
                 "model.attention",
                 ON,
-                "NNI does not trace attention: the channels that it removes before it are missing after it",
+                "NNI does not trace attention, so attention lacks the channels that were removed before it",
             ),
         ),
     ),

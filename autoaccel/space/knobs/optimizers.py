@@ -31,7 +31,7 @@ def _why_no_foreach(context: KnobContext) -> str:
 
 def _why_no_batch(context: KnobContext) -> str:
     if context.training is not None and not context.training.batch_adjustable:
-        return "the batches are the user's own: train_data must be a dataset"
+        return "your own loader fixes the batch size: train_data must be a dataset"
     return ""
 
 

@@ -108,7 +108,7 @@ def _why_no_keep(context: KnobContext) -> str:
     if reason := _why_one_rank(context):
         return reason
     if context.training is not None and not context.training.batch_adjustable:
-        return "the batches are the user's own: train_data must be a dataset"
+        return "your own loader fixes the batch size: train_data must be a dataset"
     return ""
 
 
