@@ -81,7 +81,7 @@ def test_failures_are_alike_by_their_signature_whatever_they_say() -> None:
     said = [Failure("ineffective", words, signature="fused") for words in ("it has no such form", "it is changed")]
     both = [*failed({"fused": True, "workers": 2}, failure=said[0]), *failed({"fused": True}, failure=said[1])]
     (cause,) = find_causes(both, [{"workers": 2}])
-    assert cause.failures == 2 and closed([cause]) == ["fused=True"]
+    assert cause.failures == 2 and closed([cause]) == ["fused=on"]
     assert Failure("ineffective", said[0].message, signature="threads").likeness != said[0].likeness
 
 

@@ -12,7 +12,8 @@ import torch
 
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.space.knobs.cpus import format_cpus, parse_cpus
-from autoaccel.space.knobs.threads import CPUS_VARIABLE, LOADER_CPUS_VARIABLE, VARIABLES
+from autoaccel.space.knobs.openmp import VARIABLES
+from autoaccel.space.knobs.threads import CPUS_VARIABLE, LOADER_CPUS_VARIABLE
 
 _STARTED_OTHERWISE = "it must be set when the process starts: start it with `autoaccel run`"
 

@@ -10,7 +10,18 @@ from typing import get_args
 from autoaccel.errors import BadRequestError
 from autoaccel.records.knob import EffectStage
 from autoaccel.records.settings import Value, format_value
-from autoaccel.space.knobs import compiling, data, extension, memory, model, optimizers, parallel, precision, threads
+from autoaccel.space.knobs import (
+    compiling,
+    data,
+    extension,
+    memory,
+    model,
+    openmp,
+    optimizers,
+    parallel,
+    precision,
+    threads,
+)
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext
 
 ENTRY_POINTS = "autoaccel.knobs"
@@ -20,6 +31,7 @@ _EFFECT_STAGES: tuple[EffectStage, ...] = get_args(EffectStage)
 
 _PARTS = (
     *threads.KNOBS,
+    *openmp.KNOBS,
     *memory.KNOBS,
     # Workers before what only workers are told: a knob may override what their number implies. Pinned memory before
     # the copies from it.

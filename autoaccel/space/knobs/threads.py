@@ -1,4 +1,4 @@
-"""Knobs of threads: how many, on which cores, under which OpenMP runtime."""
+"""Knobs of threads: how many, and on which cores."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from autoaccel.space.knobs.knob import (
     Need,
     always,
     baseline_threads,
-    choices,
-    equals,
     usual_threads,
 )
 
@@ -33,21 +31,6 @@ CPUS_VARIABLE = "AUTOACCEL_CPUS"
 
 LOADER_CPUS_VARIABLE = "AUTOACCEL_LOADER_CPUS"
 """Carries the CPUs that are the loader's workers'."""
-
-VARIABLES = {
-    "threads.omp_proc_bind": "OMP_PROC_BIND",
-    "threads.omp_places": "OMP_PLACES",
-    "threads.omp_schedule": "OMP_SCHEDULE",
-    "threads.omp_wait_policy": "OMP_WAIT_POLICY",
-    "threads.gomp_affinity": "GOMP_CPU_AFFINITY",
-    "threads.kmp_affinity": "KMP_AFFINITY",
-    "threads.kmp_blocktime": "KMP_BLOCKTIME",
-}
-"""Knob -> the variable that an OpenMP runtime reads when it is loaded."""
-
-_INTEL = Need("threads.openmp", equals("intel"), "intel")
-_GNU = Need("threads.openmp", equals("gnu"), "gnu")
-
 
 _FEW = 4  # threads: where fewer are best on a machine of many cores, one is nearly as good
 
@@ -75,7 +58,8 @@ def _thread_values(context: KnobContext) -> tuple[Value, ...]:
     return tuple(sorted({baseline, *(count for count in counts if 1 <= count <= cores)}, reverse=True))
 
 
-def _why_one_core(context: KnobContext) -> str:
+def why_one_core(context: KnobContext) -> str:
+    """Return why there is nothing to divide among threads; empty if there is."""
     return (
         "" if max(context.machine.usable_cores, baseline_threads(context)) > 1 else "this process may use only one core"
     )
@@ -138,24 +122,6 @@ def _why_wrong_cpus(value: Value, context: KnobContext) -> str:
     return "" if cpus and set(cpus) <= set(allowed) else f"a list of CPUs among {format_cpus(allowed)}, such as 0-1"
 
 
-def _openmp_values(context: KnobContext) -> tuple[Value, ...]:
-    found = {library.name for library in context.machine.openmp}
-    return ("gnu", "intel") if "libiomp5" in found else ("gnu",)
-
-
-def _why_one_openmp(context: KnobContext) -> str:
-    if context.machine.system != "Linux":
-        return f"no runtime can be preloaded on {context.machine.system}"
-    return (
-        "" if len(_openmp_values(context)) > 1 else "Intel's runtime is not installed: pip install 'autoaccel[intel]'"
-    )
-
-
-def _openmp_environment(value: Value, context: KnobContext) -> Mapping[str, str]:
-    paths = {library.name: library.path for library in context.machine.openmp}
-    return {"LD_PRELOAD": paths["libiomp5"]} if value == "intel" and "libiomp5" in paths else {}
-
-
 def _loader_cores_values(context: KnobContext) -> tuple[Value, ...]:
     cores = len(cores_of(context.machine))
     return (0, *(count for count in (1, 2, 4) if count < cores))
@@ -175,31 +141,8 @@ def _loader_cores_environment(value: Value, context: KnobContext) -> Mapping[str
     return {LOADER_CPUS_VARIABLE: format_cpus(tuple(kept))} if kept else {}
 
 
-def _variable(name: str, values: tuple[Value, ...], help: str, helps_when: str, need: Need | None = None) -> Knob:
-    """Return the knob of a variable that the OpenMP runtime reads when it is loaded."""
-    return Knob(
-        name=name,
-        group="threads",
-        effect_stage="environment",
-        acts_in=("loop", "script"),
-        risk="rounding",  # another share of the work for each thread adds up in another order
-        help=help,
-        helps_when=helps_when,
-        effect="autoaccel.runtime.knobs.threads:OpenMpVariable",
-        values=lambda context: values,
-        usual=always("unset"),
-        off="unset",
-        why_unavailable=_why_one_openmp if need is _INTEL else _why_one_core,
-        environment=lambda value, context: {VARIABLES[name]: str(value)},
-        needs=(need,) if need else (),
-    )
-
-
-def _all_cpus(value: Value, context: KnobContext) -> Mapping[str, str]:
-    return {"GOMP_CPU_AFFINITY": format_cpus(context.machine.limits.affinity)}
-
-
-_BOUND = "threads can be bound in only one way"
+BOUND_TWICE = "threads can be bound in only one way"
+"""Why two settings clash that both say where threads run."""
 
 KNOBS = (
     Knob(
@@ -213,7 +156,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.threads:IntraOpThreads",
         values=_thread_values,
         usual=usual_threads,
-        why_unavailable=_why_one_core,
+        why_unavailable=why_one_core,
         why_untried=_why_one_thread,
         environment=lambda value, context: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
         value_range=lambda context: (1, max(context.machine.usable_cores, baseline_threads(context))),
@@ -278,82 +221,7 @@ KNOBS = (
         why_unavailable=_why_no_loader_cores,
         environment=_loader_cores_environment,
         needs=(Need("loader.workers", ON, "above 0"),),
-        clashes=(Clash(ON, "threads.affinity", ON, _BOUND), Clash(ON, "threads.gomp_affinity", ON, _BOUND)),
-    ),
-    Knob(
-        name="threads.openmp",
-        group="threads",
-        effect_stage="launch",
-        acts_in=("loop", "script"),
-        risk="rounding",
-        help="the OpenMP runtime that shares work among threads: GNU's, which comes with torch, or Intel's",
-        helps_when="many short parallel regions on a CPU, together with its own settings",
-        effect="autoaccel.runtime.knobs.threads:OpenMpRuntime",
-        values=_openmp_values,
-        usual=always("gnu"),
-        off="gnu",
-        why_unavailable=_why_one_openmp,
-        environment=_openmp_environment,
-    ),
-    _variable(
-        "threads.omp_proc_bind",
-        ("unset", "close", "spread"),
-        "whether each OpenMP thread is bound to its place, close to the others or spread out",
-        "many cores or several memory nodes, and nothing else needs the same cores",
-    ),
-    _variable(
-        "threads.omp_places",
-        ("unset", "cores", "threads"),
-        "what an OpenMP thread is bound to: a core or a hyper-thread",
-        "hyper-threads, together with a binding",
-        Need("threads.omp_proc_bind", ON, "not unset"),
-    ),
-    _variable(
-        "threads.omp_schedule",
-        ("unset", "static", "dynamic", "guided"),
-        "how loops that leave the schedule to the environment are split among threads",
-        "hardly ever: torch's own loops fix their schedule",
-    ),
-    _variable(
-        "threads.omp_wait_policy",
-        ("unset", "active", "passive"),
-        "whether idle threads spin or sleep between parallel regions",
-        "active: the process has its cores to itself; passive: loader workers or neighbours need them",
-        _GNU,
-    ),
-    Knob(
-        name="threads.gomp_affinity",
-        group="threads",
-        effect_stage="environment",
-        acts_in=("loop", "script"),
-        risk="rounding",
-        help="GNU's runtime binds thread i to the i-th usable CPU (GOMP_CPU_AFFINITY)",
-        helps_when="the process has its cores to itself",
-        effect="autoaccel.runtime.knobs.threads:OpenMpVariable",
-        values=choices(False, True),
-        usual=always(False),
-        off=False,
-        why_unavailable=_why_one_core,
-        environment=_all_cpus,
-        needs=(_GNU,),
-        clashes=(
-            Clash(ON, "threads.omp_proc_bind", ON, _BOUND),
-            Clash(ON, "threads.affinity", ON, _BOUND),
-        ),
-    ),
-    _variable(
-        "threads.kmp_affinity",
-        ("unset", "granularity=fine,compact,1,0", "granularity=fine,scatter", "disabled"),
-        "where Intel's runtime binds its threads",
-        "the process has its cores to itself; compact,1,0 puts one thread on each core before it uses hyper-threads",
-        _INTEL,
-    ),
-    _variable(
-        "threads.kmp_blocktime",
-        ("unset", "0", "1", "infinite"),
-        "milliseconds for which a thread of Intel's runtime spins before it sleeps; unset means 200",
-        "1: short regions one after another; 0: others need the cores",
-        _INTEL,
+        clashes=(Clash(ON, "threads.affinity", ON, BOUND_TWICE), Clash(ON, "threads.gomp_affinity", ON, BOUND_TWICE)),
     ),
 )
-"""Those of threads."""
+"""Those of threads, whatever the runtime that shares work among them."""
