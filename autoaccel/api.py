@@ -79,7 +79,7 @@ def autotune(arguments: AutotuneArguments) -> Recipe:
         WorkloadFailedError: If the training fails under the user's own settings.
         BudgetSpentError: If the budget does not suffice to measure the baseline.
     """
-    from autoaccel.workers.starter import WORKER_MARK
+    from autoaccel.workers.environment import WORKER_MARK
 
     if WORKER_MARK in os.environ:
         raise BadRequestError(

@@ -6,8 +6,6 @@ import collections
 import copy
 import hashlib
 import itertools
-import os
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +41,9 @@ from autoaccel.space.knobs import (
     ranks_of,
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
-from autoaccel.workers.forkserver import ForkFailedError, ForkServer
+from autoaccel.workers.environment import WORKER_MARK, worker_environment
+from autoaccel.workers.fork_servers import ForkServers
+from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
@@ -89,15 +89,12 @@ class WorkerStarter:
         self._measures = unmeasured is None
         self._launched_as = unmeasured.launched_as if unmeasured else None
         self._compile_cache = unmeasured.compile_cache if unmeasured else None
-        self._servers: dict[str, ForkServer] = {}  # by environment; least recently used first
-        self._server_numbers = itertools.count(1)
         self._guards: list[Guard] = []  # one, once something is measured
         self._rendezvous_numbers = itertools.count(1)
-        self._modules = ["torch", "autoaccel.runtime.tasks"]  # every worker needs them; forked ones find them imported
-        self._cannot_fork = sys.platform != "linux"  # elsewhere system libraries do not survive a fork
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
         self._logs.mkdir(exist_ok=True)
+        self._servers = ForkServers(self._logs, self._compiled)
         self._started: list[Worker] = []
         self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
 
@@ -108,8 +105,7 @@ class WorkerStarter:
         for worker in self._started:
             worker.close()
         self._scratches.close()
-        for server in self._servers.values():
-            server.close()
+        self._servers.close()
         for guard in self._guards:
             guard.close()
 
@@ -201,35 +197,17 @@ class WorkerStarter:
 
     def _fork(self, spec: WorkerSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
         """Return a forked worker, or None where that is not possible."""
-        if self._cannot_fork:
-            return None
         at_start = self._variables(spec.settings, at_start_only=True)
-        key = settings_key(at_start)
-        if key not in self._servers:
-            self._close_an_idle_server()
-            log = self._logs / f"forkserver-{next(self._server_numbers)}.log"
-            # Imports make torch create the folder of its cache, in the system's unless it is told another.
-            cache = {CACHE_VARIABLE: str(self._compiled)}
-            self._servers[key] = ForkServer(_merged(os.environ, {**at_start, **cache}), log)
-        server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
+        in_use = [worker.server for worker in self._started if not worker.is_closed]
+        server = self._servers.server_for(settings_key(at_start), at_start, in_use)
+        if server is None:
+            return None
         try:
-            modules = (*self._modules, *modules_of(spec.settings))
+            modules = (*self._servers.modules, *modules_of(spec.settings))
             return Worker(spec, log_path, environment, server, modules, self._guard)
         except ForkFailedError:
-            # What its imports did to it is in its log; programs of their own still work.
-            self._cannot_fork = True
+            self._servers.give_up()
             return None
-
-    def _close_an_idle_server(self) -> None:
-        """Make room for one more: each holds torch in its memory, and there is one for each environment."""
-        if len(self._servers) < _MAX_SERVERS:
-            return
-        busy = [worker.server for worker in self._started if not worker.is_closed]
-        for key, server in self._servers.items():
-            if server not in busy:
-                server.close()
-                del self._servers[key]
-                return
 
     def ask(
         self,
@@ -259,7 +237,7 @@ class WorkerStarter:
             worker.close()
         if not isinstance(answer, Described):
             return failure_of(answer)
-        self._modules.extend(answer.modules)
+        self._servers.modules.extend(answer.modules)
         return answer
 
     def start_measuring(
@@ -335,7 +313,7 @@ class WorkerStarter:
         return {name: value for name, value in self._environment(settings).items() if name != WORKER_MARK}
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = _merged(os.environ, self._variables(settings))
+        environment = worker_environment(self._variables(settings))
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
             key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
@@ -350,19 +328,6 @@ class WorkerStarter:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
         return environment_of(changed, self._context, at_start_only)
-
-
-_MAX_SERVERS = 4
-
-WORKER_MARK = "AUTOACCEL_WORKER"
-"""Set in every worker, so that a program that calls autotune() while it is being tuned can be told so."""
-
-
-def _merged(environment: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a worker; libraries that the user preloads stay, after those of the settings."""
-    preloaded = ":".join(filter(None, (changes.get("LD_PRELOAD"), environment.get("LD_PRELOAD"))))
-    merged = {**environment, **changes, WORKER_MARK: "1"}
-    return {**merged, "LD_PRELOAD": preloaded} if preloaded else merged
 
 
 def _await_built(worker: Worker | WorkerGroup, deadline: float) -> float | Failure:

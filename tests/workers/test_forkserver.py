@@ -96,7 +96,7 @@ def test_an_interrupt_amid_a_request_does_not_leave_others_waiting(
     first = starter.start(Describe(), {}, "first")
     assert isinstance(first, Worker)
     assert isinstance(first.receive(60.0), Described)
-    (server,) = starter._servers.values()
+    (server,) = starter._servers.running()
     server._connection = InterruptedSocket(server._connection)  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
         starter.start(Describe(), {}, "second")
@@ -175,7 +175,7 @@ def test_a_worker_that_imports_left_unfit_begins_anew(
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)
     starter = starter_for(write_model("import threading\nprint(threading.active_count(), 'torch' in sys.modules)\n"))
-    starter._modules.append("threaded_library")
+    starter._servers.modules.append("threaded_library")
     assert describe(starter) == "1 True\n"
 
 
@@ -219,7 +219,7 @@ def test_a_worker_whose_end_is_never_told_is_not_waited_for_for_ever(
     worker = starter.start(Describe(), {}, "stuck")
     assert isinstance(worker, Worker)
     assert isinstance(worker.receive(60.0), Described)
-    (server,) = starter._servers.values()
+    (server,) = starter._servers.running()
     server._process.send_signal(signal.SIGSTOP)
     closing = threading.Thread(target=worker.close, daemon=True)
     closing.start()
@@ -311,7 +311,7 @@ def test_without_its_server_a_starter_starts_programs(
 ) -> None:
     starter = starter_for(write_model())
     describe(starter, "one")
-    for server in starter._servers.values():
+    for server in starter._servers.running():
         server.close()
     assert not isinstance(starter.ask(Describe(), {}, "two", Described, 60.0), Failure)
 
