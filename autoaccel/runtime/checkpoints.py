@@ -16,7 +16,8 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value, format_value
 from autoaccel.runtime import ranks
 from autoaccel.runtime.data import batches_of
-from autoaccel.runtime.loop import Loop, Progress
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.progress import Progress
 
 _FORM = "autoaccel/checkpoint/2"
 

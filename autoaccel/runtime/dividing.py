@@ -16,7 +16,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from autoaccel.errors import BadRequestError
+from autoaccel.runtime import ranks
 from autoaccel.runtime.randomness import Apart
+
+_STEPS_APART = 64  # from one comparison of all ranks' batches to the next; before that after 1, 2, 4, ... steps
 
 
 class Piece(NamedTuple):
@@ -144,3 +148,30 @@ class Divided:
             if batch is None:
                 return
             yield list(batch)
+
+
+class Agreement:
+    """Checks that all ranks draw the same batches."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def check(self, digest: int) -> None:
+        """Stop if ranks have drawn different batches; called before every step, on every rank.
+
+        Ranks are compared only now and then, because each waits for all; but all batches so far are compared.
+
+        Args:
+            digest: Of all batches so far.
+
+        Raises:
+            BadRequestError: If they have; on every rank.
+        """
+        self._steps += 1
+        is_due = self._steps & (self._steps - 1) == 0 or self._steps % _STEPS_APART == 0
+        if ranks.world_size() > 1 and is_due and not ranks.all_equal(digest):
+            raise BadRequestError(
+                "Training: every rank must draw the same batches, but they differ: the sampler must use only the "
+                "random generators of torch, numpy or random, and build() must give every rank the same data. Sort "
+                "what comes from a set or a folder; or leave parallel.world_size at 1."
+            )

@@ -41,7 +41,7 @@ class LastPart:
         whole = self._loop is not None and steps > _NEARLY * self._loop.planned_steps
         # Of a part of the run its end counts, where an evaluation may take as long as all of the steps.
         self._points = [max(1, round(share * steps)) for share in (_POINTS if whole else _POINTS[-1:])]
-        paced.losses_from = steps - max(1, round(_LOSS_SHARE * steps))
+        paced.losses.kept_after = steps - max(1, round(_LOSS_SHARE * steps))
 
     @property
     def starts_at(self) -> int:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import IterableDataset
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import default_device, mark
@@ -29,38 +27,14 @@ from autoaccel.runtime.data import (
     last_step,
     train_loader,
 )
-from autoaccel.runtime.dividing import Piece
+from autoaccel.runtime.dividing import Agreement, Piece
+from autoaccel.runtime.losses import StepLosses
 from autoaccel.runtime.metrics import Evaluated, read_metric
+from autoaccel.runtime.progress import Progress
 from autoaccel.runtime.randomness import random_states, restore_random_states, same_random_numbers_after, seed_all
 from autoaccel.runtime.reached import reached_modules
-from autoaccel.runtime.steps import Step
+from autoaccel.runtime.steps import Ahead, Step
 from autoaccel.runtime.training import Training, is_dataset
-
-_MAX_AHEAD = 4
-"""Steps that the program may be ahead of an accelerator: enough for it never to wait for the program between steps. A
-program that nothing holds back queues a thousand operators, and a turn would last as long as these take."""
-
-_DIVERGED_STEPS = 3
-"""In a row whose losses are not finite: a single batch may have such a loss under anybody's settings."""
-
-_STEPS_APART = 64  # from one comparison of all ranks' batches to the next; before that after 1, 2, 4, ... steps
-
-
-class Progress(NamedTuple):
-    """How far a training has come: all that is needed to resume it."""
-
-    steps_done: int
-    samples_done: int
-    place: tuple[int, int, int]  # epochs that are over; steps and samples of the next one
-    whole_samples: int | None  # of a whole step; None where batches are the user's own
-    last_loss: float
-    has_shrunk: bool
-    model: dict[str, Any]
-    optimizer: dict[str, Any]
-    scheduler: dict[str, Any] | None
-    applied: dict[str, Any]  # what the settings have learned, such as float16's scale
-    random_states: dict[str, Any]  # of the leader
-    settings: dict[str, Value]  # that it ran with
 
 
 def _ignore_phase(phase: str) -> None:
@@ -109,12 +83,9 @@ class Loop:
         self.steps_done = resumed.steps_done if resumed else 0
         self.samples_done = resumed.samples_done if resumed else 0
         """By all ranks together."""
-        self._last_losses = [torch.tensor(resumed.last_loss if resumed else math.nan)]
-        self.losses_from: float = math.inf
-        """After so many steps the losses of all later ones are kept, beside that of the first."""
-        self._kept_losses: list[torch.Tensor] = []
-        self._latest: deque[list[torch.Tensor]] = deque(maxlen=_DIVERGED_STEPS)  # the losses of steps
-        self._ahead: deque[Step] = deque()  # that the accelerator may not have ended
+        self.losses = StepLosses(torch.mean, resumed.last_loss if resumed else math.nan)
+        """Of this rank's pieces of the steps."""
+        self._ahead = Ahead()
         self.phase_ended: Callable[[str], None] = _ignore_phase
         self._epochs_begun, self._epoch_steps, self._epoch_samples = 0, 0, 0
         if resumed is not None:
@@ -122,8 +93,7 @@ class Loop:
         self._batches: Iterator[Drawn] = applied.prefetch(
             epochs_of(self.loader, self.steps_per_epoch, self._epoch_steps, is_resumed=self._epoch_samples > 0)
         )
-        self._steps_compared = 0
-        self._part_losses: list[torch.Tensor] = []
+        self._agreement = Agreement()
         self._seed_rank(seed)
         if resumed is not None:
             self._resume(resumed)
@@ -162,12 +132,12 @@ class Loop:
     @property
     def last_loss(self) -> float:
         """The loss of the last step, of this rank's pieces of it; the program waits for it."""
-        return float(torch.stack(self._last_losses).mean())
+        return self.losses.last
 
     @property
     def has_diverged(self) -> bool:
         """Whether none of the last steps had a finite loss, of this rank's pieces; the program waits for them."""
-        return bool(self._latest) and not any(bool(torch.stack(losses).isfinite().all()) for losses in self._latest)
+        return self.losses.have_diverged
 
     def progress(self) -> Progress:
         """Return how far the training has come."""
@@ -230,7 +200,7 @@ class Loop:
             self._epoch_steps = self._epoch_samples = 0
             if self.steps_done:
                 self._advance_schedule("epoch")
-        self._compare_ranks(drawn.piece.digest)
+        self._agreement.check(drawn.piece.digest)
         if self.steps_done >= self.shrinks_at:
             self.shrink(drawn.batch)
         while not self.step_on(drawn.batch, drawn.piece):
@@ -240,27 +210,8 @@ class Loop:
         self._epoch_samples += drawn.piece.step_samples
         share = 1.0 if self.whole_samples is None else drawn.piece.step_samples / self.whole_samples
         step = Step(begin, mark(self.device), first.begins_epoch, share)
-        self._ahead.append(step)
-        if len(self._ahead) > _MAX_AHEAD:
-            _ = self._ahead.popleft().seconds
+        self._ahead.add(step)
         return step
-
-    def _compare_ranks(self, digest: int) -> None:
-        """Stop if ranks have drawn different batches; called before every step.
-
-        Ranks are compared only now and then, because each waits for all; but all batches so far are compared.
-
-        Raises:
-            BadRequestError: If they have; on every rank.
-        """
-        self._steps_compared += 1
-        often = self._steps_compared & (self._steps_compared - 1) == 0 or self._steps_compared % _STEPS_APART == 0
-        if ranks.world_size() > 1 and often and not ranks.all_equal(digest):
-            raise BadRequestError(
-                "Training: every rank must draw the same batches, but they differ: the sampler must use only the "
-                "random generators of torch, numpy or random, and build() must give every rank the same data. Sort "
-                "what comes from a set or a folder; or leave parallel.world_size at 1."
-            )
 
     def shrink(self, batch: Any) -> None:
         """Make the model smaller as the settings say, and begin with a new optimizer where the schedule stands."""
@@ -308,14 +259,10 @@ class Loop:
         if stepped:
             self.applied.zero_grad(self.optimizer)
         self.phase_ended("zero grad")
-        # Not its number, for which the program would wait; a copy, because a CUDA graph writes over its outputs.
-        self._part_losses.append(loss.detach().clone())
+        self.losses.add(loss)
         if stepped:
-            self._last_losses, self._part_losses = self._part_losses, []
-            self._latest.append(self._last_losses)
             self.steps_done += 1
-            if self.steps_done > self.losses_from or self.steps_done == 1:
-                self._kept_losses.append(torch.stack(self._last_losses).mean())
+            self.losses.end_step(self.steps_done)
             self._advance_schedule("step")
         self.phase_ended("other")
         return stepped
@@ -352,11 +299,8 @@ class Loop:
 
     def kept_losses(self) -> tuple[float, float]:
         """Return the loss of the first step and the mean of those kept, of all ranks; every rank must ask for it."""
-        first, *kept = torch.stack(self._kept_losses).tolist()
-        kept = kept or [first]
-        return ranks.all_reduce_sum(first) / ranks.world_size(), ranks.all_reduce_sum(
-            math.fsum(kept) / len(kept)
-        ) / ranks.world_size()
+        first, later = (ranks.all_reduce_sum(loss) / ranks.world_size() for loss in self.losses.kept())
+        return first, later
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Return the loss of a model on a batch that is on the device."""

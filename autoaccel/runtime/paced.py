@@ -13,6 +13,7 @@ from autoaccel.records.trial import Failure, ModelSize
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import Drawn
 from autoaccel.runtime.dividing import Piece
+from autoaccel.runtime.losses import StepLosses
 from autoaccel.runtime.metrics import Evaluated
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.training import Training
@@ -41,8 +42,7 @@ class Paced(Protocol):
 class Judged(Paced, Protocol):
     """A training whose losses are known, so that what it comes to can be compared with another."""
 
-    losses_from: float
-    """After so many steps the losses of all later ones are kept, beside that of the first."""
+    losses: StepLosses
 
     def own_steps(self, steps: int) -> int:
         """Return how many of its steps see as many samples as this many of the training's own."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar
 
 from autoaccel.runtime.accelerator import Mark, seconds_between
 
 Result = TypeVar("Result")
+
+_MAX_AHEAD = 4
+"""Steps that the program may be ahead of an accelerator: enough for it never to wait for the program between steps. A
+program that nothing holds back queues a thousand operators, and a turn would last as long as these take."""
 
 
 class Step:
@@ -27,6 +32,19 @@ class Step:
             self._seconds = seconds_between(*self._marks)
             self._marks = None
         return self._seconds
+
+
+class Ahead:
+    """Steps that an accelerator may not have ended yet: the program runs ahead of it by a few at most."""
+
+    def __init__(self) -> None:
+        self._steps: deque[Step] = deque()
+
+    def add(self, step: Step) -> None:
+        """Take in a step that was made; wait for an earlier one if the program is too far ahead."""
+        self._steps.append(step)
+        if len(self._steps) > _MAX_AHEAD:
+            _ = self._steps.popleft().seconds
 
 
 Stretch: TypeAlias = Generator[None, Step, Result]

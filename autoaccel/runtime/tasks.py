@@ -30,10 +30,11 @@ from autoaccel.runtime.ineffective import did_nothing
 from autoaccel.runtime.leftovers import remove_folder_of_imports
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build
 from autoaccel.runtime.looking import take_and_gather
-from autoaccel.runtime.loop import Loop, Progress, device_of
+from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.paced import Inspectable, Paced, not_inspectable
 from autoaccel.runtime.pacer import Line, Pacer
 from autoaccel.runtime.probing import probe_torch
+from autoaccel.runtime.progress import Progress
 from autoaccel.runtime.rounding import compare_updates, record_updates
 from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.trainings import train

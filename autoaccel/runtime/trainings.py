@@ -13,7 +13,8 @@ import torch
 from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.runtime import ranks
 from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
-from autoaccel.runtime.loop import Loop, Progress
+from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.progress import Progress
 from autoaccel.runtime.steps import Step
 from autoaccel.units import format_duration
 

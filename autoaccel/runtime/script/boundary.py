@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,13 +13,11 @@ from autoaccel.records.settings import Value
 from autoaccel.records.trial import ModelSize
 from autoaccel.runtime.accelerator import Mark, mark
 from autoaccel.runtime.applied import Applied
+from autoaccel.runtime.losses import StepLosses
 from autoaccel.runtime.script.cycle import Cycle, Gap
 from autoaccel.runtime.script.events import Events
 from autoaccel.runtime.script.numbering import Numbers, key_of
-from autoaccel.runtime.steps import Step
-
-_MAX_AHEAD = 4  # see runtime/loop.py
-_DIVERGED_STEPS = 3  # the same
+from autoaccel.runtime.steps import Ahead, Step
 
 
 class PacedScript:
@@ -40,16 +36,13 @@ class PacedScript:
         self.steps_done = 0
         self.batch_factor = 1.0
         self.model_size: ModelSize | None = None
-        self.losses_from: float = math.inf
-        """After so many steps the losses of all later ones are kept, beside that of the first."""
-        self._losses: list[torch.Tensor] = []  # of the step that is being made
-        self._kept: list[torch.Tensor] = []
-        self._latest: deque[torch.Tensor] = deque(maxlen=_DIVERGED_STEPS)
+        self.losses = StepLosses(torch.sum)
+        """Of the tensors that backward() was called on: several make up the loss of a step."""
 
     @property
     def has_diverged(self) -> bool:
         """Whether none of the last steps had a finite loss; the program waits for them."""
-        return bool(self._latest) and not any(bool(loss.isfinite().all()) for loss in self._latest)
+        return self.losses.have_diverged
 
     def own_steps(self, steps: int) -> int:
         """Return how many of its steps see as many samples as this many of the script's own: as many."""
@@ -57,28 +50,17 @@ class PacedScript:
 
     def kept_losses(self) -> tuple[float, float]:
         """Return the loss of the first step, and the mean of those kept; not a number if there are none."""
-        if not self._kept:
-            return math.nan, math.nan
-        first, *kept = torch.stack(self._kept).tolist()
-        kept = kept or [first]
-        return first, math.fsum(kept) / len(kept)
+        return self.losses.kept()
 
     def add_loss(self, loss: torch.Tensor) -> None:
-        """Take in a tensor that backward() is called on; several make up the loss of a step."""
+        """Take in a tensor that backward() is called on, if it may be a loss."""
         if loss.numel() == 1:
-            # Not its number, for which the program would wait; a copy, because a CUDA graph writes over its outputs.
-            self._losses.append(loss.detach().reshape(()).float().clone())
+            self.losses.add(loss.detach().reshape(()).float())
 
     def end_step(self) -> None:
         """Count a step."""
         self.steps_done += 1
-        if not self._losses:
-            return
-        loss = torch.stack(self._losses).sum()
-        self._losses = []
-        self._latest.append(loss)
-        if self.steps_done == 1 or self.steps_done > self.losses_from:
-            self._kept.append(loss)
+        self.losses.end_step(self.steps_done)
 
 
 class Boundary(Events):
@@ -115,7 +97,7 @@ class Boundary(Events):
         self._gap = Gap()
         self._has_begun = False
         self._begin: Mark = 0.0
-        self._ahead: deque[Step] = deque()  # that the accelerator may not have ended
+        self._ahead = Ahead()
 
     def begin(self) -> None:
         """The first step is about to be made; of no consequence once it was."""
@@ -167,9 +149,7 @@ class Boundary(Events):
             is_last = self._epoch_steps == self._steps_per_epoch
             begins_epoch = begins_epoch and self._has_epochs
             step = Step(self._begin, mark(self._paced.device), begins_epoch, self._last_share if is_last else 1.0)
-            self._ahead.append(step)
-            if len(self._ahead) > _MAX_AHEAD:
-                _ = self._ahead.popleft().seconds
+            self._ahead.add(step)
             self._step_ended(step)
         self._begin = mark(self._paced.device)
 
