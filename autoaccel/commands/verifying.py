@@ -6,11 +6,12 @@ import tempfile
 from pathlib import Path
 
 from autoaccel.commands.use import RecipeUse
+from autoaccel.records.check import Verification
 from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Comparison, Failure, Verification
+from autoaccel.records.trial import Comparison, Failure
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover

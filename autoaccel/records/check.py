@@ -1,14 +1,26 @@
-"""AccuracyCheck: what whole planned runs say of a recipe's metric, made after it was written."""
+"""What is measured of a recipe after it was written: its claim again, and its metric by whole planned runs."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from autoaccel.records.base import Record
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import Accuracy, ClaimVerdict, TrainedPair
+from autoaccel.records.trial import Accuracy, Comparison
 
 CHECK_SCHEMA: Literal["autoaccel/accuracy/1"] = "autoaccel/accuracy/1"
+
+ClaimVerdict = Literal["holds", "does not hold", "inconclusive"]
+"""Of a recipe's claim that was measured again."""
+
+
+class Verification(Record, frozen=True):
+    """A claim, what was measured again, and whether the claim holds."""
+
+    claimed: Comparison
+    measured: Comparison | None  # None if the budget did not suffice for two pairs of processes
+    verdict: ClaimVerdict
 
 
 class CheckedPair(Record, frozen=True):

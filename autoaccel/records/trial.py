@@ -271,9 +271,6 @@ class Measurement(Record, frozen=True, tag="measurement"):
 
 Verdict = Literal["faster", "slower", "within noise"]
 
-ClaimVerdict = Literal["holds", "does not hold", "inconclusive"]
-"""Of a recipe's claim that was measured again."""
-
 
 class Comparison(Record, frozen=True):
     """Speed-up over the baseline: new / baseline throughput, above 1 is better; its interval; the verdict."""
@@ -286,14 +283,6 @@ class Comparison(Record, frozen=True):
     process_pairs: int
     turns: int
     drift: float = 0.0  # standard deviation of its logarithm from hour to hour, for which the interval has room
-
-
-class Verification(Record, frozen=True):
-    """A claim, what was measured again, and whether the claim holds."""
-
-    claimed: Comparison
-    measured: Comparison | None  # None if the budget did not suffice for two pairs of processes
-    verdict: ClaimVerdict
 
 
 MetricEvidence = Literal["exact", "whole", "share", "rounding"]
@@ -328,29 +317,6 @@ class Accuracy(Record, frozen=True):
 def exact_numbers(metric: str, direction: Direction) -> Accuracy:
     """Return what is known of the metric under settings that change no number: it does not drop."""
     return Accuracy(metric, direction, None, None, 0.0, 0.0, 0, 0.0, (), (), "exact")
-
-
-class TrainedPair(Record, frozen=True):
-    """What two trainings from the same seed came to: the baseline's number, then the recipe's."""
-
-    metrics: tuple[float, float]
-    losses: tuple[float, float] | None = None  # of the training, mean over the last quarter of its steps
-    first_loss: float | None = None  # the baseline's, of its first step
-    sample_error: float | None = None  # standard error that the metrics' difference has from its samples alone
-
-
-class ProofPair(Record, frozen=True):
-    """One line of proof.jsonl: a fresh pair of processes, with all raw times.
-
-    In contributions.jsonl the settings are the recipe's without one, and what stands as the baseline is the recipe.
-    """
-
-    settings: Settings
-    seed: int
-    baseline: Measurement
-    recipe: Measurement
-    trained: TrainedPair | None  # if they trained to the end
-    steps: int | None = None  # of the training's own that each made, if they did
 
 
 class Trial(Record, frozen=True):

@@ -11,11 +11,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from autoaccel.records.check import AccuracyCheck
+from autoaccel.records.check import AccuracyCheck, ClaimVerdict, Verification
 from autoaccel.records.progress import Event, Listener, ScriptSeen
 from autoaccel.records.recipe import Projection, Recipe
 from autoaccel.records.settings import changed, format_value
-from autoaccel.records.trial import ClaimVerdict, TrainResult, Verification
+from autoaccel.records.trial import TrainResult
 from autoaccel.report.accuracy import (
     accuracy_words,
     check_advice,

@@ -17,11 +17,12 @@ from autoaccel.records.base import Record, RecordType, decode, encode, read_json
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
+from autoaccel.records.proof import ProofPair
 from autoaccel.records.recipe import Recipe, read_recipe
 from autoaccel.records.request import Request, RequestOfSchema3
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Measurement, ProofPair, Trial
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.records.workload import TrainingFacts, with_workload_type
 
 RUNS = Path("autoaccel-runs")

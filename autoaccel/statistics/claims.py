@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from autoaccel.records.trial import ClaimVerdict, Comparison
+from autoaccel.records.check import ClaimVerdict
+from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 
 

@@ -17,9 +17,10 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.base import encode, write_json
 from autoaccel.records.check import AccuracyCheck, CheckedPair
 from autoaccel.records.machine import Machine
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Comparison, TrainedPair
+from autoaccel.records.trial import Accuracy, Comparison
 from autoaccel.records.workload import BuildFunction, TrainingFacts, Workload
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings

@@ -10,9 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from autoaccel.commands.verifying import verify_claim
+from autoaccel.records.check import Verification
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Comparison, Failure, Verification
+from autoaccel.records.trial import Comparison, Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover

@@ -13,8 +13,7 @@ import pytest
 from autoaccel.cli import main
 from autoaccel.commands import checking, verifying
 from autoaccel.records.base import write_json
-from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck
-from autoaccel.records.trial import ClaimVerdict, Verification
+from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck, ClaimVerdict, Verification
 
 from . import samples
 

@@ -11,8 +11,8 @@ import pytest
 
 from autoaccel.records.evidence import MetricPlan, TrainingCosts
 from autoaccel.records.options import TuneOptions
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import TrainedPair
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words, plan_words
 from autoaccel.session.evidence import MIN_SHARE, choose_evidence

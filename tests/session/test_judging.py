@@ -14,12 +14,13 @@ from autoaccel.records.contender import ContenderResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.options import EvidenceWish, TuneOptions
 from autoaccel.records.progress import ignore
+from autoaccel.records.proof import ProofPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Measurement, ProofPair, Turn
+from autoaccel.records.trial import Measurement, Turn
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session import judging

@@ -10,10 +10,11 @@ import pytest
 
 from autoaccel.records.base import decode
 from autoaccel.records.progress import ignore
+from autoaccel.records.proof import ProofPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Measurement, ProofPair
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.warmup import has_settled
 from autoaccel.search.trial_source import Reading

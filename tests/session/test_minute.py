@@ -14,12 +14,13 @@ import msgspec
 import pytest
 
 from autoaccel.records.progress import ignore
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, TrainedPair
+from autoaccel.records.trial import Failure
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.session import judging
 from autoaccel.session.baseline import LiveBaseline

@@ -11,10 +11,11 @@ import pytest
 
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import Event, Note, StageStarted, ignore
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, TrainedPair
+from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session.clock import BudgetClock

@@ -6,8 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import Accuracy, Finished, TrainedPair
+from autoaccel.records.trial import Accuracy, Finished
 from autoaccel.records.workload import Direction
 from autoaccel.statistics.accuracy import (
     MANY_RUNS,
