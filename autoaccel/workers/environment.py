@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 WORKER_MARK = "AUTOACCEL_WORKER"
 """Set in every worker, so that a program that calls autotune() while it is being tuned can be told so."""
 
 
-def worker_environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a worker: the user's with these changes.
+def worker_environment(own: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a worker: the user's own with these changes.
 
     Libraries that the user preloads stay, after those of the changes.
     """
-    preloaded = ":".join(filter(None, (changes.get("LD_PRELOAD"), os.environ.get("LD_PRELOAD"))))
-    variables = {**os.environ, **changes, WORKER_MARK: "1"}
+    preloaded = ":".join(filter(None, (changes.get("LD_PRELOAD"), own.get("LD_PRELOAD"))))
+    variables = {**own, **changes, WORKER_MARK: "1"}
     return {**variables, "LD_PRELOAD": preloaded} if preloaded else variables

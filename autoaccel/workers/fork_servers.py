@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -50,7 +51,7 @@ class ForkServers:
             log = self._logs / f"forkserver-{next(self._numbers)}.log"
             # Imports make torch create the folder of its cache, in the system's unless it is told another.
             cache = {CACHE_VARIABLE: str(self._compiled)}
-            self._servers[key] = ForkServer(worker_environment({**at_start, **cache}), log)
+            self._servers[key] = ForkServer(worker_environment(os.environ, {**at_start, **cache}), log)
         server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
         return server
 

@@ -6,6 +6,7 @@ import collections
 import copy
 import hashlib
 import itertools
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -313,7 +314,7 @@ class WorkerStarter:
         return {name: value for name, value in self._environment(settings).items() if name != WORKER_MARK}
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = worker_environment(self._variables(settings))
+        environment = worker_environment(os.environ, self._variables(settings))
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
             key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]

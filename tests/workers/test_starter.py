@@ -34,8 +34,9 @@ from autoaccel.records.trial import (
 )
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
+from autoaccel.workers.environment import worker_environment
 from autoaccel.workers.measuring import Measuring
-from autoaccel.workers.starter import WorkerStarter, _merged
+from autoaccel.workers.starter import WorkerStarter
 from autoaccel.workers.worker import Worker, _await_end
 
 WriteModel = Callable[..., Path]
@@ -395,9 +396,9 @@ def test_workers_get_the_users_environment_and_the_tuned_variables(
 
 
 def test_what_the_user_preloads_stays_behind_what_settings_do() -> None:
-    merged = _merged({"LD_PRELOAD": "/own.so", "A": "1"}, {"LD_PRELOAD": "/jemalloc.so"})
+    merged = worker_environment({"LD_PRELOAD": "/own.so", "A": "1"}, {"LD_PRELOAD": "/jemalloc.so"})
     assert (merged["LD_PRELOAD"], merged["A"]) == ("/jemalloc.so:/own.so", "1")
-    assert "LD_PRELOAD" not in _merged({}, {})
+    assert "LD_PRELOAD" not in worker_environment({}, {})
 
 
 def test_few_servers_wait_at_a_time(starter_for: StarterOf, write_model: WriteModel, context: KnobContext) -> None:
