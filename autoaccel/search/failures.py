@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -50,6 +51,35 @@ class Cause(NamedTuple):
 def contains(change: Mapping[str, Value], part: Part) -> bool:
     """Whether all of a part is among what some settings change."""
     return all(name in change and value in (None, change[name]) for name, value in part)
+
+
+class FailedProofs:
+    """What settings that failed in their proofs have in common.
+
+    A trial makes fewer steps than a proof: that other settings worked in theirs excuses nothing.
+    """
+
+    def __init__(self, baseline: Settings) -> None:
+        """Begin with none."""
+        self._baseline = baseline
+        self._failed: list[Failed] = []
+        self._causes: list[Cause] = []
+
+    def learn(self, settings: Settings, failure: Failure) -> list[Settings]:
+        """Take in settings that failed; return what is not to be tried again: them, and values that are to blame."""
+        self._failed.append(Failed(changed(settings, self._baseline), failure))
+        self._causes = find_causes(self._failed, ())
+        parts = [cause.closed for cause in self._causes if cause.closed]
+        return [settings, *(_values(part) for part in parts if all(value is not None for _, value in part))]
+
+    def chance(self, settings: Settings) -> float:
+        """Return the probability that settings do not fail in their proof."""
+        change = changed(settings, self._baseline)
+        return math.prod(1 - cause.doubt(change) for cause in self._causes)
+
+
+def _values(part: Part) -> Settings:
+    return {name: value for name, value in part if value is not None}
 
 
 def causes_of(trials: Sequence[Trial], baseline: Settings) -> list[Cause]:

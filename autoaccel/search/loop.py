@@ -14,13 +14,14 @@ from autoaccel.records.knob import Risk
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import Note, TrialFinished, TrialStarted
 from autoaccel.records.recipe import StopReason
-from autoaccel.records.settings import Settings, changed
+from autoaccel.records.settings import Settings
 from autoaccel.records.study import PeerActivity
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
-from autoaccel.search.failures import Cause, Failed, find_causes
+from autoaccel.search.failures import FailedProofs
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge, KnownSpeedup
 from autoaccel.search.patience import enough_for, given_up, max_trial_seconds, patience_for
+from autoaccel.search.proposing import propose
 from autoaccel.search.ranking import Ranking
 from autoaccel.search.sampler import KnowledgeGradientSampler
 from autoaccel.search.samplers import make_sampler
@@ -38,7 +39,6 @@ from autoaccel.statistics.runs import CompileSeconds, slowest_start
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-_MAX_REFUSED = 10  # proposals of a sampler in a row that may not be measured: then what pays most is tried instead
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials predict
 
 Reserve = Callable[[Settings, float | None], float]
@@ -79,8 +79,7 @@ class Search:
         """Knows what could be proven, and what of it first."""
         self.trials: list[Trial] = []
         self._closed: set[Part] = set()  # because of failures, and told
-        self._failed_proofs: list[Failed] = []
-        self._proof_causes: list[Cause] = []
+        self._failed_proofs = FailedProofs(task.baseline)
 
     @property
     def best(self) -> Trial | None:
@@ -195,19 +194,12 @@ class Search:
         self._study.tell_failed_proof(trial)
 
     def _fail_proof(self, settings: Settings, failure: Failure) -> None:
-        # A trial makes fewer steps: that others worked in theirs excuses nothing.
-        self._failed_proofs.append(Failed(changed(settings, self._baseline), failure))
-        self._proof_causes = find_causes(self._failed_proofs, ())
-        self._rule_out(settings)
-        for closed in filter(None, (cause.closed for cause in self._proof_causes)):
-            part = {name: value for name, value in closed if value is not None}
-            if len(part) == len(closed):
-                self._rule_out(part)
+        for part in self._failed_proofs.learn(settings, failure):
+            self._rule_out(part)
 
     def chance(self, settings: Settings) -> float:
         """Return the probability that settings do not fail in their proof, by what others have in theirs."""
-        change = changed(settings, self._baseline)
-        return math.prod(1 - cause.doubt(change) for cause in self._proof_causes)
+        return self._failed_proofs.chance(settings)
 
     def _harmful_part(self, settings: Settings) -> Settings:
         """Return what in settings may have harmed the training: all of them where none changes a number."""
@@ -246,26 +238,11 @@ class Search:
                     self._study.wait(left)
                     continue
                 return suggestion
-            settings = self._choose(suggestion, bounds)
+            settings = suggestion.settings
+            if self.trials:  # the first is the experts' first guess, whatever the sampler
+                settings = propose(self._study, self._gradient, suggestion, bounds)
             if self._study.claim(settings, self._readings(settings)):
                 self._measure(settings, bounds, reserve)
-
-    def _choose(self, suggestion: Suggestion, bounds: SuggestionBounds) -> Settings:
-        """Return what the sampler proposes; what pays most if it proposes nothing that may be measured.
-
-        The first trial is the experts' first guess, whatever the sampler.
-        """
-        if not self.trials:
-            return suggestion.settings
-        for _ in range(_MAX_REFUSED):
-            settings = self._study.propose()
-            if settings == suggestion.settings:
-                return suggestion.settings
-            why = self._gradient.why_not(settings, bounds)
-            if why is None:
-                return settings
-            self._study.refuse(why)
-        return suggestion.settings
 
     def _measure(self, settings: Settings, bounds: SuggestionBounds, reserve: Reserve) -> None:
         """Try settings; try them once more if the result is too good to be believed."""
