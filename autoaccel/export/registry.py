@@ -29,7 +29,7 @@ def find_target(name: str) -> Target:
     """Return the target of this name.
 
     Raises:
-        BadRequestError: Naming all of them, if there is no such target.
+        BadRequestError: Naming all of them, if there is no such target; or as `find_targets` does.
     """
     targets = find_targets()
     if name in targets:

@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import optuna
 
@@ -63,13 +64,25 @@ class Tried:
         return statistics.median(run.seconds(self.settings, reading) for reading in self.readings)
 
 
+class PeerTask(NamedTuple):
+    """What a peer is given."""
+
+    space: SearchSpace
+    """Open knobs with their values."""
+    baseline: Settings
+    """The user's settings, which are measured first."""
+    read: Callable[[Settings], Reading | None]
+    """Measures settings once; None if they failed."""
+    run: ProjectedRun
+    """The objective."""
+    budget_seconds: float
+    """For all readings, those that are repeated included; the last may take longer."""
+    now: Callable[[], float]
+    """Seconds on the clock that the readings move."""
+
+
 def search_with_optuna(
-    space: SearchSpace,
-    baseline: Settings,
-    read: Callable[[Settings], Reading | None],
-    run: ProjectedRun,
-    budget_seconds: float,
-    now: Callable[[], float],
+    task: PeerTask,
     sampler: optuna.samplers.BaseSampler,
     held: Callable[[Settings], None] = lambda settings: None,
     finalists: int = FINALISTS,
@@ -77,16 +90,12 @@ def search_with_optuna(
     """Return the settings that a study ends with.
 
     Args:
-        space: Open knobs with their values.
-        baseline: The user's settings, which are measured first.
-        read: Measures settings once; None if they failed.
-        run: The objective.
-        budget_seconds: For all readings, those that are repeated included; the last may take longer.
-        now: Seconds on the clock that the readings move.
+        task: What is searched, and how it is measured.
         sampler: Optuna's.
         held: Told the best settings so far, whenever they change.
         finalists: How many are measured again before one is chosen; 0: single readings are believed.
     """
+    space, baseline, read, run, budget_seconds, now = task
     start = now()
     study = optuna.create_study(sampler=sampler)
     study.enqueue_trial({name: baseline[name] for name in space.open})

@@ -131,14 +131,23 @@ class Taken(NamedTuple):
     """Median over its turns."""
 
 
+class RoundPlan(NamedTuple):
+    """How the processes of a round are measured."""
+
+    order: GiveTurn
+    """What each process is told for a turn."""
+    turns: int
+    """That each takes."""
+    steps_per_epoch: int
+    timeout_seconds: float
+    """For a process until it has warmed up, a compilation included, and for each turn."""
+
+
 def measure_round(
     starter: WorkerStarter,
     picks: Mapping[str, Pick],
     number: int,
-    order: GiveTurn,
-    turns: int,
-    steps_per_epoch: int,
-    timeout_seconds: float,
+    plan: RoundPlan,
 ) -> dict[str, Taken]:
     """Return what fresh processes, all alive and measured in turns, show of each pick.
 
@@ -148,11 +157,9 @@ def measure_round(
         starter: That starts them.
         picks: Name -> pick, the user's own first. Those that are the same are measured once.
         number: Of the round; it decides on the order.
-        order: What each process is told for a turn.
-        turns: That each takes.
-        steps_per_epoch: Of the training.
-        timeout_seconds: For a process until it has warmed up, a compilation included, and for each turn.
+        plan: How each is measured.
     """
+    order, turns, steps_per_epoch, timeout_seconds = plan
     first = representatives(picks)
     alive: dict[str, Measuring] = {}
     try:

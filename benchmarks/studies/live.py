@@ -38,11 +38,12 @@ from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
-from benchmarks.harness.peers import ProjectedRun, Reading, search_with_optuna
+from benchmarks.harness.peers import PeerTask, ProjectedRun, Reading, search_with_optuna
 from benchmarks.harness.replay import TRAININGS, Facts
 from benchmarks.harness.rows import ROOT, add_row, latest, provenance, read_rows, runs_folder, to_measure
 from benchmarks.harness.side_by_side import (
     Pick,
+    RoundPlan,
     everything_on,
     kept,
     launched_like,
@@ -112,7 +113,8 @@ def pick_of_optuna(
 
     run = ProjectedRun(head.facts.planned_steps, head.baseline.startup_seconds, TRAININGS)
     sampler = optuna.samplers.TPESampler(seed=0)
-    best = search_with_optuna(head.space, baseline, read, run, budget_seconds, time.perf_counter, sampler)
+    task = PeerTask(head.space, baseline, read, run, budget_seconds, time.perf_counter)
+    best = search_with_optuna(task, sampler)
     return Pick(best, search_seconds=time.perf_counter() - start)
 
 
@@ -142,7 +144,7 @@ def compare(starter: WorkerStarter, picks: Mapping[str, Pick], facts: Facts, rou
     """Return the log speed-up of each pick's steps over the defaults, for each round of fresh processes."""
     order, steps_per_epoch = plan_turns(facts.baseline_step_seconds).order, facts.table.head.facts.steps_per_epoch
     taken = [
-        measure_round(starter, picks, number, order, TURNS, steps_per_epoch, TIMEOUT_SECONDS)
+        measure_round(starter, picks, number, RoundPlan(order, TURNS, steps_per_epoch, TIMEOUT_SECONDS))
         for number in range(rounds)
     ]
     return {name: [found[name].log_speedup for found in taken if name in found] for name in picks}

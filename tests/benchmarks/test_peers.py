@@ -7,7 +7,7 @@ import pytest
 
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from benchmarks.harness.peers import FINALISTS, ProjectedRun, Reading, search_with_optuna
+from benchmarks.harness.peers import FINALISTS, PeerTask, ProjectedRun, Reading, search_with_optuna
 from benchmarks.harness.replay import Facts
 from benchmarks.harness.rows import read_rows
 from benchmarks.harness.table import TABLES, read_table
@@ -36,15 +36,9 @@ class Bench:
 
     def search(self, planned_steps: int, budget_seconds: float = 600.0, trainings: int = 1) -> Settings:
         """Return what the peer ends with."""
-        return search_with_optuna(
-            SPACE,
-            BASELINE,
-            self.read,
-            ProjectedRun(planned_steps, 2.0, trainings),
-            budget_seconds,
-            lambda: self.clock,
-            optuna.samplers.RandomSampler(seed=0),
-        )
+        run = ProjectedRun(planned_steps, 2.0, trainings)
+        task = PeerTask(SPACE, BASELINE, self.read, run, budget_seconds, lambda: self.clock)
+        return search_with_optuna(task, optuna.samplers.RandomSampler(seed=0))
 
 
 def test_a_peer_minimises_the_run_that_it_is_scored_by() -> None:

@@ -282,7 +282,7 @@ def case(tmp_path: Path) -> Case:
     """A workload with a grid of eight settings."""
     values = {name: some for name, some in VALUES.items() if name != "layout.channels_last"}
     space = SearchSpace(name="test", open=values, fixed={}, closed={})
-    return Case("test", tmp_path / "model.py", BASELINE, space, 100, tmp_path, None)
+    return Case("test", tmp_path / "model.py", BASELINE, space, 100, 10, tmp_path, None)
 
 
 @pytest.fixture

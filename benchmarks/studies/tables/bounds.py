@@ -18,7 +18,7 @@ from autoaccel.space.narrow import narrow
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.replay import Facts
 from benchmarks.harness.rows import add_row
-from benchmarks.studies.tables.simulate import MIN_SPEEDUP, SHARE, horizons, judge, made_from, search_space
+from benchmarks.studies.tables.simulate import MIN_SPEEDUP, SHARE, ReplayTask, horizons, judge, made_from, search_space
 
 
 def narrowed_space(facts: Facts) -> SearchSpace:
@@ -56,7 +56,10 @@ def compare(facts: Facts, planned_steps: int, searches: int) -> dict[str, dict[s
         name: judge(
             facts,
             planned_steps,
-            [search_space(facts, space, found, planned_steps, budget_seconds, seed) for seed in range(searches)],
+            [
+                search_space(ReplayTask(facts, planned_steps, budget_seconds, seed), space, found)
+                for seed in range(searches)
+            ],
         )
         for name, (space, found) in variants.items()
     }

@@ -19,20 +19,19 @@ import torch
 
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.search.samplers import OPTUNAS, check_sampler
-from autoaccel.space.narrow import narrow
 from benchmarks.harness.command_line import make_parser
-from benchmarks.harness.replay import Facts
 from benchmarks.harness.rows import add_row, to_measure
 from benchmarks.harness.table import TABLES, read_table
 from benchmarks.studies.tables.halves import Splits
 from benchmarks.studies.tables.simulate import CODE as SEARCH_CODE
 from benchmarks.studies.tables.simulate import (
-    MIN_SPEEDUP,
     History,
+    ReplayTask,
     Searcher,
     files,
     horizons,
     made_from,
+    narrowed,
     search_space,
     show,
     simulate,
@@ -45,12 +44,8 @@ SAMPLERS = (OWN_SAMPLER, *OPTUNAS)
 def search_with(sampler: str) -> Searcher:
     """Return a search as `autoaccel tune --sampler` makes it, its proof included."""
 
-    def search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
-        head = facts.table.head
-        space = narrow(head.space, head.baseline_settings, facts.findings, MIN_SPEEDUP)
-        return search_space(
-            facts, space, facts.findings, planned_steps, budget_seconds, seed, proves=True, sampler=sampler
-        )
+    def search(task: ReplayTask) -> History:
+        return search_space(task, narrowed(task), task.facts.findings, proves=True, sampler=sampler)
 
     return search
 

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import optuna
@@ -39,11 +39,11 @@ from autoaccel.search.trial_source import Instruments
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from benchmarks.harness.command_line import make_parser
-from benchmarks.harness.peers import FINALISTS, ProjectedRun, search_with_optuna
+from benchmarks.harness.peers import FINALISTS, PeerTask, ProjectedRun, search_with_optuna
 from benchmarks.harness.replay import TRAININGS, Facts, Replay, SimulatedClock, seconds_of
 from benchmarks.harness.rows import Provenance, add_row, provenance, to_measure
 from benchmarks.harness.table import CODE as TABLES_CODE
-from benchmarks.harness.table import TABLES, read_table
+from benchmarks.harness.table import TABLES, TableHead, read_table
 from benchmarks.studies.tables.halves import Splits, interval, regret
 from benchmarks.studies.tables.proofs import ReplayedPairs, search_and_prove
 
@@ -62,57 +62,69 @@ SLOW_PEERS = {"optuna-gp": 20}  # searches; each fits a Gaussian process per tri
 History = list[tuple[float, Settings]]
 """When a search held which settings to be the best, in seconds."""
 
-Searcher = Callable[[Facts, int, float, int], History]
-"""Given the facts, planned steps, budget in seconds and a seed."""
+
+class ReplayTask(NamedTuple):
+    """What a search is given to replay."""
+
+    facts: Facts
+    planned_steps: int
+    budget_seconds: float
+    seed: int
+
+    @property
+    def head(self) -> TableHead:
+        """What is known before any search."""
+        return self.facts.table.head
 
 
-def autoaccel(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+Searcher = Callable[[ReplayTask], History]
+
+
+def autoaccel(task: ReplayTask) -> History:
     """Search and prove as `autoaccel tune` does; what cannot be proven is not held."""
-    head = facts.table.head
-    space = narrow(head.space, head.baseline_settings, facts.findings, MIN_SPEEDUP)
-    return search_space(facts, space, facts.findings, planned_steps, budget_seconds, seed, proves=True)
+    return search_space(task, narrowed(task), task.facts.findings, proves=True)
 
 
-def autoaccel_unproven(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+def autoaccel_unproven(task: ReplayTask) -> History:
     """Search as `autoaccel tune` does, and believe the best without a proof, as the peers do."""
-    head = facts.table.head
-    space = narrow(head.space, head.baseline_settings, facts.findings, MIN_SPEEDUP)
-    return search_space(facts, space, facts.findings, planned_steps, budget_seconds, seed)
+    return search_space(task, narrowed(task), task.facts.findings)
+
+
+def narrowed(task: ReplayTask) -> SearchSpace:
+    """Return what `autoaccel tune` would search."""
+    return narrow(task.head.space, task.head.baseline_settings, task.facts.findings, MIN_SPEEDUP)
 
 
 def search_space(
-    facts: Facts,
+    replayed: ReplayTask,
     space: SearchSpace,
     findings: Sequence[Finding],
-    planned_steps: int,
-    budget_seconds: float,
-    seed: int,
     proves: bool = False,
     sampler: str = OWN_SAMPLER,
 ) -> History:
     """Search this space as `autoaccel tune` does, with these findings to go by; `proves`: its best is proven, too."""
-    head = facts.table.head
-    clock = SimulatedClock(budget_seconds)
+    facts, head = replayed.facts, replayed.head
+    clock = SimulatedClock(replayed.budget_seconds)
     baseline = head.baseline
     clock.spent = head.prepare_seconds + head.profile_seconds + facts.ready_seconds
     clock.spent += sum(map(seconds_of, baseline.turns))
     history: History = []
     economy = Economy(
         trainings=TRAININGS,
-        planned_steps=planned_steps,
+        planned_steps=replayed.planned_steps,
         step_seconds=facts.baseline_step_seconds,
         startup_seconds=baseline.startup_seconds,
         compile_seconds=baseline.compile_seconds,
         trial_seconds=facts.trial_seconds,
     )
     prior = expect(space, facts.context, head.baseline_settings, findings)
-    task = SearchTask(space, head.baseline_settings, economy, prior, seed, sampler=sampler)
+    task = SearchTask(space, head.baseline_settings, economy, prior, replayed.seed, sampler=sampler)
 
     def keep(trial: Trial) -> None:
         best = search.best
         history.append((clock.spent, best.settings if best else head.baseline_settings))
 
-    generator = random.Random(seed)
+    generator = random.Random(replayed.seed)
     replay = Replay(facts, clock, generator)
     search = Search(task, Instruments(replay, clock, keep, ignore))
     if proves:
@@ -126,13 +138,13 @@ def search_space(
 class SingleReadings:
     """A search that believes what one process, measured alone, once showed."""
 
-    def __init__(self, facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> None:
+    def __init__(self, task: ReplayTask) -> None:
         """Begin with nothing measured."""
-        self.clock = SimulatedClock(budget_seconds)
+        self.clock = SimulatedClock(task.budget_seconds)
         self.history: History = []
-        self._facts = facts
-        self._replay = Replay(facts, self.clock, random.Random(seed))
-        self._planned_steps = planned_steps
+        self._facts = task.facts
+        self._replay = Replay(task.facts, self.clock, random.Random(task.seed))
+        self._planned_steps = task.planned_steps
         self._least = math.inf
 
     def read(self, settings: Settings) -> float:
@@ -149,33 +161,33 @@ class SingleReadings:
         return total
 
 
-def random_search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+def random_search(task: ReplayTask) -> History:
     """Try settings in random order."""
-    one = SingleReadings(facts, planned_steps, budget_seconds, seed)
-    keys = sorted(facts.settings)
-    random.Random(seed).shuffle(keys)
+    one = SingleReadings(task)
+    keys = sorted(task.facts.settings)
+    random.Random(task.seed).shuffle(keys)
     for key in keys:
         if one.clock.left <= 0:
             break
-        one.read(facts.settings[key])
+        one.read(task.facts.settings[key])
     return one.history
 
 
-def grid(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+def grid(task: ReplayTask) -> History:
     """Try every setting once, in order; nothing is held before the end."""
-    one = SingleReadings(facts, planned_steps, math.inf, seed)
-    for key in sorted(facts.settings):
-        one.read(facts.settings[key])
+    one = SingleReadings(task._replace(budget_seconds=math.inf))
+    for key in sorted(task.facts.settings):
+        one.read(task.facts.settings[key])
     return [(one.clock.spent, one.history[-1][1])]
 
 
-def everything_on(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
+def everything_on(task: ReplayTask) -> History:
     """Believe the advice: all switches on."""
-    one = SingleReadings(facts, planned_steps, math.inf, seed)
-    space = facts.table.head.space
+    one = SingleReadings(task._replace(budget_seconds=math.inf))
+    space = task.head.space
     wished: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
     wished |= {"compile.mode": "default", "loader.workers": 2}
-    settings = {**facts.table.head.baseline_settings, **{name: wished[name] for name in wished if name in space.open}}
+    settings = {**task.head.baseline_settings, **{name: wished[name] for name in wished if name in space.open}}
     one.read(settings)
     return one.history
 
@@ -183,20 +195,20 @@ def everything_on(facts: Facts, planned_steps: int, budget_seconds: float, seed:
 def optuna_search(sampler: Callable[[int], optuna.samplers.BaseSampler], finalists: int = FINALISTS) -> Searcher:
     """Return a search with one of Optuna's samplers: own settings first, its best measured again (peers.py)."""
 
-    def search(facts: Facts, planned_steps: int, budget_seconds: float, seed: int) -> History:
-        head, clock = facts.table.head, SimulatedClock(budget_seconds)
-        replay = Replay(facts, clock, random.Random(seed))
+    def search(task: ReplayTask) -> History:
+        head, clock = task.head, SimulatedClock(task.budget_seconds)
+        replay = Replay(task.facts, clock, random.Random(task.seed))
         history: History = []
-        search_with_optuna(
+        peer = PeerTask(
             head.space,
             head.baseline_settings,
             replay.read_alone,
-            ProjectedRun(planned_steps, head.baseline.startup_seconds, TRAININGS),
-            budget_seconds,
+            ProjectedRun(task.planned_steps, head.baseline.startup_seconds, TRAININGS),
+            task.budget_seconds,
             lambda: clock.spent,
-            sampler(seed),
-            lambda settings: history.append((clock.spent, settings)),
-            finalists,
+        )
+        search_with_optuna(
+            peer, sampler(task.seed), lambda settings: history.append((clock.spent, settings)), finalists
         )
         return history
 
@@ -222,7 +234,7 @@ def simulate(search: Searcher, table: Splits, planned_steps: int, searches: int)
     regrets, to_close, spent, kept_baseline = [], [], [], 0
     for seed in range(searches):
         truth, replayed = table.half(seed)
-        history = search(replayed, planned_steps, budget_seconds, seed)
+        history = search(ReplayTask(replayed, planned_steps, budget_seconds, seed))
         # Whoever searches holds the user's own settings until something else is measured.
         held = [(0.0, truth.table.head.baseline_settings), *history]
         found = [(when, regret(truth, settings, planned_steps)) for when, settings in held]

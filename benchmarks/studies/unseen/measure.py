@@ -50,7 +50,7 @@ from benchmarks.studies.unseen.pieces import (
     to_measure,
     why_later,
 )
-from benchmarks.studies.unseen.rounds import ROUNDS, compare
+from benchmarks.studies.unseen.rounds import ROUNDS, Expected, compare
 from benchmarks.studies.unseen.scores import baseline_step_seconds, scored
 from benchmarks.studies.unseen.searches import Case, Grid, effective, launch_by_run_cpu, search_by_optuna, search_grid
 from benchmarks.studies.unseen.suite import HALVES, half_of, workloads
@@ -89,6 +89,7 @@ def measure(
             baseline,
             load_space(str(SPACE), context),
             context.training.planned_steps,
+            context.training.steps_per_epoch,
             folder,
             seconds,
         )
@@ -96,7 +97,7 @@ def measure(
             starter = starter.at(context)
             by_hand = rows[row_name(path.stem, "grid")].found
             choices = choices_in(rows, path.stem)
-            return side_by_side(starter, case, choices, by_hand, context.training.steps_per_epoch, rounds)
+            return side_by_side(starter, case, choices, by_hand, rounds)
     if piece == "run_cpu":
         return launch_by_run_cpu(case)
     grid = Grid(case)
@@ -106,7 +107,7 @@ def measure(
 
 
 def side_by_side(
-    starter: WorkerStarter, case: Case, choices: Choices, by_hand: Mapping[str, Any], steps_per_epoch: int, rounds: int
+    starter: WorkerStarter, case: Case, choices: Choices, by_hand: Mapping[str, Any], rounds: int
 ) -> dict[str, Any]:
     """Return what everybody's choice is worth, measured in the same rounds.
 
@@ -115,7 +116,6 @@ def side_by_side(
         case: The workload.
         choices: Of those who searched.
         by_hand: What came of the grid.
-        steps_per_epoch: Of the training.
         rounds: At most.
     """
     picked = {
@@ -124,8 +124,8 @@ def side_by_side(
     }
     every = effective(everything_on(case.baseline, case.space.open), case.baseline, by_hand.get("in_vain", {}))
     picks = {"own": Pick(case.baseline), **picked, "everything on": Pick(every)}
-    step_seconds, startup_seconds = by_hand["own_step_seconds"], by_hand["startup_seconds"]
-    found = compare(starter, case.name, picks, step_seconds, startup_seconds, steps_per_epoch, case.folder, rounds)
+    startup_seconds = by_hand["startup_seconds"]
+    found = compare(starter, case, picks, Expected(by_hand["own_step_seconds"], startup_seconds), rounds)
     taken = [one.taken for one in found]
     return {
         "choices": choices,

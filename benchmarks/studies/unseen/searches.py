@@ -28,7 +28,7 @@ from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.options import DEFAULT_TRAININGS
 from autoaccel.records.settings import Settings, Value, changed, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
-from benchmarks.harness.peers import ProjectedRun, Reading, search_with_optuna
+from benchmarks.harness.peers import PeerTask, ProjectedRun, Reading, search_with_optuna
 from benchmarks.harness.rows import ROOT
 from benchmarks.harness.side_by_side import Pick, launched_like, pick_of_launcher
 from benchmarks.studies.unseen.suite import MAX_SETTINGS, WAITS, hand_grid
@@ -53,6 +53,7 @@ class Case:
     space: SearchSpace
     """What Optuna searches, and the hand grid is drawn from."""
     planned_steps: int
+    steps_per_epoch: int
     folder: Path
     """Of what is kept until a piece is whole, and of compiled code."""
     budget_seconds: float | None
@@ -276,7 +277,8 @@ def search_by_optuna(case: Case, grid: Grid) -> dict[str, Any]:
     run = ProjectedRun(case.planned_steps, grid.startup_seconds, DEFAULT_TRAININGS)
     budget_seconds = case.budget_seconds or BUDGET_SECONDS
     sampler = optuna.samplers.TPESampler(seed=0)
-    best = search_with_optuna(case.space, case.baseline, read, run, budget_seconds, time.perf_counter, sampler)
+    task = PeerTask(case.space, case.baseline, read, run, budget_seconds, time.perf_counter)
+    best = search_with_optuna(task, sampler)
     return {
         "choice": choice_of(Pick(best), case.baseline, readings),
         "search_seconds": time.perf_counter() - start,
