@@ -96,7 +96,7 @@ def render_job(recipe: Recipe, job: Job) -> Rendered:
 
 
 def show_job(recipe: Recipe, job: Job) -> str:
-    """Return what to submit or type, ready to be copied: one file such as a batch script, or any files and a command."""
+    """Return what to submit or type, ready to be copied: a file such as a batch script, or all files and a command."""
     rendered = render_job(recipe, job)
     if len(rendered.files) == 1:
         return next(iter(rendered.files.values()))
