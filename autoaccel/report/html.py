@@ -108,7 +108,9 @@ def render_report(
     """Return one self-contained HTML page that asks nothing of the network.
 
     Args:
+        recipe: What the run has come to.
         diagnosis: None if nothing was looked at, for there is nothing to win.
+        trials: All of the run, failed ones included.
         space: What was searched, and why not the rest; None if that is not known.
         request: What was asked for; None if that is not known.
     """

@@ -303,7 +303,11 @@ class Loop:
         return first, later
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
-        """Return the loss of a model on a batch that is on the device."""
+        """Return the loss of a model on a batch that is on the device.
+
+        Raises:
+            BadRequestError: If `loss=` was given, and the batch is not (inputs..., target).
+        """
         if self.training.step is not None:
             return self.training.step(model, batch)
         assert self.training.loss is not None  # Training holds exactly one of the two

@@ -75,7 +75,7 @@ class MetricJudge:
         return planned_runs(self._costs, self._run.request.options.metric_repeats)
 
     def seconds(self, plan: MetricPlan, speedup: float | None) -> float:
-        """Return what a plan's trainings take under settings of this speed-up; None if it is not known."""
+        """Return what a plan's trainings take under settings of this speed-up; None stands for the baseline's speed."""
         return plan.seconds(self._costs, speedup or 1.0)
 
     def budget_seconds(self, plan: MetricPlan, speedup: float | None) -> float:

@@ -80,7 +80,7 @@ class MetricProof:
 
     @property
     def status(self) -> MetricStatus:
-        """Whether the metric holds, drops, or more could tell; open while fewer pairs trained than were asked for."""
+        """What the pairs say of the metric; `open` if more could tell, or fewer trained than were asked for."""
         if self.accuracy is not None and self.accuracy.rounding is not None:
             return "holds" if self.accuracy.rounding.verdict == "holds" else "drops"
         is_judged = self.trained >= self.plan.pairs
