@@ -60,6 +60,7 @@ def space(folder: Path, **values: list[object]) -> None:
     (folder / "space.toml").write_text(f'title = "planted"\n[knobs]\n{knobs}')
 
 
+@pytest.mark.long
 def test_where_loader_workers_crash_everything_without_them_is_tried(write_model: WriteModel, tmp_path: Path) -> None:
     """The step waits for data, so that every first guess has workers: two failures ended the search beside a 2.8x."""
     write_model(
@@ -84,6 +85,7 @@ def build():
     assert "is not tried again" in recipe["told"]
 
 
+@pytest.mark.long
 def test_an_exact_winner_whose_loss_is_no_number_is_refused_and_the_next_is_proven(
     write_model: WriteModel, tmp_path: Path
 ) -> None:

@@ -38,7 +38,9 @@ def told_by(trials: list[dict[str, Any]], study: optuna.Study) -> list[optuna.tr
     return told
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "mine:FewestFirst", pytest.param("gp", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "sampler", ["mine:FewestFirst", *(pytest.param(name, marks=pytest.mark.long) for name in ("tpe", "gp"))]
+)
 def test_another_sampler_ends_with_a_recipe_and_leaves_its_study(
     write_model: WriteModel, tmp_path: Path, sampler: str
 ) -> None:

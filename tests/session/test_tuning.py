@@ -308,6 +308,7 @@ def test_a_budget_that_cannot_do_is_refused_after_the_first_steps(write_model: W
     assert not (tmp_path / "autoaccel-runs").exists()
 
 
+@pytest.mark.long
 def test_a_profile_that_fails_takes_nothing_with_it(write_model: WriteModel, tmp_path: Path) -> None:
     code = (
         WAITING
