@@ -52,7 +52,7 @@ def _why_no_short_matmul(context: KnobContext) -> str:
     if context.device not in ("cpu", "cuda"):
         return f"{context.device} multiplies float32 in only one way"
     if context.device == "cpu" and not _BFLOAT16_UNITS & set(context.machine.cpu.features):
-        return "this processor does not multiply in bfloat16"
+        return "on this processor PyTorch does not multiply float32 matrices in bfloat16"
     return ""
 
 
