@@ -141,11 +141,17 @@ class MetricJudge:
         )
 
     def _choose(self, settings: Settings, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
-        """Return the strongest evidence that fits into this time and into its share of the budget."""
+        """Return the strongest evidence that fits into this time and into its share of the budget.
+
+        The share is one of trainings: updates are the least that tells, and may take all that the speed leaves.
+        """
         request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
         rounds = by_updates and self._may_ask_updates(settings)
-        return choose_evidence(self._costs, speedup, most, options, rounds)
+        plan = choose_evidence(self._costs, speedup, most, options, rounds)
+        if plan.evidence == "rounding" and self._costs.updates_seconds(UPDATE_STEPS, speedup) <= seconds:
+            return plan._replace(max_pairs=1)
+        return plan
 
     def _plan_the_rest(self, settings: Settings, speedup: float, by_updates: bool) -> MetricPlan:
         """Return how settings are judged whose speed is proven, in what is left; nothing else needs any of it."""

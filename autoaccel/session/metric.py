@@ -108,7 +108,9 @@ class MetricProof:
         """Return why no more pairs need train for a metric that does not hold so far; None: they need.
 
         It drops, clearly or by what is to be expected; or it is unclear, and cannot be expected to become clear with so
-        many more pairs, or cannot be told without another one.
+        many more pairs, or cannot be told without another one. Where updates may tell what runs leave open, fewer pairs
+        than were asked for do not rule it out by what is to be expected, if there is time for the others and for the
+        updates: two alike may be chance.
         """
         if self.status == "drops":
             return "drops"
@@ -118,6 +120,8 @@ class MetricProof:
         if self.trained < most and self._runs_needed() <= most:
             return None
         drops = any(seems_to_drop(seen, allowed, known) for seen, allowed, known in self._drops())
+        if drops and self._updates is not None and self.trained < self.plan.pairs < self.trained + affordable:
+            return None
         return "drops" if drops else "unclear"
 
     def compare_updates(self) -> RoundingEvidence | Failure | None:

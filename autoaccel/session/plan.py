@@ -81,15 +81,16 @@ class Plan:
     def held_back(self, needed: float, trials: int) -> float:
         """Return how much of the budget a trial must leave.
 
-        A proof never holds back more than is planned for it, and before the first trial no more than its least:
-        without a trial there is nothing to prove. After it the search keeps to its own share as well.
+        A proof never holds back more than is planned for it, and before the first trial less than its least: without a
+        trial there is nothing to prove, and it tells what all of this takes here. After it the search keeps to its own
+        share as well.
 
         Args:
             needed: What the proof of its settings is expected to take.
             trials: That were made.
         """
         if not trials:
-            return min(needed, self.min_proof)
+            return min(needed, self.min_proof) / PROOF_MARGIN
         return max(min(needed, self.proof), self.budget - self.end_of("search"))
 
 

@@ -27,6 +27,7 @@ from autoaccel.session import judging
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.judging import MetricJudge
+from autoaccel.session.plan import METRIC_SHARE
 from autoaccel.session.proof import MetricTime, proof_seconds
 from autoaccel.session.resuming import Earlier
 from autoaccel.session.rounding import UPDATE_STEPS
@@ -126,6 +127,17 @@ def test_updates_are_compared_in_the_time_that_is_left(
     assert asked == [settings_with(context, CAST)] * 2
     assert compared(spent=600.0 - needed + 1) is None
     assert len(asked) == 2
+
+
+def test_updates_may_take_more_than_the_share_of_trainings(judge_with: MakeJudge, context: KnobContext) -> None:
+    """Of three minutes, with steps of 2 s: nothing that casts was tried, and a loader's workers were instead."""
+    judge = judge_with(180.0, step_seconds=2.0)
+    plan = judge.plan(settings_with(context, CAST), None)
+    assert plan is not None and (plan.evidence, plan.fits) == ("rounding", True)
+    seconds = judge.seconds(plan, None)
+    assert seconds > METRIC_SHARE * 180.0
+    late = judge.plan(settings_with(context, CAST), None, left=seconds)
+    assert late is not None and not late.fits  # beside the pairs that prove the speed
 
 
 def test_whoever_insists_on_planned_runs_is_not_told_by_updates(judge_with: MakeJudge, context: KnobContext) -> None:

@@ -117,8 +117,9 @@ def test_a_run_that_goes_on_needs_no_first_trial_and_adds_up() -> None:
 
 def test_the_first_trial_leaves_the_least_proof_and_later_ones_the_rest_of_the_plan() -> None:
     plan = plan_of(2.0, 480.0)
-    assert plan.held_back(needed=300.0, trials=0) == plan.min_proof
-    assert plan.held_back(needed=5.0, trials=0) == 5.0  # an exact setting needs less
+    least = plan.held_back(needed=300.0, trials=0)
+    assert 0.8 * plan.min_proof < least < plan.min_proof  # it fits barely: what it takes is not known yet
+    assert plan.held_back(needed=6.0, trials=0) == pytest.approx(5.0)  # an exact setting needs less
     later = plan.held_back(needed=300.0, trials=1)
     assert later == pytest.approx(480.0 - plan.end_of("search"))
     assert later >= plan.proof - 1e-6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -131,7 +132,7 @@ BY_UPDATES, BY_SHARE = MetricPlan("rounding", 60, 1, 1), MetricPlan("share", 40,
 def judged(
     facts: TrainingFacts,
     pairs: FakePairs,
-    updates: Updates,
+    updates: Updates | None,
     plan: MetricPlan = BY_UPDATES,
     budget_seconds: float = 600.0,
 ) -> tuple[Proof, list[Event]]:
@@ -190,11 +191,18 @@ def test_nothing_is_proven_unless_updates_hold(
 class Scattered(FakePairs):
     """Trainings whose metric scatters too much from seed to seed to tell anything."""
 
+    metrics: ClassVar = ((0.9, 0.93), (0.94, 0.9), (0.92, 0.92))
+
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         reading = super().measure(settings, seed, steps)
         assert isinstance(reading, PairReading)
-        metrics = ((0.9, 0.93), (0.94, 0.9), (0.92, 0.92))[seed % 3]
-        return reading._replace(trained=TrainedPair(metrics) if steps else None)
+        return reading._replace(trained=TrainedPair(self.metrics[seed % 3]) if steps else None)
+
+
+class Misleading(Scattered):
+    """The same, but the first two happen to be worse."""
+
+    metrics: ClassVar = ((0.95, 0.93), (0.90, 0.84), (0.90, 0.95))
 
 
 def test_what_runs_leave_open_updates_may_tell(facts: TrainingFacts) -> None:
@@ -214,6 +222,16 @@ def test_what_runs_leave_open_updates_may_tell(facts: TrainingFacts) -> None:
         assert proof.accuracy is not None and proof.accuracy.evidence == "share"
     large = msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors")
     assert judged(facts, Scattered(0.4), Updates(large), BY_SHARE)[0].result == "more than rounding"
+
+
+def test_two_runs_that_are_worse_by_chance_leave_it_to_the_third_and_to_updates(facts: TrainingFacts) -> None:
+    updates = Updates(HOLDS)
+    proof, _ = judged(facts, Misleading(0.4), updates, BY_SHARE)
+    assert (proof.result, updates.asked) == ("proven", 1)
+    assert proof.accuracy is not None and proof.accuracy.repeats == 3
+    # Where updates cannot tell, a third run could not make it clear that the metric holds.
+    plain, _ = judged(facts, Misleading(0.4), None, BY_SHARE)
+    assert plain.result == "metric drops" and plain.accuracy is not None and plain.accuracy.repeats == 2
 
 
 def test_a_drop_that_runs_show_is_not_for_updates_to_deny(facts: TrainingFacts) -> None:
