@@ -79,8 +79,9 @@ class MetricJudge:
         return plan.seconds(self._costs, speedup or 1.0)
 
     def budget_seconds(self, plan: MetricPlan, speedup: float | None) -> float:
-        """Return the least budget of a whole run that leaves time for these trainings."""
-        return self.seconds(plan, speedup) / METRIC_SHARE
+        """Return the least budget of a whole run that leaves time for these trainings, or for a look at updates."""
+        seconds = self.seconds(plan, speedup)
+        return seconds if plan.evidence == "rounding" else seconds / METRIC_SHARE
 
     def unprovable(self, space: SearchSpace) -> dict[str, Unprovable]:
         """Return the open knobs of which nothing that fits could show that they keep the metric, and what would.
