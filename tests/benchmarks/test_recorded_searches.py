@@ -26,7 +26,7 @@ def on_table(name: str, seed: int) -> list[tuple[float, str]]:
     table = Splits(read_table(TABLES / f"{name}.jsonl.gz"))
     _, replayed = table.half(seed)
     budget_seconds = simulate.SHARE * table.whole.grid_seconds
-    history = simulate.autoaccel(replayed, PLANNED_STEPS, budget_seconds, seed)
+    history = simulate.autoaccel(simulate.ReplayTask(replayed, PLANNED_STEPS, budget_seconds, seed))
     return [
         (round(seconds, 3), describe_change(settings, table.whole.table.head.baseline_settings))
         for seconds, settings in history

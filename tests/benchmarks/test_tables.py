@@ -23,8 +23,8 @@ from benchmarks.studies.tables.held import KINDS, MAX_RATIO, Held, everything, r
 from benchmarks.studies.tables.measure import keep
 from benchmarks.studies.tables.proofs import ReplayedPairs
 from benchmarks.studies.tables.samplers import compare
+from benchmarks.studies.tables.simulate import ReplayTask, autoaccel_unproven, simulate
 from benchmarks.studies.tables.simulate import autoaccel as tuned
-from benchmarks.studies.tables.simulate import autoaccel_unproven, simulate
 
 NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
 
@@ -131,7 +131,7 @@ def test_after_a_proof_that_is_cut_short_the_next_contender_is_proven(
     """Replays ended with the user's own settings there, where `autoaccel tune` goes on."""
 
     def found() -> list[bool]:
-        ended = [tuned(facts, 50_000, facts.grid_seconds, seed)[-1][1] for seed in range(3)]
+        ended = [tuned(ReplayTask(facts, 50_000, facts.grid_seconds, seed))[-1][1] for seed in range(3)]
         return [settings != facts.table.head.baseline_settings for settings in ended]
 
     whole = found()
