@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Clip", "Recipe", "Training", "apply", "autotune"]
+__all__ = ["Clip", "Recipe", "Training", "apply", "autotune", "report"]
 
 if TYPE_CHECKING:
     from autoaccel.api import apply, autotune
@@ -21,13 +21,16 @@ _HOMES = {
     "apply": "autoaccel.api",
     "autotune": "autoaccel.api",
 }
+_PACKAGES = {"report"}  # that can be called
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOMES and name not in _PACKAGES:
         raise AttributeError(f"module 'autoaccel' has no attribute {name!r}")
     import importlib
 
+    if name in _PACKAGES:
+        return importlib.import_module(f"autoaccel.{name}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

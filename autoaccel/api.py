@@ -20,6 +20,7 @@ from autoaccel.records.recipe import Constraint, Recipe, read_recipe
 from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
 from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
+from autoaccel.session.script_wishes import check_wishes_for
 from autoaccel.session.workloads import find_workload, pickle_workload
 from autoaccel.units import format_duration, parse_duration, parse_max_drop
 
@@ -111,6 +112,7 @@ def make_request(workload: Workload, options: TuneOptions) -> Request:
     from autoaccel.space.search_space import check_wishes
 
     check(options)
+    check_wishes_for(workload, options)
     amount, relative = parse_max_drop(DEFAULT_MAX_DROP if options.max_drop is None else str(options.max_drop))
     more, budget = _split_budget(options)
     if more and not options.resume:

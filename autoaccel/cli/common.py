@@ -29,14 +29,17 @@ def add_model(parser: argparse.ArgumentParser, or_script: bool = False) -> None:
         or_script: Whether the file may be a script, which defines no build().
     """
     what = "Python file that defines build(), or the function ENTRY"
-    parser.add_argument(
-        "model", metavar="MODEL.py[:ENTRY]", help=f"{what}; any other file is run as a script" if or_script else what
-    )
+    if or_script:
+        what += "; any other Python file or program is run as a script"
+        parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help=what, nargs="?")
+    else:
+        parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help=what)
     parser.add_argument(
         "arguments", nargs="*", metavar="-- ARGUMENT", help="arguments that the file finds in sys.argv[1:]"
     )
     if or_script:
         parser.add_argument("--script", action="store_true", help="run the file as a script even if it defines build()")
+        parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module as a script, as `python -m` does")
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +57,13 @@ def workload_of(parsed: argparse.Namespace) -> Workload:
         BadRequestError: If it is a script, and the command has no use for one.
     """
     from autoaccel.records.workload import Script
-    from autoaccel.session.workloads import find_workload
+    from autoaccel.session.workloads import find_module, find_workload
 
+    module = getattr(parsed, "module", None)
+    if (module is None) == (parsed.model is None):
+        raise BadRequestError("name either a Python file or -m MODULE.")
+    if module is not None:
+        return find_module(module, parsed.arguments)
     workload = find_workload(parsed.model, parsed.arguments, getattr(parsed, "script", False))
     if isinstance(workload, Script) and not hasattr(parsed, "script"):
         raise BadRequestError(
@@ -63,6 +71,13 @@ def workload_of(parsed: argparse.Namespace) -> Workload:
             "run and verify can."
         )
     return workload
+
+
+def training_of(parsed: argparse.Namespace) -> list[str]:
+    """Return the arguments that name the training, as they were typed."""
+    module, as_script = getattr(parsed, "module", None), getattr(parsed, "script", False)
+    named = ["-m", module] if module else [*(["--script"] if as_script else []), parsed.model]
+    return [*named, *(["--", *parsed.arguments] if parsed.arguments else [])]
 
 
 def make_console(to_stderr: bool = False) -> Console:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from autoaccel.records.options import OPTIONS, Option
+from autoaccel.records.option import Option
+from autoaccel.records.options import OPTIONS
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

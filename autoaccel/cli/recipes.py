@@ -14,6 +14,7 @@ from autoaccel.cli.common import (
     add_recipe,
     make_console,
     print_json,
+    training_of,
     warn_if_changed,
     workload_of,
 )
@@ -138,9 +139,8 @@ def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
     from autoaccel.export.batch import submit
     from autoaccel.export.own_jobs import job_batch
 
-    training = [parsed.model, *(["--", *parsed.arguments] if parsed.arguments else [])]
     accepts = ["--accept-other-machine"] if parsed.accept_other_machine else []
-    check = ["verify", "--accuracy", "--budget", parsed.budget, *accepts, parsed.recipe, *training]
+    check = ["verify", "--accuracy", "--budget", parsed.budget, *accepts, parsed.recipe, *training_of(parsed)]
     batch = job_batch(check, budget_seconds)
     if parsed.dry_run:
         print(batch.script)

@@ -14,6 +14,7 @@ from autoaccel.cli.common import (
     add_model,
     make_console,
     print_json,
+    training_of,
     workload_of,
 )
 from autoaccel.cli.options import add_options
@@ -109,9 +110,8 @@ def _submit(parsed: argparse.Namespace, request: Request) -> int:
     each = dataclasses.replace(request.options, output=None)  # its folder is numbered
     options = as_arguments(each, always=[option.name for option in OPTIONS])
     options += ["--storage", parsed.storage, *(["--study", parsed.study] if parsed.study else [])]
-    training = [parsed.model, *(["--", *parsed.arguments] if parsed.arguments else [])]
-    output = parsed.output or f"autoaccel-runs/{Path(parsed.model.partition(':')[0]).stem}"
-    batch = array_batch(TuneCommand(options, training, output), parsed.workers, request.budget_seconds)
+    output = parsed.output or f"autoaccel-runs/{Path(request.workload.path).stem}"
+    batch = array_batch(TuneCommand(options, training_of(parsed), output), parsed.workers, request.budget_seconds)
     if parsed.dry_run:
         print(batch.script)
     else:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
 from autoaccel.commands.running import present_machine
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
+from autoaccel.records.recipe import Recipe
+from autoaccel.records.settings import changed, format_value
 from autoaccel.records.trial import Train, WorkerSpec
+from autoaccel.records.workload import Script, Workload
+from autoaccel.space.knobs.arguments import PREFIX, arguments_with, flag_of, is_given
 from autoaccel.workers.becoming import become
 from autoaccel.workers.shares import context_on, settings_here
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
@@ -34,9 +41,22 @@ def run_script(use: RecipeUse) -> NoReturn:
             environment = starter.at(context).environment_of_run(settings)
     spec = WorkerSpec(
         task=Train(seeds=()),
-        workload=use.workload,
+        workload=_with_arguments(use.workload, recipe),
         settings=settings,
         found=recipe.baseline.settings,
         script=recipe.script,
     )
     become(spec, environment)
+
+
+def _with_arguments(workload: Workload, recipe: Recipe) -> Workload:
+    """Return the script with the arguments that the recipe has found better, but for those that a person gives."""
+    if not isinstance(workload, Script):
+        return workload
+    better = changed(recipe.settings, recipe.baseline.settings)
+    wanted = {name: value for name, value in better.items() if name.startswith(PREFIX)}
+    given = [name for name in wanted if is_given(name.removeprefix(PREFIX), workload.arguments)]
+    for name in given:
+        flag = flag_of(name.removeprefix(PREFIX))
+        print(f"autoaccel: {flag} is as you give it; the recipe has {format_value(wanted.pop(name))}.", file=sys.stderr)
+    return msgspec.structs.replace(workload, arguments=arguments_with(workload.arguments, wanted))

@@ -38,7 +38,11 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         WorkloadFailedError: If the training fails.
     """
     recipe, workload = use.recipe, use.workload
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder), workload) as starter:
+    in_place = recipe.script is not None and recipe.script.in_place
+    with (
+        tempfile.TemporaryDirectory(prefix="autoaccel-") as folder,
+        WorkerStarter(Path(folder), workload, in_place=in_place) as starter,
+    ):
         probed = use.checked(probe_machine(starter))
         facts = describe_workload(starter, workload, START_SECONDS)
         starter = starter.at(KnobContext(probed, facts))

@@ -169,7 +169,7 @@ def _slurm_option(text: str) -> tuple[str, str]:
 def _run_arguments(run: RunOptions) -> tuple[str, ...]:
     """Return autoaccel's arguments of one rank; all files by absolute paths, for other machines start elsewhere."""
     workload = run.workload
-    arguments = ["run", str(run.recipe.absolute()), workload.target(workload.path)]
+    arguments = ["run", str(run.recipe.absolute()), *workload.target(workload.path)]
     if run.seed is not None:
         arguments += ["--seed", str(run.seed)]
     for option, file in (("--save", run.save), ("--checkpoint", run.checkpoint)):

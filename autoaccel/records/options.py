@@ -9,13 +9,13 @@ No msgspec: `autoaccel --help` imports this, and is instant.
 
 from __future__ import annotations
 
-import dataclasses
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.option import Option, options_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,10 +35,6 @@ _DOCSTRING_WIDTH = 120
 _PLACE = "{options}"  # where the options stand in a docstring
 
 
-def _as_is(value: Any) -> Any:
-    return value
-
-
 def _duration_text(budget: str | float) -> str:
     """Return a budget as it is typed; a number is seconds."""
     if isinstance(budget, str):
@@ -48,61 +44,6 @@ def _duration_text(budget: str | float) -> str:
 
 def _text_or_none(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class Option:
-    """The declaration of one option. In an annotation without name, type and default: these are the field's own."""
-
-    help: str
-    name: str = ""
-    type: Any = str
-    default: Any = None
-    unset: str = ""
-    """What a default of None means, in words."""
-    spelling: str = ""
-    """On the command line, if it is not the name with dashes."""
-    metavar: str | None = None
-    min: int | None = None
-    reason: str = ""
-    """Why less than `min` is refused, if that needs a word."""
-    store: Callable[[Any], Any] = _as_is
-    """Turns a value as given into the one that is kept."""
-
-    @property
-    def flag(self) -> str:
-        """How the command line spells it, such as `--max-drop`."""
-        return f"--{self.spelling or self.name.replace('_', '-')}"
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether it has no value on the command line."""
-        return self.type is bool
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether it holds several values, each with a flag of its own on the command line."""
-        return get_origin(self.type) is Sequence
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values that it may have; empty if these cannot be listed."""
-        return get_args(self.type) if get_origin(self.type) is Literal else ()
-
-    @property
-    def parse(self) -> Callable[[str], Any]:
-        """Turns one text of the command line into a value: the first of the types that it may have."""
-        if self.is_repeated or self.choices:
-            return str
-        kind: Callable[[str], Any] = (*get_args(self.type), self.type)[0]
-        return kind
-
-    @property
-    def help_with_default(self) -> str:
-        """The help, and what holds where nothing is said."""
-        if self.is_switch or self.is_repeated:
-            return self.help
-        return f"{self.help} (default: {self.unset if self.default is None else self.default})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,20 +132,63 @@ class TuneOptions:
             min=1,
         ),
     ] = DEFAULT_TRAININGS
+    steps: Annotated[
+        int | None,
+        Option(
+            "of a script: number of optimizer steps that it will train",
+            unset="read from the script's own loops, else assumed",
+            metavar="N",
+            min=1,
+        ),
+    ] = None
+    hours: Annotated[
+        float | None,
+        Option(
+            "of a script: how long it will train, which gives the number of steps at the pace of its first ones",
+            unset="as for --steps",
+            metavar="H",
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        Option(
+            "of a script: what judges it, with --direction; a regular expression with one group, the number in a line "
+            "of its output, or the name that it calls autoaccel.report() with",
+            unset="its training loss",
+            metavar="REGEX|NAME",
+        ),
+    ] = None
+    metric_file: Annotated[
+        str | None,
+        Option(
+            "of a script: what judges it, with --direction; a number in a JSON file that it writes, such as "
+            "metrics.json:accuracy",
+            unset="as for --metric",
+            metavar="FILE:KEY",
+        ),
+    ] = None
+    direction: Annotated[
+        Literal["maximize", "minimize"] | None,
+        Option("of a script: which way its metric is better", unset="minimize, for its training loss"),
+    ] = None
+
+    in_place: Annotated[
+        bool, Option("of a script: let trials work in its own folder, not in a copy; what they write stays there")
+    ] = False
+    args: Annotated[
+        Sequence[str],
+        Option(
+            "of a script: an argument of its own to tune, with the values to try, such as batch-size=32,64; without "
+            "values a flag. The metric must be kept, unless its name says that it is about loader workers",
+            spelling="arg",
+            metavar="NAME[=VALUE,...]",
+            store=tuple,
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
         for option in OPTIONS:
             object.__setattr__(self, option.name, option.store(getattr(self, option.name)))
-
-
-def options_of(record: type[TuneOptions]) -> tuple[Option, ...]:
-    """Return the options that the fields of a record declare, in their order."""
-    hints = get_type_hints(record, include_extras=True)
-    return tuple(
-        dataclasses.replace(declared, name=field.name, type=get_args(hints[field.name])[0], default=field.default)
-        for field in dataclasses.fields(record)
-        for declared in hints[field.name].__metadata__
-    )
 
 
 OPTIONS = options_of(TuneOptions)
@@ -226,7 +210,7 @@ def check(options: TuneOptions) -> None:
         if option.min is not None and value is not None and value < option.min:
             reason = f", {option.reason}" if option.reason else ""
             raise BadRequestError(f"{option.flag} must be at least {option.min}{reason}, got {value}.")
-        if option.choices and value not in option.choices:
+        if option.choices and value not in (*option.choices, option.default):
             raise BadRequestError(f"{option.flag} must be {' or '.join(option.choices)}, got {value}.")
 
 

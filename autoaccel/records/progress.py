@@ -9,6 +9,7 @@ from autoaccel.records.base import Record
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Accuracy, Comparison, Trial
+from autoaccel.records.workload import Direction
 
 StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "metric", "contributions", "report"]
 """In their order; the search may continue after a proof that failed. Proving the speed is called "confirm" on disk."""
@@ -36,6 +37,8 @@ class ScriptSeen(Record, frozen=True):
     planned_steps: int  # assumed where they could not be read
     open: tuple[str, ...]  # knobs
     closed: dict[str, str]  # knob that the search space names -> why it is not searched
+    metric: str = "training loss"
+    direction: Direction = "minimize"
 
 
 class BaselineMeasured(Record, frozen=True):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from autoaccel.records.base import Record
+from autoaccel.records.script_metric import MetricSource
+from autoaccel.records.settings import Value
 
 
 class SeenModel(Record, frozen=True):
@@ -46,6 +48,17 @@ class SeenLoader(Record, frozen=True):
     fixed: str = ""  # why its arguments must stay; empty if they may change
 
 
+NOT_GIVEN = "(not given)"
+"""The value of an argument that a script is run without."""
+
+
+class ScriptArgument(Record, frozen=True):
+    """An argument of the script's own command line that a person wants tuned."""
+
+    name: str  # as they have typed it, such as "batch-size"
+    values: tuple[Value, ...]  # the script's own first, then the others to try; of a flag whether it is there
+
+
 class ScriptFacts(Record, frozen=True):
     """What a script was seen to do in its first steps, without any setting applied."""
 
@@ -61,7 +74,12 @@ class ScriptFacts(Record, frozen=True):
     planned_from: str = ""  # what that was read from, such as "range(epochs) in train.py:48, 30 batches an epoch"
     has_loss: bool = False  # whether backward() is called on one number
     does: tuple[str, ...] = ()  # what it does already, in the user's words: "autocast to bfloat16", "seeds torch"
-    writes: tuple[str, ...] = ()  # files outside of its working folder that it opened for writing
+    backwards: int = 1  # calls of backward() in a step
+    parsed: dict[str, str] = {}  # numbers and words that its argument parser has found, by name with dashes
+    arguments: tuple[ScriptArgument, ...] = ()  # that are tuned
+    metric: MetricSource | None = None  # where it says how good its model is; None: its training loss does
+    writes: tuple[str, ...] = ()  # what it made or wrote outside of its working folder
+    in_place: bool = False  # whether its trials work in its own folder instead of a copy
 
     @property
     def loader(self) -> SeenLoader | None:

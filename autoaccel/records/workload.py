@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any, Literal
 
 import msgspec
@@ -34,9 +35,9 @@ class BuildFunction(Record, frozen=True, tag="build"):
         """What happens when it is started, as a clause in the past tense."""
         return f"{self.entry}() was called"
 
-    def target(self, file: str) -> str:
+    def target(self, file: str) -> list[str]:
         """Return how a command names it, given how it names the file."""
-        return file if self.entry == DEFAULT_ENTRY else f"{file}:{self.entry}"
+        return [file if self.entry == DEFAULT_ENTRY else f"{file}:{self.entry}"]
 
 
 class PickledFunction(Record, frozen=True, tag="pickled"):
@@ -56,19 +57,21 @@ class PickledFunction(Record, frozen=True, tag="pickled"):
         """What happens when it is started, as a clause in the past tense."""
         return f"{DEFAULT_ENTRY}() was called"
 
-    def target(self, file: str) -> str:
+    def target(self, file: str) -> list[str]:
         """Return how a command names it, given how it names the file."""
-        return file
+        return [file]
 
 
 class Script(Record, frozen=True, tag="script"):
     """A program that trains, as `python train.py ARGUMENT...` would run it. It need not know of autoaccel."""
 
     path: str  # absolute
-    program: str  # its sys.argv[0]: the file as a person typed it
+    program: str  # its sys.argv[0]: the file as a person typed it; of a module its path
     folder: str  # that it is run in
     sha256: str
     arguments: tuple[str, ...] = ()  # its sys.argv[1:]
+    module: str = ""  # as `python -m` names it; empty: a file is run
+    forced: bool = False  # the file defines build(), and is to be run all the same
 
     @property
     def part(self) -> str:
@@ -80,9 +83,16 @@ class Script(Record, frozen=True, tag="script"):
         """What happens when it is started, as a clause in the past tense."""
         return "it was run"
 
-    def target(self, file: str) -> str:
+    @property
+    def imports_from(self) -> str:
+        """The folder in which its imports look first: that of the file, of a module the one that it is run in."""
+        return self.folder if self.module else str(PurePath(self.path).parent)
+
+    def target(self, file: str) -> list[str]:
         """Return how a command names it, given how it names the file."""
-        return file
+        if self.module:
+            return ["-m", self.module]
+        return ["--script", file] if self.forced else [file]
 
 
 TrainingFunction = BuildFunction | PickledFunction

@@ -23,7 +23,7 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
     workload, left = recipe.workload, recipe.open_proof
     commands: dict[str, str] = {}
     if not recipe.is_baseline:
-        rest = [str(path), *_target(workload)]
+        rest = [str(path), *_target(workload), *_arguments(workload)]
         commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
         commands[shlex.join(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
         if recipe.accuracy is not None and recipe.accuracy.evidence in ("share", "rounding"):
@@ -53,13 +53,16 @@ def resume_command(workload: Workload, folder: Path, budget: str) -> str:
 
 
 def _tune(workload: Workload, options: list[str]) -> str:
-    target, *arguments = _target(workload)
-    return shlex.join(["autoaccel", "tune", target, *options, *arguments])
+    return shlex.join(["autoaccel", "tune", *_target(workload), *options, *_arguments(workload)])
+
+
+def _arguments(workload: Workload) -> list[str]:
+    return ["--", *workload.arguments] if workload.arguments else []
 
 
 def _target(workload: Workload) -> list[str]:
-    """Return how a command names a workload: its file, and its arguments after two dashes."""
+    """Return how a command names a workload, most by their file."""
     here = Path.cwd()
     file = Path(workload.path)
     file = file.relative_to(here) if file.is_relative_to(here) else file
-    return [workload.target(str(file)), *(["--", *workload.arguments] if workload.arguments else [])]
+    return workload.target(str(file))

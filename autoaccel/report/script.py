@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
@@ -10,6 +11,8 @@ from rich.text import Text
 from autoaccel.records.progress import ScriptSeen
 from autoaccel.records.script import ScriptFacts, SeenLoader
 from autoaccel.units import format_duration
+
+_MAX_WRITES = 5
 
 Row = tuple[str, str]
 """What is told, and that."""
@@ -25,9 +28,9 @@ def script_rows(seen: ScriptSeen) -> list[Row]:
     rows.append(("planned", _planned_words(script, seen.planned_steps)))
     if script.does:
         rows.append(("does already", ", ".join(script.does)))
-    rows.append(
-        ("judged by", "training loss" if script.has_loss else "nothing: the script never calls backward() on a loss")
-    )
+    if script.writes:
+        rows.append(("writes", _writes_words(script)))
+    rows.append(("judged by", _metric_words(seen)))
     rows.append(("can be tuned", ", ".join(seen.open) or "nothing"))
     reasons = collections.defaultdict(list)
     for name, reason in seen.closed.items():
@@ -74,8 +77,26 @@ def _step_words(script: ScriptFacts) -> str:
     return f"{updates}; {format_duration(script.step_seconds)} each, seen {script.steps_seen:,} times"
 
 
+def _writes_words(script: ScriptFacts) -> str:
+    home = f"{Path.home()}/"
+    paths = [f"~/{path.removeprefix(home)}" if path.startswith(home) else path for path in script.writes]
+    more = f" and {len(paths) - _MAX_WRITES} more" if len(paths) > _MAX_WRITES else ""
+    where = "its working folder" if script.in_place else "the copy of its working folder"
+    return f"outside of {where}, in each trial: {', '.join(paths[:_MAX_WRITES])}{more}"
+
+
+def _metric_words(seen: ScriptSeen) -> str:
+    source = seen.script.metric
+    if source is not None:
+        return f"{seen.metric} ({seen.direction}): {source.words}"
+    return "training loss" if seen.script.has_loss else "nothing: the script never calls backward() on a loss"
+
+
 def _planned_words(script: ScriptFacts, planned_steps: int) -> str:
     epoch = "" if script.steps_per_epoch is None else f", {script.steps_per_epoch:,} an epoch"
     if script.planned_steps is None:
-        return f"{planned_steps:,} steps{epoch}: assumed, because the loops around its updates cannot be read"
-    return f"{planned_steps:,} steps{epoch}: {script.planned_from}"
+        return (
+            f"{planned_steps:,} steps{epoch}: assumed, because the loops around its updates cannot be read; "
+            "say it with --steps N or --hours H"
+        )
+    return f"{script.planned_steps:,} steps{epoch}: {script.planned_from}"

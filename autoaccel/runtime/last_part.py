@@ -10,7 +10,7 @@ import torch
 
 from autoaccel.records.trial import Failure, Finished
 from autoaccel.runtime.metrics import Evaluated
-from autoaccel.runtime.paced import Inspectable, Judged
+from autoaccel.runtime.paced import Inspectable, Judged, Telling
 from autoaccel.runtime.steps import Stretch
 
 _LOSS_SHARE = 0.25  # of the steps, the last: over them the loss is averaged
@@ -32,7 +32,7 @@ class LastPart:
         """Let the training keep the losses that count.
 
         Args:
-            paced: One that is not `Inspectable` has no metric but its loss.
+            paced: `Inspectable`, so that its metric can be computed, or `Telling`.
             steps: After so many it ends.
         """
         self._paced = paced
@@ -54,7 +54,9 @@ class LastPart:
         Args:
             step_seconds: What a step takes, to know which evaluations are cheap beside the run.
         """
-        paced, found = self._paced, list[Evaluated]()
+        if self._loop is None:
+            return (yield from self._as_it_says())
+        paced, found = self._loop, list[Evaluated]()
         cheap = True
         for number, point in enumerate(self._points):
             while paced.steps_done < point:
@@ -62,7 +64,7 @@ class LastPart:
             if not (cheap or number == len(self._points) - 1):
                 continue
             start = time.perf_counter()
-            found.append(self._loop.evaluate_samples() if self._loop else Evaluated(paced.kept_losses()[1], None))
+            found.append(paced.evaluate_samples())
             others = (len(self._points) - 1) * (time.perf_counter() - start)
             cheap = cheap and others <= _MAX_TIME * self._steps * step_seconds
         # Both trainings of a pair must have been looked at alike: those that were not look at the end only.
@@ -70,9 +72,7 @@ class LastPart:
         metric = math.fsum(one.metric for one in counted) / len(counted)
         first_loss, loss = paced.kept_losses()
         if not (math.isfinite(metric) and math.isfinite(loss)):
-            name = self._loop.training.metric.name if self._loop else "the training loss"
-            message = f"after {paced.steps_done} steps {name} is {metric}, the loss {loss}"
-            return Failure(kind="diverged", message=message, signature="")
+            return _diverged(paced.steps_done, paced.training.metric.name, metric, loss)
         return Finished(
             metric=metric,
             last_metric=found[-1].metric,
@@ -81,6 +81,32 @@ class LastPart:
             first_loss=first_loss,
             scores=_mean_scores(counted),
         )
+
+    def _as_it_says(self) -> Stretch[Finished | Failure]:
+        """Take the steps that are left, and as many more as the training needs to say what it has reached."""
+        paced = self._paced
+        assert isinstance(paced, Telling)  # or it would be no `Judged`
+        while paced.steps_done < self._steps:
+            yield
+        while (said := paced.metric_since(self._steps)) is None:
+            yield
+        if isinstance(said, Failure):
+            return said
+        first_loss, loss = paced.kept_losses()
+        has_losses = not math.isnan(first_loss)
+        if not (math.isfinite(said.mean) and (math.isfinite(loss) or not has_losses)):
+            return _diverged(paced.steps_done, "the metric", said.mean, loss)
+        return Finished(
+            metric=said.mean,
+            last_metric=said.last,
+            points=said.points,
+            loss=loss if has_losses else None,
+            first_loss=first_loss if has_losses else None,
+        )
+
+
+def _diverged(steps: int, name: str, metric: float, loss: float) -> Failure:
+    return Failure(kind="diverged", message=f"after {steps} steps {name} is {metric}, the loss {loss}", signature="")
 
 
 def _mean_scores(found: Sequence[Evaluated]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -49,6 +49,22 @@ class Judged(Paced, Protocol):
 
     def kept_losses(self) -> tuple[float, float]:
         """Return the loss of the first step and the mean of those kept."""
+
+
+class Said(NamedTuple):
+    """What a training says of its own metric."""
+
+    mean: float
+    last: float
+    points: int  # how many numbers the mean is of
+
+
+@runtime_checkable
+class Telling(Judged, Protocol):
+    """A training that says itself, when it likes, how good its model is."""
+
+    def metric_since(self, steps: int) -> Said | Failure | None:
+        """Return what it says of so many steps; None if it has not said that yet."""
 
 
 @runtime_checkable

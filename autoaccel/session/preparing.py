@@ -29,6 +29,7 @@ from autoaccel.session.judging import MetricJudge
 from autoaccel.session.plan import PROFILE_SHARE
 from autoaccel.session.planning import Planner
 from autoaccel.session.run_folder import RUN_SCHEMA, RunRecord
+from autoaccel.session.script_wishes import with_wishes
 from autoaccel.session.setup import Setup
 from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
 from autoaccel.session.tuning_run import TuningRun
@@ -73,7 +74,11 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     run = replace(run, starter=run.starter.at(context))
     space = _load(run.request, context)
     if facts.script is not None:
-        run.tell(ScriptSeen(facts.script, facts.planned_steps, tuple(space.open), space.closed))
+        run.tell(
+            ScriptSeen(
+                facts.script, facts.planned_steps, tuple(space.open), space.closed, facts.metric, facts.direction
+            )
+        )
     basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
     study = _join(run, stack, address, basis)
 
@@ -109,7 +114,7 @@ def _look_around(run: TuningRun, earlier: RunRecord | None, load: Load) -> tuple
     _check_resumable(earlier, run.request, machine)
     for hint in quiet_hints(machine, load):
         run.tell(Note(hint))
-    return machine, facts
+    return machine, with_wishes(facts, run.request.workload, run.request.options)
 
 
 def _check_resumable(earlier: RunRecord | None, request: Request, machine: Machine) -> None:

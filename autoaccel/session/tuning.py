@@ -29,7 +29,8 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
     """
     clock = BudgetClock(request.budget_seconds, folder.spent_seconds)
-    with WorkerStarter(folder.path, request.workload) as starter, ExitStack() as stack:
+    in_place = request.options.in_place
+    with WorkerStarter(folder.path, request.workload, in_place=in_place) as starter, ExitStack() as stack:
         setup = prepare(TuningRun(request, folder, starter, clock, listener), stack, address)
         result = search_and_prove(setup)
         return conclude(setup, result) if result else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,18 +30,83 @@ def find_workload(target: str, arguments: Sequence[str] = (), is_script: bool = 
     file, colon, entry = target.rpartition(":")
     if not colon or not entry.isidentifier():
         file, entry = target, DEFAULT_ENTRY
-    path = Path(file)
-    if not path.is_file():
-        raise BadRequestError(f"{file}: there is no such file. Name a Python file that defines build().")
-    if path.suffix not in (".py", ".pkl"):
-        raise BadRequestError(f"{file}: must be a Python file (.py) that defines build().")
-    program, path, folder = file, path.resolve(), str(Path.cwd())
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    path = _existing(file)
+    is_program = path.suffix not in (".py", ".pkl")
+    if is_program and not _has_python_shebang(path):
+        raise BadRequestError(f"{file}: must be a Python file: one named *.py, or a program that begins with #!python.")
+    program, path = (str(path) if is_program else file), path.resolve()
     if path.suffix == ".pkl":
-        return PickledFunction(path=str(path), sha256=sha256, arguments=tuple(arguments))
-    if is_script or (file == target and not _may_define(path, DEFAULT_ENTRY)):
-        return Script(path=str(path), program=program, folder=folder, sha256=sha256, arguments=tuple(arguments))
-    return BuildFunction(path=str(path), entry=entry, sha256=sha256, arguments=tuple(arguments))
+        return PickledFunction(path=str(path), sha256=_sha256(path), arguments=tuple(arguments))
+    may_build = not is_program and _may_define(path, DEFAULT_ENTRY)
+    if is_script or is_program or (file == target and not may_build):
+        return Script(
+            path=str(path),
+            program=program,
+            folder=str(Path.cwd()),
+            sha256=_sha256(path),
+            arguments=tuple(arguments),
+            forced=may_build,
+        )
+    return BuildFunction(path=str(path), entry=entry, sha256=_sha256(path), arguments=tuple(arguments))
+
+
+def find_module(name: str, arguments: Sequence[str] = ()) -> Script:
+    """Return the workload that `python -m NAME` would run in this folder; nothing of it is imported.
+
+    Args:
+        name: Of the module; of a package its `__main__` is run.
+        arguments: For it.
+
+    Raises:
+        BadRequestError: If there is no such module, or it has no source.
+    """
+    path = _source_of(name) or _source_of(f"{name}.__main__")
+    if path is None:
+        raise BadRequestError(
+            f"-m {name}: must be a module with Python source, in this folder or installed, and there is none. Of a "
+            "package the module __main__ is run."
+        )
+    return Script(
+        path=str(path),
+        program=str(path),  # as `python -m` has it
+        folder=str(Path.cwd()),
+        sha256=_sha256(path),
+        arguments=tuple(arguments),
+        module=name,
+    )
+
+
+def _source_of(name: str) -> Path | None:
+    """Return the file of a module. Not by importlib, which imports the packages that it is in."""
+    *packages, last = name.split(".")
+    places = [Path.cwd(), *map(Path, sys.path)]  # `python -m` looks into the working folder first
+    for package in packages:
+        folders = [place / package for place in places if (place / package).is_dir()]
+        whole = [folder for folder in folders if (folder / "__init__.py").is_file()]
+        places = whole[:1] or folders
+    files = (place / f"{last}.py" for place in places if not (place / last / "__init__.py").is_file())
+    return next((file.resolve() for file in files if file.is_file()), None)
+
+
+def _existing(file: str) -> Path:
+    """Return the file, or the installed program of that name."""
+    path = Path(file)
+    if path.is_file():
+        return path
+    program = shutil.which(file) if path.name == file and not path.suffix else None
+    if program is None:
+        raise BadRequestError(f"{file}: there is no such file. Name a Python file: a script, or one with build().")
+    return Path(program)
+
+
+def _has_python_shebang(path: Path) -> bool:
+    with path.open("rb") as file:
+        first = file.readline(256)
+    return first.startswith(b"#!") and b"python" in first
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _may_define(path: Path, name: str) -> bool:

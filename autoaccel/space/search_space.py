@@ -31,11 +31,13 @@ from autoaccel.space.knobs import (
     KNOBS,
     Knob,
     KnobContext,
+    argument_knobs,
     baseline_settings,
     check_value,
     clash_holds,
     find_knob,
     inexact_here,
+    knobs_here,
     parse_value,
     risks_here,
 )
@@ -138,14 +140,14 @@ def load_space(
     check_wishes(name, fixed, excluded)
     file = _read(name)
     baseline = baseline_settings(context)
-    listed = {**file.knobs, **file.altering}
+    listed = {**file.knobs, **file.altering, **{knob.name: "all" for knob in argument_knobs(context)}}
     wishes = dict(_parse_wish(text, context) for text in fixed)
     requested = dict.fromkeys(excluded, "excluded as requested")
     requested |= {wished: f"set to {format_value(value)} as requested" for wished, value in wishes.items()}
 
     opened: dict[str, tuple[Value, ...]] = {}
     closed: dict[str, str] = {}
-    for knob in KNOBS.values():
+    for knob in knobs_here(context):
         if knob.name in requested:
             closed[knob.name] = requested[knob.name]
         elif knob.name in listed:  # what nobody has named needs no reason
@@ -157,7 +159,7 @@ def load_space(
             else:
                 why = knob.why_untried(context) if wish == "all" else ""
                 closed[knob.name] = why or "no listed value except your own works here"
-    held = {name: wishes.get(name, baseline[name]) for name in KNOBS if name not in opened}
+    held = {name: wishes.get(name, baseline[name]) for name in baseline if name not in opened}
     forbidden = (*file.forbidden, *_clashes(context, opened, held, baseline))
     space = SearchSpace(
         name=name,

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autoaccel.workers.worker import Worker
@@ -20,6 +20,26 @@ _WRITTEN_AGAIN = frozenset({".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".h5
 _LINKED = frozenset({".git", ".venv", "venv", "node_modules"})  # as a whole: nobody trains into them
 _LEFT_OUT = frozenset({"autoaccel-runs"})  # ours
 _CLONE = 0x40049409  # FICLONE of linux/fs.h: both files share their blocks until one is written to
+
+
+_OFFLINE = {
+    "WANDB_MODE": "offline",
+    "NEPTUNE_MODE": "offline",
+    "CLEARML_OFFLINE_MODE": "1",
+    "SWANLAB_MODE": "offline",
+}
+"""Variables that make trackers write to files instead of to a server, as their manuals have them."""
+
+
+def trackers_offline(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables under which a trial shows up on no tracker's server, as far as variables decide that.
+
+    Args:
+        environment: All variables that it would have.
+    """
+    # Without this variable MLflow writes to the working folder.
+    mlflow = {"MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"} if "MLFLOW_TRACKING_URI" in environment else {}
+    return {**_OFFLINE, **mlflow}
 
 
 class Scratches:

@@ -35,6 +35,7 @@ from autoaccel.records.trial import (
 from autoaccel.records.workload import Script, Workload
 from autoaccel.space.knobs import (
     KnobContext,
+    arguments_with,
     compiled_part,
     default_settings,
     environment_of,
@@ -48,7 +49,7 @@ from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
-from autoaccel.workers.scratch import Scratches
+from autoaccel.workers.scratch import Scratches, trackers_offline
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.worker import Worker
 
@@ -70,6 +71,7 @@ class WorkerStarter:
         folder: Path,
         workload: Workload | None = None,
         unmeasured: UnmeasuredRun | None = None,
+        in_place: bool = False,
     ) -> None:
         """Work in a folder that exists: logs go to `logs/`, compiled code to `compiled/`.
 
@@ -78,6 +80,7 @@ class WorkerStarter:
             workload: What every task but a probe is about.
             unmeasured: How tasks run whose output and compiled code are the user's own. None: tasks are measured: their
                 output goes to logs, and settings start without compiled code of their model, as a first run does.
+            in_place: Whether a script that is measured works in its own folder, not in a copy.
         """
         self.workload = workload
         self.spent_on: SpentOn = collections.defaultdict(float)
@@ -86,7 +89,7 @@ class WorkerStarter:
         self._defaults: Settings = {}
         self._found: Settings | None = None
         self._script: ScriptFacts | None = None
-        self._scratches = Scratches()
+        self._scratches = Scratches() if unmeasured is None and not in_place else None
         self._measures = unmeasured is None
         self._launched_as = unmeasured.launched_as if unmeasured else None
         self._compile_cache = unmeasured.compile_cache if unmeasured else None
@@ -105,7 +108,8 @@ class WorkerStarter:
     def __exit__(self, *exception: object) -> None:
         for worker in self._started:
             worker.close()
-        self._scratches.close()
+        if self._scratches is not None:
+            self._scratches.close()
         self._servers.close()
         for guard in self._guards:
             guard.close()
@@ -173,14 +177,18 @@ class WorkerStarter:
     ) -> Worker:
         scratch: Path | None = None
         if isinstance(self.workload, Script) and not isinstance(spec.task, Probe):
+            arguments = arguments_with(self.workload.arguments, spec.settings)
+            spec = msgspec.structs.replace(spec, workload=msgspec.structs.replace(self.workload, arguments=arguments))
             fresh = True  # it may set variables before it imports torch, and import other modules first
-            scratch = self._scratches.new(Path(self.workload.folder)) if self._measures else None
+            scratch = self._scratches.new(Path(self.workload.folder)) if self._scratches else None
         folder = str(scratch) if scratch else None
         spec = msgspec.structs.replace(spec, found=self._found, script=self._script, scratch=folder)
         follows = spec.placement is not None and self._launched_as is None and spec.placement.local_rank > 0
         # The leader prints whatever the other ranks print.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
+        if isinstance(self.workload, Script) and self._measures:
+            environment |= trackers_offline(environment)
         if spec.placement is not None and self._context is not None:
             environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
         if not self._guards and isinstance(spec.task, Measure):
@@ -188,7 +196,7 @@ class WorkerStarter:
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
         worker = worker or Worker(spec, log_path, environment, guard=self._guard)
         self._started.append(worker)
-        if scratch is not None:
+        if self._scratches is not None and scratch is not None:
             self._scratches.give(worker, scratch)
         return worker
 

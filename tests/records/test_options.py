@@ -41,6 +41,13 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "sampler": st.sampled_from(["autoaccel", "tpe", "gp", "my_module:MySampler"]),
     "seed": st.integers(),
     "trainings": st.integers(),
+    "steps": st.none() | st.integers(),
+    "hours": st.none() | st.floats(0.001, 1e6),
+    "metric": st.none() | st.text(min_size=1),
+    "metric_file": st.none() | st.text(min_size=1),
+    "direction": st.sampled_from([None, "maximize", "minimize"]),
+    "in_place": st.booleans(),
+    "args": NAMES,
 }
 WORKLOAD = BuildFunction("/model.py", "build", "0" * 64, ("--epochs", "3"))
 
@@ -90,6 +97,9 @@ def test_numbers_and_paths_are_kept_as_they_are_typed() -> None:
         ({"budget": 5}, "--budget must be at least 10s, .* got 5s."),
         ({"max_drop": "some"}, "--max-drop must be a share"),
         ({"space": "gpus"}, "--space gpus: must be one of"),
+        ({"steps": 0}, "--steps must be at least 1, got 0."),
+        ({"steps": 9}, "--steps: for a script only; what build"),
+        ({"metric": "acc", "direction": "up"}, "--direction must be maximize or minimize, got up."),
         ({"sampler": "best"}, "--sampler must be autoaccel, tpe, gp, cmaes, random, or module:Class"),
     ],
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
 from autoaccel.records.progress import ScriptSeen
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.script_metric import FileMetric
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.script import script_rows, script_table
 
@@ -53,9 +55,26 @@ def test_each_part_has_its_words() -> None:
 def test_what_could_not_be_read_is_said_to_be_assumed() -> None:
     facts = msgspec.structs.replace(FACTS, planned_steps=None, steps_per_epoch=None, has_loss=False, does=())
     rows = dict(script_rows(msgspec.structs.replace(SEEN, script=facts, planned_steps=1000, open=())))
-    assert rows["planned"] == "1,000 steps: assumed, because the loops around its updates cannot be read"
+    assert rows["planned"] == (
+        "1,000 steps: assumed, because the loops around its updates cannot be read; say it with --steps N or --hours H"
+    )
     assert rows["judged by"] == "nothing: the script never calls backward() on a loss"
     assert rows["can be tuned"] == "nothing" and "does already" not in rows
+
+
+def test_what_it_writes_elsewhere_is_told_in_short() -> None:
+    paths = (f"{Path.home()}/runs", *(f"/data/{number}" for number in range(6)))
+    seen = msgspec.structs.replace(SEEN, script=msgspec.structs.replace(FACTS, writes=paths))
+    assert dict(script_rows(seen))["writes"] == (
+        "outside of the copy of its working folder, in each trial: "
+        "~/runs, /data/0, /data/1, /data/2, /data/3 and 2 more"
+    )
+
+
+def test_a_metric_of_its_own_is_told_with_where_it_is_found() -> None:
+    facts = msgspec.structs.replace(FACTS, metric=FileMetric("out/metrics.json", "accuracy"), has_loss=False)
+    seen = msgspec.structs.replace(SEEN, script=facts, metric="accuracy", direction="maximize")
+    assert dict(script_rows(seen))["judged by"] == "accuracy (maximize): accuracy in metrics.json"
 
 
 def test_a_log_has_a_line_for_each() -> None:

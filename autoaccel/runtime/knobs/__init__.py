@@ -27,7 +27,7 @@ def effects_of(
     Raises:
         BadRequestError: If no known knob has the name of a setting.
     """
-    if unknown := sorted(settings.keys() - KNOBS.keys()):
+    if unknown := sorted(name for name in settings if name not in KNOBS):
         raise BadRequestError(
             f"settings: there is no knob {unknown[0]!r} here. Install the package that provides it, or tune again."
         )

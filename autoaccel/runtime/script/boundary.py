@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import torch
 from torch.utils.data import DataLoader
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.script import LoaderKey, ScriptFacts
 from autoaccel.records.settings import Value
-from autoaccel.records.trial import ModelSize
+from autoaccel.records.trial import Failure, ModelSize
 from autoaccel.runtime.accelerator import Mark, mark
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.losses import StepLosses
+from autoaccel.runtime.paced import Said
 from autoaccel.runtime.script.cycle import Cycle, Gap
 from autoaccel.runtime.script.events import Events
-from autoaccel.runtime.script.numbering import Numbers, key_of
+from autoaccel.runtime.script.metric import OwnMetric
+from autoaccel.runtime.script.numbering import Numbers, key_of, length_of, whatever_its_batches, whole
 from autoaccel.runtime.steps import Ahead, Step
+from autoaccel.space.knobs.arguments import changes_samples
+
+_PATIENCE_STEPS = 100  # that a script is given at least to say its metric, after those that it is asked about
 
 
 class PacedScript:
@@ -38,6 +45,15 @@ class PacedScript:
         self.model_size: ModelSize | None = None
         self.losses = StepLosses(torch.sum)
         """Of the tensors that backward() was called on: several make up the loss of a step."""
+        self.awaits_batches = changes_samples(applied.settings)
+        """Whether arguments decide how many samples a step takes, and no loader that feeds it was drawn from yet."""
+        self._own = facts
+        self._backwards: int | None = 0 if self.awaits_batches else None  # of the first step, where they count
+        self._epoch = facts.steps_per_epoch or 0
+        self.own_metric: OwnMetric | None = None
+        """What it says of itself; None: its training loss does."""
+        self.has_ended = False
+        """Whether the script has come to its end."""
 
     @property
     def has_diverged(self) -> bool:
@@ -45,21 +61,50 @@ class PacedScript:
         return self.losses.have_diverged
 
     def own_steps(self, steps: int) -> int:
-        """Return how many of its steps see as many samples as this many of the script's own: as many."""
-        return steps
+        """Return how many of its steps see as many samples as this many of the script's own."""
+        return max(1, round(steps / self.batch_factor))
+
+    def fed_by(self, loader: DataLoader[Any]) -> None:
+        """The training draws its batches from this loader: its steps are compared by their samples."""
+        own = self._own.loader.key.batch_size if self._own.loader is not None else None
+        if self.awaits_batches and own is not None and loader.batch_size is not None:
+            self.batch_factor = loader.batch_size / own
+            self.awaits_batches = False
 
     def kept_losses(self) -> tuple[float, float]:
         """Return the loss of the first step, and the mean of those kept; not a number if there are none."""
         return self.losses.kept()
 
+    def metric_since(self, steps: int) -> Said | Failure | None:
+        """Return what the script says of so many steps; its training loss, unless it is to say something else."""
+        if self.own_metric is None:
+            loss = self.kept_losses()[1]
+            return Said(loss, loss, 1)
+        patience = max(_PATIENCE_STEPS, steps // 2, 2 * self._epoch)
+        return self.own_metric.since(steps, patience, self.has_ended)
+
     def add_loss(self, loss: torch.Tensor) -> None:
         """Take in a tensor that backward() is called on, if it may be a loss."""
+        if self._backwards is not None:
+            self._backwards += 1
         if loss.numel() == 1:
             self.losses.add(loss.detach().reshape(()).float())
 
     def end_step(self) -> None:
-        """Count a step."""
+        """Count a step.
+
+        Raises:
+            BadRequestError: If the first one was made of more or fewer batches than the script's own.
+        """
+        if self._backwards is not None and self._backwards != self._own.backwards:
+            raise BadRequestError(
+                f"a step calls backward() {self._backwards} times instead of {self._own.backwards} times, so it is "
+                "unknown how many samples it takes. Leave --arg for the accumulation of gradients out."
+            )
+        self._backwards = None
         self.steps_done += 1
+        if self.own_metric is not None:
+            self.own_metric.step_ends()
         self.losses.end_step(self.steps_done)
 
 
@@ -84,9 +129,10 @@ class Boundary(Events):
             step_ended: Called after each step but those with an evaluation beside them.
         """
         self._paced = paced
-        self._feeds: frozenset[LoaderKey] = frozenset(loader.key for loader in facts.loaders if loader.feeds)
+        self._named = whatever_its_batches if paced.awaits_batches else whole
+        self._feeds = frozenset(self._named(loader.key) for loader in facts.loaders if loader.feeds)
+        self._facts = facts
         self._has_epochs = facts.loader is not None
-        self._steps_per_epoch = facts.steps_per_epoch
         self._last_share = last_share(facts)
         self._epoch_steps = 0
         self._begins = begins
@@ -114,9 +160,14 @@ class Boundary(Events):
 
     def loader_begins(self, loader: DataLoader[Any]) -> None:
         """An epoch begins, or an evaluation."""
-        if key_of(loader) not in self._feeds:
+        key = key_of(loader)
+        if self._named(key) not in self._feeds:
             self._gap.evaluated()
             return
+        self._paced.fed_by(loader)
+        if self._facts.loader is not None and key != self._facts.loader.key:
+            self._facts = with_loader(self._facts, key, length_of(loader))
+            self._last_share = last_share(self._facts)
         self.begin()
         self._epoch_steps = 0
         if self._gap.began_epoch():
@@ -146,12 +197,29 @@ class Boundary(Events):
         self._epoch_steps += 1
         counts, begins_epoch = self._gap.end()
         if counts:
-            is_last = self._epoch_steps == self._steps_per_epoch
+            is_last = self._epoch_steps == self._facts.steps_per_epoch
             begins_epoch = begins_epoch and self._has_epochs
             step = Step(self._begin, mark(self._paced.device), begins_epoch, self._last_share if is_last else 1.0)
             self._ahead.add(step)
             self._step_ended(step)
         self._begin = mark(self._paced.device)
+
+
+def with_loader(facts: ScriptFacts, key: LoaderKey, batches: int | None) -> ScriptFacts:
+    """Return the facts of a script whose training is fed in other batches.
+
+    Args:
+        facts: Of the script as it was seen, which one loader feeds.
+        key: Of the loader that feeds it now.
+        batches: Of its epoch, if it has a length.
+    """
+    own = facts.loader
+    assert own is not None
+    together = max(1, (own.batches or 1) // (facts.steps_per_epoch or 1))  # batches of a step
+    feeding = msgspec.structs.replace(own, key=key, batches=batches)
+    loaders = tuple(feeding if loader == own else loader for loader in facts.loaders)
+    steps = max(1, batches // together) if batches is not None else None
+    return msgspec.structs.replace(facts, loaders=loaders, steps_per_epoch=steps)
 
 
 def last_share(facts: ScriptFacts) -> float:

@@ -7,6 +7,7 @@ torch first decides what that does.
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import io
 import os
 import sys
@@ -27,14 +28,18 @@ def installed_folders() -> tuple[str, ...]:
     return (_HOME, *sorted(f"{folder}{os.sep}" for folder in found))
 
 
-def enter(path: str, program: str, arguments: tuple[str, ...]) -> None:
+def enter(folder: str, program: str, arguments: tuple[str, ...]) -> None:
     """Make argv and sys.path what the script expects.
 
-    Modules of ours that have the name of one beside the script give way to it, as they would in a fresh Python: those
+    Modules of ours that have the name of one in that folder give way to it, as they would in a fresh Python: those
     that imported them keep them.
+
+    Args:
+        folder: Where its imports look first.
+        program: Its sys.argv[0].
+        arguments: Its sys.argv[1:].
     """
     sys.argv = [program, *arguments]
-    folder = str(Path(path).parent)
     sys.path.insert(0, folder)
     for name in [name for name in sys.modules if "." not in name]:
         if name not in _AT_START and ((Path(folder) / f"{name}.py").exists() or (Path(folder) / name).is_dir()):
@@ -46,8 +51,12 @@ _AT_START = {"autoaccel", "__main__", *sys.builtin_module_names, *(sys.stdlib_mo
 """What a script cannot shadow: ours, and what of the standard library Python has loaded by now."""
 
 
-def run_main(path: str) -> None:
+def run_main(path: str, module: str = "") -> None:
     """Run the file as `__main__` until it ends.
+
+    Args:
+        path: Of the file.
+        module: That it is, where it is run as `python -m` does; of a package, its `__main__`. Empty: it is a program.
 
     Raises:
         BaseException: Whatever it raises, SystemExit included.
@@ -56,20 +65,34 @@ def run_main(path: str) -> None:
     main.__file__ = path
     main.__loader__ = SourceFileLoader("__main__", path)
     main.__dict__.update(__builtins__=builtins, __cached__=None, __annotations__={})
+    if module:
+        _belong_to_package(main, module)
     sys.modules["__main__"] = main
     with io.open_code(path) as file:
         source = file.read()
     exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
 
 
-def main(path: str) -> None:
+def _belong_to_package(main: ModuleType, module: str) -> None:
+    """Give a `__main__` the names by which it imports what is beside it, and a spawned process imports it."""
+    spec = importlib.util.find_spec(module)  # imports the packages that it is in
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{module}.__main__")
+    if spec is not None:
+        main.__spec__, main.__package__, main.__loader__ = spec, spec.parent, spec.loader
+        main.__dict__["__cached__"] = spec.cached
+
+
+def main(path: str, module: str = "") -> None:
     """Run the file as `__main__` and end as Python does: what it does not catch is shown without our frames.
+
+    See `run_main`.
 
     Raises:
         BaseException: Whatever it raises, so that Python itself shows it and ends with its exit code.
     """
     try:
-        run_main(path)
+        run_main(path, module)
     except SystemExit:
         raise
     except BaseException as error:

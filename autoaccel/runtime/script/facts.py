@@ -98,6 +98,7 @@ def script_facts(seen: Seen) -> ScriptFacts:
         planned_steps=planned,
         planned_from=planned_from,
         has_loss=seen.has_loss,
+        backwards=max(1, round(seen.backwards / seen.steps)),
         does=_does(seen),
     )
 

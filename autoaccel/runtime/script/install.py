@@ -15,7 +15,7 @@ from autoaccel.records.script import LoaderKey, ScriptFacts
 from autoaccel.records.settings import Value
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import map_tensors
-from autoaccel.runtime.script.numbering import length_of
+from autoaccel.runtime.script.numbering import Naming, length_of, whole
 
 _OF_WORKERS = {"persistent_workers": False, "prefetch_factor": None, "timeout": 0, "multiprocessing_context": None}
 """What a loader without workers must not be told, as torch's constructor has it."""
@@ -81,16 +81,15 @@ def _as_float32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.dtype in _SHORT else tensor
 
 
-def install_loaders(facts: ScriptFacts, applied: Applied, exactly: bool = True) -> None:
+def install_loaders(facts: ScriptFacts, applied: Applied, named: Naming = whole) -> None:
     """Give each loader that is made from now on, and whose batches are trained on, the settings' arguments.
 
     Args:
         facts: Say which these are.
         applied: The settings.
-        exactly: Whether the script is run as it was seen; if not, its arguments may be others, and with them the
-            batch size and the number of samples.
+        named: What of its key tells a loader here, where the script may be run with other arguments.
     """
-    feeding = frozenset(_part(loader.key, exactly) for loader in facts.loaders if loader.feeds and not loader.fixed)
+    feeding = frozenset(named(loader.key) for loader in facts.loaders if loader.feeds and not loader.fixed)
     kind: Any = DataLoader
     own_init = kind.__init__
     signature = inspect.signature(own_init)
@@ -99,15 +98,11 @@ def install_loaders(facts: ScriptFacts, applied: Applied, exactly: bool = True) 
     def made(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> None:
         given = signature.bind(loader, *args, **kwargs).arguments
         given.pop("self")
-        if _part(key_of_arguments(given), exactly) in feeding:
+        if named(key_of_arguments(given)) in feeding:
             given = {**given, **changed_arguments(given, applied)}
         own_init(loader, **given)
 
     kind.__init__ = made  # for as long as this process lives
-
-
-def _part(key: LoaderKey, exactly: bool) -> LoaderKey:
-    return key if exactly else LoaderKey(key.dataset, None, None, key.sampler)
 
 
 def changed_arguments(given: dict[str, Any], applied: Applied) -> dict[str, Any]:

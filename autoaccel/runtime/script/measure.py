@@ -14,6 +14,8 @@ from autoaccel.runtime.script.boundary import Boundary, PacedScript
 from autoaccel.runtime.script.cycle import BrokenPeriodError
 from autoaccel.runtime.script.events import RootCalls, listen
 from autoaccel.runtime.script.install import AppliedToScript, install_loaders
+from autoaccel.runtime.script.metric import OwnMetric
+from autoaccel.runtime.script.numbering import whatever_its_batches, whole
 from autoaccel.runtime.script.seeds import shift_seeds
 from autoaccel.runtime.steps import Step
 
@@ -37,11 +39,15 @@ class Measured:
         self._finish = finish
         self.applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
         self._paced = PacedScript(spec.script, self.applied)
+        if task.steps is not None and spec.script.metric is not None:
+            self._paced.own_metric = OwnMetric(spec.script.metric)
         self._pacer = Pacer(self._paced, task, spec.warmup_seconds, line)
         self._boundary = Boundary(
             spec.script, self._paced, self._begins, self.applied.equip_optimizer, self._step_ended
         )
-        install_loaders(spec.script, self.applied)
+        named = whatever_its_batches if self._paced.awaits_batches else whole
+        install_loaders(spec.script, self.applied, named)
+        self._last_step: Step | None = None
         self._steps_before = 0
         self._roots: RootCalls | None = None
 
@@ -59,6 +65,11 @@ class Measured:
         """The script has ended: return whether it is run again for more steps."""
         if self._task.steps is not None:
             done, wanted = self._paced.steps_done, self._task.steps
+            if done >= wanted:  # and has yet to say what it has reached
+                self._paced.has_ended = True
+                assert self._last_step is not None
+                self._step_ended(self._last_step)
+                self._finish(None)
             message = f"it ended after {done:,} steps, but {wanted:,} were to be trained"
             self._finish(Failure(kind="invalid", message=message))
         if self._paced.steps_done == self._steps_before:
@@ -71,7 +82,8 @@ class Measured:
         return True
 
     def _called(self, module: nn.Module) -> None:
-        self._boundary.begin()
+        if not self._paced.awaits_batches:  # which a loader will tell, before the first step
+            self._boundary.begin()
         self.applied.equip_model(module)
 
     def _end_roots(self) -> None:
@@ -80,6 +92,8 @@ class Measured:
         self._roots = None
 
     def _begins(self) -> None:
+        if self._paced.awaits_batches:
+            raise BadRequestError("under its arguments no DataLoader that is known feeds the training.")
         if not self.applied.changing_calls:
             self._end_roots()
         self.applied.insist()
@@ -88,5 +102,6 @@ class Measured:
 
     def _step_ended(self, step: Step) -> None:
         self._end_roots()
+        self._last_step = step
         if not self._pacer.step_ended(step):
             self._finish(self._pacer.failure)

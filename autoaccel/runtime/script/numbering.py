@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
@@ -41,6 +42,25 @@ def key_of(loader: DataLoader[Any]) -> LoaderKey:
     return LoaderKey(
         type(loader.dataset).__name__, length_of(loader.dataset), loader.batch_size, type(sampler).__name__
     )
+
+
+Naming: TypeAlias = Callable[[LoaderKey], LoaderKey]
+"""Leaves out of a loader's key what may be different in this process."""
+
+
+def whole(key: LoaderKey) -> LoaderKey:
+    """Return the key: the script is run as it was seen."""
+    return key
+
+
+def whatever_its_batches(key: LoaderKey) -> LoaderKey:
+    """Return the key of a loader whose batches may have another size."""
+    return LoaderKey(key.dataset, key.samples, None, key.sampler)
+
+
+def whatever_its_arguments(key: LoaderKey) -> LoaderKey:
+    """Return the key of a loader in a script that is run with other arguments."""
+    return LoaderKey(key.dataset, None, None, key.sampler)
 
 
 def length_of(thing: Any) -> int | None:

@@ -22,9 +22,9 @@ def main() -> None:
         spec = decode(pipe.read(), WorkerSpec)
     script = spec.workload
     assert isinstance(script, Script)
-    enter(script.path, script.program, script.arguments)
+    enter(script.imports_from, script.program, script.arguments)
     when_torch_is_imported(lambda: _attach(spec))
-    run(script.path)
+    run(script.path, script.module)
 
 
 def _attach(spec: WorkerSpec) -> None:

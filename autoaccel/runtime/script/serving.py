@@ -13,11 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+import msgspec
+
 from autoaccel.records.base import Record
 from autoaccel.records.trial import Describe, Failure, Measure, WorkerSpec
-from autoaccel.records.workload import Script
+from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.entry import enter, forget_run, run_main, without_ours
+from autoaccel.runtime.script.parsing import watch_parsers
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
+from autoaccel.runtime.script.writes import Writes
 
 if TYPE_CHECKING:
     from autoaccel.runtime.pacer import Line
@@ -34,19 +38,19 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     """Do the task; return its answer, or the Failure that it met; most are given before, and end the process."""
     script = spec.workload
     assert isinstance(script, Script)
-    attach = _attach_of(spec, line)
+    attach = _attach_of(spec, script, line)
     if attach is None:
         return _needs_build(spec)
     before = frozenset(sys.modules)
     attached: list[Attached] = []
     os.chdir(spec.scratch or script.folder)
     os.environ["PWD"] = str(Path.cwd())
-    enter(script.path, script.program, script.arguments)
+    enter(script.imports_from, script.program, script.arguments)
     when_torch_is_imported(lambda: attached.append(attach(partial(_fail, line))))
     try:
         while True:
             try:
-                run_main(script.path)
+                run_main(script.path, script.module)
             except SystemExit as end:
                 if end.code not in (None, 0):
                     raise
@@ -73,20 +77,41 @@ def finish(line: Line, answer: Record | None) -> NoReturn:
     os._exit(0)
 
 
-def _attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException], None]], Attached] | None:
+def _attach_of(
+    spec: WorkerSpec, script: Script, line: Line
+) -> Callable[[Callable[[BaseException], None]], Attached] | None:
     """Return what begins to hear the script once torch is there; None if the task is for a Training alone."""
     if isinstance(spec.task, Describe):
-        return partial(_observe, line)
+        parsed: dict[str, str] = {}
+        watch_parsers(parsed)
+        return partial(_observe, line, parsed, Writes(_own_folders(spec, script)))
     return partial(_measure, spec, spec.task, line) if isinstance(spec.task, Measure) else None
 
 
-def _observe(line: Line, failed: Callable[[BaseException], None]) -> Attached:
+def _observe(line: Line, parsed: dict[str, str], writes: Writes, failed: Callable[[BaseException], None]) -> Attached:
     from autoaccel.records.trial import Described
     from autoaccel.runtime.script.observe import Observer
 
-    observer = Observer(lambda facts: finish(line, Described(facts)))
+    observer = Observer(lambda facts: finish(line, Described(_completed(facts, parsed, writes))))
     observer.attach(failed)
     return observer
+
+
+def _own_folders(spec: WorkerSpec, script: Script) -> tuple[str, ...]:
+    """Return where a script may write without a word: its working folder, which a trial has anew, and our own."""
+    compiled = os.environ.get(_COMPILED)
+    own = str(Path(spec.scratch).parents[1]) if spec.scratch else script.folder  # a scratch folder has two above it
+    return (own, str(Path(compiled).parent)) if compiled else (own,)
+
+
+_COMPILED = "TORCHINDUCTOR_CACHE_DIR"  # in a trial, a folder within that of the run
+
+
+def _completed(facts: TrainingFacts, parsed: dict[str, str], writes: Writes) -> TrainingFacts:
+    """Return the facts with what was seen of the script before torch was there."""
+    assert facts.script is not None
+    script = msgspec.structs.replace(facts.script, parsed=parsed, writes=writes.outside())
+    return msgspec.structs.replace(facts, script=script)
 
 
 def _measure(spec: WorkerSpec, task: Measure, line: Line, failed: Callable[[BaseException], None]) -> Attached:

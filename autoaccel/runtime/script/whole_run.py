@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from autoaccel.records.trial import WorkerSpec
 from autoaccel.runtime.script.events import Events, RootCalls, listen
 from autoaccel.runtime.script.install import AppliedToScript, install_loaders
-from autoaccel.runtime.script.numbering import Numbers
+from autoaccel.runtime.script.numbering import Numbers, whatever_its_arguments
 
 _LOOK_AFTER = 10  # updates: an effect may need some of them to show
 
@@ -20,7 +20,7 @@ def apply_to_run(spec: WorkerSpec) -> None:
     """Apply the settings to this process, in which torch was just imported, and to what the script makes in it."""
     assert spec.script is not None  # a recipe for a script has it
     applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
-    install_loaders(spec.script, applied, exactly=False)
+    install_loaders(spec.script, applied, whatever_its_arguments)
     listen(_Run(applied), _tell_error)
 
 

@@ -1,5 +1,6 @@
 """The knobs: every one thing that may be changed, declared once, by group. What each does is in runtime/knobs/."""
 
+from autoaccel.space.knobs.arguments import argument_knobs, arguments_with
 from autoaccel.space.knobs.implications import (
     RISKS,
     baseline_settings,
@@ -23,7 +24,7 @@ from autoaccel.space.knobs.implications import (
 )
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext, Need
 from autoaccel.space.knobs.parallel import ranks_of
-from autoaccel.space.knobs.registry import KNOBS, check_value, clash_holds, find_knob, in_order, parse_value
+from autoaccel.space.knobs.registry import KNOBS, check_value, clash_holds, find_knob, in_order, knobs_here, parse_value
 
 __all__ = [
     "KNOBS",
@@ -32,6 +33,8 @@ __all__ = [
     "Knob",
     "KnobContext",
     "Need",
+    "argument_knobs",
+    "arguments_with",
     "baseline_settings",
     "check_value",
     "clash_holds",
@@ -47,6 +50,7 @@ __all__ = [
     "is_of_compiling",
     "is_on",
     "knob_rows",
+    "knobs_here",
     "modules_of",
     "parse_value",
     "part_up_to",

@@ -9,7 +9,7 @@ from autoaccel.records.knob import KnobRow, Risk
 from autoaccel.records.settings import Settings, Value, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.knobs.knob import Knob, KnobContext
-from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob
+from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, knobs_here
 
 RISKS: tuple[Risk, ...] = get_args(Risk)
 """The least first."""
@@ -17,7 +17,7 @@ RISKS: tuple[Risk, ...] = get_args(Risk)
 
 def default_settings(context: KnobContext) -> Settings:
     """Return every knob at its default: what happens if nobody changes anything."""
-    return {name: knob.default(context) for name, knob in KNOBS.items()}
+    return {knob.name: knob.default(context) for knob in knobs_here(context)}
 
 
 def baseline_settings(context: KnobContext) -> Settings:
@@ -101,7 +101,7 @@ def compiled_part(settings: Mapping[str, Value]) -> Settings:
 
 def inexact_here(context: KnobContext) -> dict[str, str]:
     """Return the knobs that are exact elsewhere, but not in this context, and why."""
-    return {name: reason for name, knob in KNOBS.items() if (reason := knob.why_inexact(context))}
+    return {knob.name: reason for knob in knobs_here(context) if (reason := knob.why_inexact(context))}
 
 
 def is_exact(settings: Mapping[str, Value], baseline: Mapping[str, Value], inexact: Collection[str]) -> bool:
@@ -128,7 +128,7 @@ def risky_part(settings: Mapping[str, Value], baseline: Mapping[str, Value], ine
 
 def risks_here(context: KnobContext) -> dict[str, Risk]:
     """Return what knobs may do to the numbers in this context, of those of which it is not what they do elsewhere."""
-    return {name: risk for name, knob in KNOBS.items() if (risk := knob.risk_at(context)) != knob.risk}
+    return {knob.name: risk for knob in knobs_here(context) if (risk := knob.risk_at(context)) != knob.risk}
 
 
 def risk_of(settings: Mapping[str, Value], baseline: Mapping[str, Value], risks: Mapping[str, Risk]) -> Risk:

@@ -78,7 +78,10 @@ def _nothing(value: Value, context: KnobContext) -> Mapping[str, str]:
     return {}
 
 
-_NO_LOSS = "it may change the numbers, and the script never calls backward() on a loss that could be compared"
+_NO_LOSS = (
+    "it may change the numbers, and the script never calls backward() on a loss that could be compared; name a metric "
+    "with --metric"
+)
 _NOT_IN_SCRIPTS = "it does not work in a script, only in a file whose build() returns a Training"
 
 
@@ -154,7 +157,7 @@ class Knob:
         script = context.training.script if context.training is not None else None
         if script is not None and "script" not in self.acts_in:
             return _NOT_IN_SCRIPTS
-        if script is not None and not script.has_loss and self.risk_at(context) != "exact":
+        if script is not None and not (script.has_loss or script.metric) and self.risk_at(context) != "exact":
             return _NO_LOSS
         return self.why_unavailable(context)
 

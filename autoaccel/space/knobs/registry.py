@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import get_args
 
 from autoaccel.errors import BadRequestError
@@ -22,6 +22,7 @@ from autoaccel.space.knobs import (
     precision,
     threads,
 )
+from autoaccel.space.knobs.arguments import PREFIX, argument_knob, argument_knobs
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext
 
 ENTRY_POINTS = "autoaccel.knobs"
@@ -72,8 +73,31 @@ def _of_other_packages() -> Iterator[Knob]:
         yield knob
 
 
-KNOBS: Mapping[str, Knob] = {knob.name: knob for knob in (*_PARTS, *_of_other_packages(), *_WHOLE)}
+class _Knobs(Mapping[str, Knob]):
+    """The knobs that are declared, in their order. Those of a script's arguments are found, too, but not listed."""
+
+    def __init__(self, declared: Iterable[Knob]) -> None:
+        self._declared = {knob.name: knob for knob in declared}
+
+    def __getitem__(self, name: str) -> Knob:
+        if name not in self._declared and name.startswith(PREFIX):
+            return argument_knob(name)
+        return self._declared[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+
+KNOBS: Mapping[str, Knob] = _Knobs((*_PARTS, *_of_other_packages(), *_WHOLE))
 """Every knob by name. Within an effect stage, effects take their turns in this order; see `in_order`."""
+
+
+def knobs_here(context: KnobContext) -> list[Knob]:
+    """Return all knobs that there are in a context: those that are declared, and those of a script's arguments."""
+    return [*KNOBS.values(), *argument_knobs(context)]
 
 
 def in_order(names: Collection[str]) -> list[Knob]:

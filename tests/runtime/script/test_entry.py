@@ -12,7 +12,12 @@ import pytest
 RUN = (
     "import os, sys; sys.path[:] = [p for p in sys.path if p]; import autoaccel.runtime.script.entry as entry;"
     "path, program = os.path.abspath(sys.argv[1]), sys.argv[1]; arguments = tuple(sys.argv[2:]);"
-    "entry.enter(path, program, arguments); entry.main(path)"
+    "entry.enter(os.path.dirname(path), program, arguments); entry.main(path)"
+)
+RUN_MODULE = (
+    "import os, sys; sys.path[:] = [p for p in sys.path if p]; import autoaccel.runtime.script.entry as entry;"
+    "module, path = sys.argv[1], os.path.abspath(sys.argv[2]); entry.enter(os.getcwd(), path, tuple(sys.argv[3:]));"
+    "entry.main(path, module)"
 )
 
 
@@ -47,6 +52,28 @@ def test_local_modules_shadow_installed_ones(tmp_path: Path) -> None:
         (tmp_path / f"{name}.py").write_text(f"WHO = 'my {name}'")
     out, _, _ = both(tmp_path, "import data, evaluate, statistics, utils\nprint(data.WHO, statistics.WHO, utils.WHO)")
     assert out == "my data my statistics my utils\n"
+
+
+@pytest.mark.parametrize(("module", "file"), [("pack.train", "pack/train.py"), ("pack", "pack/__main__.py")])
+def test_a_module_is_run_as_python_does(tmp_path: Path, module: str, file: str) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("print('the package comes first')")
+    (tmp_path / "pack" / "model.py").write_text("WIDTH = 3")
+    (tmp_path / file).write_text("""\
+import multiprocessing, sys
+from .model import WIDTH
+def double(x):
+    return 2 * x
+if __name__ == "__main__":
+    print(WIDTH, __package__, __spec__.name, __file__ == sys.argv[0], sys.argv[1:], sys.path[0])
+    if __spec__.name != "pack.__main__":  # which spawned processes do not import
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            print(pool.map(double, [WIDTH]))
+""")
+    plain = run(["-m", module, "--epochs", "3"], tmp_path)
+    ours = run(["-c", RUN_MODULE, module, file, "--epochs", "3"], tmp_path)
+    assert (ours.stdout, ours.stderr, ours.returncode) == (plain.stdout, plain.stderr, 0)
+    assert ("[6]" in ours.stdout) == (module != "pack")
 
 
 def test_a_configurator_may_be_run_in_its_globals(tmp_path: Path) -> None:

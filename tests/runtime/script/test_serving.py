@@ -8,8 +8,10 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Describe, Described, Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.workload import Script, TrainingFacts
@@ -204,6 +206,106 @@ def test_the_loss_that_is_trained_on_is_judged_at_the_same_step(
     assert other.loss != first.loss and other.loss < first.first_loss
 
 
+SAYING = """
+import json, torch
+import autoaccel
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(10):
+    for step in range(8):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).pow(2).sum().backward()
+        optimizer.step()
+    print(f"epoch {epoch}", end=" ")
+    print(f"val_acc: {epoch / 10}")
+    autoaccel.report("accuracy", torch.tensor(epoch / 10))
+    json.dump({"eval": {"accuracy": epoch / 10}}, open("metrics.json", "w"))
+print("val_acc: 0.95")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "steps", "found"),
+    [
+        (PrintedMetric(r"val_acc: ([0-9.]+)"), 60, (0.65, 0.7, 2)),  # after 56 and 64 steps
+        (PrintedMetric(r"val_acc: ([0-9.]+)"), 80, (0.875, 0.95, 2)),  # after 72 and, at its end, 80
+        (ReportedMetric("accuracy"), 80, (0.85, 0.9, 2)),
+        (FileMetric("metrics.json", "eval.accuracy"), 80, (0.85, 0.9, 2)),
+    ],
+)
+def test_a_script_is_judged_by_what_it_says(
+    script: Callable[..., Script],
+    starter_of: Callable[..., WorkerStarter],
+    source: MetricSource,
+    steps: int,
+    found: tuple[float, float, int],
+) -> None:
+    starter = starter_of(script(SAYING))
+    facts = describe(starter)
+    assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
+    facts = msgspec.structs.replace(facts, script=msgspec.structs.replace(facts.script, metric=source))
+    context = KnobContext(probe_machine(starter), facts)
+    trial = starter.at(context).start_all_measuring(
+        Measure(steps=steps), {"trial": baseline_settings(context)}, SECONDS
+    )[0]
+    assert isinstance(trial, Measuring), trial
+    ended = trial.finish(SECONDS)
+    assert isinstance(ended, Finished), ended
+    assert (ended.metric, ended.last_metric, ended.points) == (pytest.approx(found[0]), *map(pytest.approx, found[1:]))
+    assert ended.loss is not None and ended.first_loss is not None and ended.loss < ended.first_loss
+    trial.close()
+
+
+BATCHED = """
+import argparse, torch
+from torch.utils.data import DataLoader, TensorDataset
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=8)
+parser.add_argument("--accumulate", type=int, default=1)
+args = parser.parse_args()
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(100, 4), torch.randn(100, 1))
+loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)
+val = DataLoader(data, batch_size=50)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(100):
+    for number, (x, y) in enumerate(loader):
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        if (number + 1) % args.accumulate == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    with torch.no_grad():
+        for x, y in val:
+            model(x)
+"""
+
+
+def test_under_other_arguments_steps_are_compared_by_their_samples(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    starter = starter_of(script(BATCHED))
+    facts = describe(starter)
+    assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
+    assert facts.script.parsed == {"batch-size": "8", "accumulate": "1"} and facts.script.backwards == 1
+    context = KnobContext(probe_machine(starter), facts)
+    settings: Settings = {**baseline_settings(context), "arg.batch-size": "16"}
+    starter = starter.at(context)
+    trial = starter.start_all_measuring(Measure(steps=100), {"trial": settings}, SECONDS)[0]
+    assert isinstance(trial, Measuring), trial
+    turn = trial.take_turn(GiveTurn(0.0, min_steps=20), SECONDS)
+    assert isinstance(turn, Turn) and trial.measurement.batch_factor == 2.0
+    # An epoch is six steps of 16 samples and one of 4.
+    assert {late - early for early, late in itertools.pairwise(turn.epoch_starts)} == {7}
+    assert sorted(set(turn.step_shares)) == [0.25, 1.0]
+    assert isinstance(trial.finish(SECONDS), Finished)  # after 50 of its steps
+    trial.close()
+    other = starter.start_all_measuring(Measure(), {"trial": {**settings, "arg.accumulate": "2"}}, SECONDS)[0]
+    assert isinstance(other, Failure) and other.kind == "invalid"
+    assert other.message.startswith("a step calls backward() 2 times instead of 1 times")
+
+
 def test_a_training_that_ends_too_soon_is_no_training_of_that_length(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -219,6 +321,49 @@ def test_a_script_without_an_optimizer_is_declined_at_once(
     found = describe(starter_of(script("import torch\nprint(torch.ones(2))")))
     assert isinstance(found, Failure) and found.kind == "invalid"
     assert found.message.startswith("it ended before an optimizer of torch.optim made a step")
+
+
+def test_what_it_writes_elsewhere_is_seen(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], folder: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder / "data.npy").write_bytes(bytes(2 << 20))  # linked into a scratch folder
+    source = f"""
+    import os, sys, tempfile, torch
+    from pathlib import Path
+    elsewhere = Path({str(elsewhere)!r})
+    os.makedirs(elsewhere / "runs" / "1")
+    os.makedirs(elsewhere, exist_ok=True)
+    (elsewhere / "runs" / "1" / "log.txt").write_text("x")
+    open("here.txt", "w").close()
+    open("../beside.txt", "w").close()
+    Path("data.npy").open("r+b").close()
+    Path("data.npy").read_bytes()
+    with tempfile.TemporaryDirectory() as gone:
+        open(gone + "/x", "w").close()
+    os.close(os.open(elsewhere / "low", os.O_WRONLY | os.O_CREAT))
+    os.replace("here.txt", elsewhere / "moved.txt")
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    while True:
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    """
+    found = describe(starter_of(script(source)))
+    assert isinstance(found, TrainingFacts) and found.script is not None, found
+    expected = [elsewhere / "low", elsewhere / "moved.txt", elsewhere / "runs", folder / "data.npy"]
+    assert found.script.writes == tuple(map(str, sorted(expected)))
+    assert not (folder.parent / "beside.txt").exists()
+
+
+def test_a_script_may_work_in_its_own_folder(script: Callable[..., Script], folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    source = "import os, torch\nprint(os.environ['WANDB_MODE'], file=open('here.txt', 'w'))"
+    with WorkerStarter(tmp_path / "run", script(source), in_place=True) as starter:
+        assert isinstance(describe(starter), Failure)  # there is nothing to measure
+    assert (folder / "here.txt").read_text() == "offline\n"
 
 
 def test_what_a_script_raises_is_told_with_its_own_traceback(

@@ -1,0 +1,118 @@
+"""What a person says of a script: checked before anything runs, and then part of what is known of its training."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.options import OPTIONS, TuneOptions
+from autoaccel.records.script import ScriptFacts
+from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
+from autoaccel.records.workload import Script, TrainingFacts, Workload
+from autoaccel.session.script_arguments import parse_arguments, with_arguments
+
+_HOUR = 3600.0
+_OF_SCRIPTS = ("steps", "hours", "metric", "metric_file", "direction", "in_place", "args")
+
+
+def check_wishes_for(workload: Workload, options: TuneOptions) -> None:
+    """Refuse what cannot be said of a training, as far as that is known before it runs.
+
+    Raises:
+        BadRequestError: Naming the option, what must hold and what was found.
+    """
+    said = [option.flag for option in OPTIONS if option.name in _OF_SCRIPTS and getattr(options, option.name)]
+    if said and not isinstance(workload, Script):
+        raise BadRequestError(f"{', '.join(said)}: for a script only; what build() returns says that itself.")
+    if options.steps is not None and options.hours is not None:
+        raise BadRequestError("--steps and --hours both say how long the script will train; choose one of them.")
+    if options.hours is not None and not options.hours > 0:
+        raise BadRequestError(f"--hours must be above 0, got {options.hours:g}.")
+    metric_source(options)
+    parse_arguments(options.args)
+
+
+def metric_source(options: TuneOptions) -> MetricSource | None:
+    """Return where a script says how good its model is; None: its training loss does.
+
+    Raises:
+        BadRequestError: If what a person has typed does not say that.
+    """
+    text, file = options.metric, options.metric_file
+    if text is not None and file is not None:
+        raise BadRequestError("--metric and --metric-file both say what judges the script; choose one of them.")
+    if text is None and file is None:
+        if options.direction is not None:
+            raise BadRequestError("--direction requires --metric or --metric-file: a training loss is minimized.")
+        return None
+    if options.direction is None:
+        flag = "--metric" if file is None else "--metric-file"
+        raise BadRequestError(f"{flag} requires --direction maximize or --direction minimize: which way is better.")
+    return _in_file(file) if file is not None else _said_as(text or "")
+
+
+def _said_as(text: str) -> MetricSource:
+    try:
+        groups = re.compile(text).groups
+    except re.error as error:
+        raise BadRequestError(f"--metric {text}: must be a regular expression: {error}.") from error
+    if groups == 1:
+        return PrintedMetric(text)
+    if groups == 0 and re.fullmatch(r"[\w./-]+", text):
+        return ReportedMetric(text)
+    raise BadRequestError(
+        f"--metric {text}: must have one group, which is the number, as 'val_acc: ([0-9.]+)' has, and has {groups}; or "
+        "be the name that the script calls autoaccel.report() with."
+    )
+
+
+def _in_file(text: str) -> FileMetric:
+    path, colon, key = text.rpartition(":")
+    if not (colon and path and key):
+        raise BadRequestError(f"--metric-file {text}: must be FILE:KEY, such as metrics.json:accuracy.")
+    return FileMetric(path, key)
+
+
+def with_wishes(facts: TrainingFacts, workload: Workload, options: TuneOptions) -> TrainingFacts:
+    """Return what is known of a training, with what a person has said of it.
+
+    Args:
+        facts: What was seen.
+        workload: Has the command line of a script.
+        options: What the person has said.
+    """
+    if facts.script is None:
+        return facts
+    script = with_arguments(facts.script, workload, options.args)
+    script = msgspec.structs.replace(script, in_place=options.in_place)
+    return _judged(_of_length(facts, script, options), options)
+
+
+def _judged(facts: TrainingFacts, options: TuneOptions) -> TrainingFacts:
+    source = metric_source(options)
+    if source is None or facts.script is None or options.direction is None:
+        return facts
+    script = msgspec.structs.replace(facts.script, metric=source)
+    return msgspec.structs.replace(facts, metric=source.name, direction=options.direction, script=script)
+
+
+def _of_length(facts: TrainingFacts, script: ScriptFacts, options: TuneOptions) -> TrainingFacts:
+    if options.steps is not None:
+        return _planned(facts, script, options.steps, "--steps")
+    if options.hours is not None:
+        steps = max(1, round(options.hours * _HOUR / script.step_seconds))
+        return _planned(facts, script, steps, f"--hours {options.hours:g} at the pace of its first steps")
+    return msgspec.structs.replace(facts, script=script)
+
+
+def _planned(facts: TrainingFacts, script: ScriptFacts, steps: int, said: str) -> TrainingFacts:
+    """Return the facts of a training of so many steps, whatever could be read of its length."""
+    per_epoch = min(steps, script.steps_per_epoch or steps)
+    return msgspec.structs.replace(
+        facts,
+        epochs=max(1, round(steps / per_epoch)),
+        steps_per_epoch=per_epoch,
+        script=msgspec.structs.replace(script, planned_steps=steps, planned_from=said),
+    )
