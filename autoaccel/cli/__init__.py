@@ -16,6 +16,7 @@ from typing import NoReturn
 from autoaccel import __version__
 from autoaccel.cli.advise import add_advise
 from autoaccel.cli.common import EXIT_FASTER
+from autoaccel.cli.explain import add_explain
 from autoaccel.cli.launch import add_launch
 from autoaccel.cli.machine import add_hardware, add_knobs
 from autoaccel.cli.recipes import add_show, add_verify
@@ -81,6 +82,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"autoaccel {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
 
-    for add in (add_tune, add_run, add_launch, add_verify, add_show, add_hardware, add_advise, add_knobs, add_scale):
+    for add in (
+        add_tune,
+        add_run,
+        add_launch,
+        add_verify,
+        add_show,
+        add_explain,
+        add_hardware,
+        add_advise,
+        add_knobs,
+        add_scale,
+    ):
         add(commands)
     return parser

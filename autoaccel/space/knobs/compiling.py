@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoaccel.records.by_hand import ByHand
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
@@ -92,6 +93,7 @@ KNOBS = (
         help="torch.compile fuses the model's operators into generated code; the mode says how hard it tries",
         helps_when="many small elementwise operators, and a run long enough to repay the compilation",
         effect="autoaccel.runtime.knobs.compiling:Compile",
+        by_hand=lambda value, device: ByHand("compile", f'mode="{value}"'),
         values=_modes,
         usual=always("off"),
         off="off",
@@ -111,6 +113,7 @@ KNOBS = (
         help="the backend that compiles the captured graph",
         helps_when="another compiler suits this processor better than Inductor",
         effect=NO_EFFECT_OF_ITS_OWN,
+        by_hand=lambda value, device: ByHand("compile", f'backend="{value}"'),
         values=_backends,
         usual=always("inductor"),
         why_unavailable=_why_one_backend,
@@ -134,6 +137,7 @@ KNOBS = (
         helps_when="batches of many lengths (on: the default where batches are seen to change their shapes), or an "
         "incomplete last batch that must not slow the others (off)",
         effect=NO_EFFECT_OF_ITS_OWN,
+        by_hand=lambda value, device: ByHand("compile", f"dynamic={ {'on': True, 'off': False}.get(str(value)) }"),
         values=_dynamic_values,
         usual=lambda context: "on" if _shapes_change(context) else "auto",
         why_unavailable=_why_no_compiler,
@@ -157,6 +161,7 @@ KNOBS = (
         help="refuse to compile a model whose graph breaks, instead of compiling its parts separately",
         helps_when="never by itself: it only ensures that the whole model is compiled",
         effect=NO_EFFECT_OF_ITS_OWN,
+        by_hand=lambda value, device: ByHand("compile", f"fullgraph={value}"),
         values=switch,
         usual=always(False),
         off=False,

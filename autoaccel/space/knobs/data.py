@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autoaccel.records.by_hand import ByHand
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     ON,
@@ -191,6 +192,7 @@ KNOBS = (
         help="number of processes that prepare batches ahead of the training step",
         helps_when="the step waits for data; useless or harmful if samples are already in memory",
         effect="autoaccel.runtime.knobs.loader:Workers",
+        by_hand=lambda value, device: ByHand("loader", f"num_workers={value}"),
         values=_worker_values,
         usual=_worker_default,
         off=0,
@@ -206,6 +208,7 @@ KNOBS = (
         help="number of batches that each worker prefetches",
         helps_when="the time to prepare a batch varies greatly",
         effect="autoaccel.runtime.knobs.loader:Prefetch",
+        by_hand=lambda value, device: ByHand("loader", f"prefetch_factor={value}"),
         values=lambda context: tuple(sorted({2, 4, 8, _prefetch_default(context)})),
         usual=_prefetch_default,
         why_unavailable=why_no_loader,
@@ -222,6 +225,7 @@ KNOBS = (
         help="workers are kept for all epochs instead of being restarted for each",
         helps_when="epochs take seconds, or workers import large libraries",
         effect="autoaccel.runtime.knobs.loader:Persistent",
+        by_hand=lambda value, device: ByHand("loader", f"persistent_workers={value}"),
         values=choices(True, False),
         usual=_persistent_default,
         why_unavailable=why_no_loader,
@@ -237,6 +241,7 @@ KNOBS = (
         help="how worker processes are started",
         helps_when="a library does not survive a fork: forkserver or spawn; otherwise fork is fastest",
         effect="autoaccel.runtime.knobs.loader:Context",
+        by_hand=lambda value, device: ByHand("loader", f'multiprocessing_context="{value}"'),
         values=choices("fork", "forkserver", "spawn"),
         usual=_context_default,
         why_unavailable=why_no_loader,

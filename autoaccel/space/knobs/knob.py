@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from autoaccel.records.by_hand import ByHand
 from autoaccel.records.knob import EffectStage, Group, Risk, Where
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
@@ -123,6 +124,8 @@ class Knob:
         usual_effect: Standard deviation of the logarithm of the speed-up that it causes, over trainings of which
             nothing is known. A guess, where it is not said to come from the benchmark's workloads, that only decides
             where a search looks first: its trials correct it.
+        by_hand: What a person would write to have the effect of a value on a type of device, such as "cuda"; None: no
+            line has, or variables have.
         basic: Value of which all others but the one at which it is off do everything, and more: what it wins is
             expected of them, too. None: nothing is known of how values compare.
     """
@@ -151,6 +154,7 @@ class Knob:
     usual_effect: float = 0.1
     acts_in: tuple[Where, ...] = ("loop",)
     basic: Value | None = None
+    by_hand: Callable[[Value, str], ByHand] | None = None
 
     def why_closed(self, context: KnobContext) -> str:
         """Return why no other value than the default works in a context, or in a script at all; empty if one does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoaccel.records.by_hand import ByHand
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
@@ -100,6 +101,15 @@ def _why_one_pruner(context: KnobContext) -> str:
     return f"only one pruning library is installed: pip install 'autoaccel[{missing[0]}]'" if missing else ""
 
 
+_KERNELS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH"}
+"""Names in torch.nn.attention.SDPBackend."""
+
+
+def _kernel_by_hand(value: Value, device: str) -> ByHand:
+    kernel = f"torch.nn.attention.SDPBackend.{_KERNELS.get(str(value), str(value))}"
+    return ByHand("forward", f"torch.nn.attention.sdpa_kernel({kernel})")
+
+
 KNOBS = (
     Knob(
         name="model.norm_biases",
@@ -137,6 +147,7 @@ KNOBS = (
         help="the kernel of scaled dot-product attention",
         helps_when="attention dominates and PyTorch's choice among its kernels is not the best for these shapes",
         effect="autoaccel.runtime.knobs.attention:Attention",
+        by_hand=_kernel_by_hand,
         values=_attention_kernels,
         usual=always("auto"),
         off="auto",
@@ -239,6 +250,11 @@ KNOBS = (
         help="images and convolution weights are stored with channels last",
         helps_when="convolutions dominate, especially in reduced precision",
         effect="autoaccel.runtime.knobs.layout:ChannelsLast",
+        by_hand=lambda value, device: ByHand(
+            "model",
+            "{model} = {model}.to(memory_format=torch.channels_last)",
+            "each batch of images in training: images = images.contiguous(memory_format=torch.channels_last)",
+        ),
         values=switch,
         usual=always(False),
         off=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoaccel.records.by_hand import ByHand
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     ON,
@@ -102,6 +103,7 @@ KNOBS = (
         help="the optimizer updates all parameters in one fused kernel",
         helps_when="the optimizer's share of the step is large: many parameters, small batches",
         effect="autoaccel.runtime.knobs.optimizers:Fused",
+        by_hand=lambda value, device: ByHand("optimizer", f"fused={value}"),
         values=switch,
         usual=always(False),
         off=False,
@@ -117,6 +119,7 @@ KNOBS = (
         "(off), or as PyTorch decides",
         helps_when="many small parameters on a GPU; on a CPU, PyTorch chooses off",
         effect="autoaccel.runtime.knobs.optimizers:Foreach",
+        by_hand=lambda value, device: ByHand("optimizer", f"foreach={ {'on': True, 'off': False}.get(str(value)) }"),
         values=choices("auto", "on", "off"),
         usual=always("auto"),
         off="auto",

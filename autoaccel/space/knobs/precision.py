@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoaccel.records.by_hand import ByHand
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import Knob, KnobContext, always, choices, switch, why_no_gpu
 
@@ -73,6 +74,9 @@ def _reduction(dtype: str, mode: str) -> Knob:
         help=f"whether {dtype} matrix products may accumulate in {dtype} instead of float32",
         helps_when="large inner dimensions; off is safer, on is PyTorch's default",
         effect=f"autoaccel.runtime.knobs.precision:{mode.capitalize()}Reduction",
+        by_hand=lambda value, device: ByHand(
+            "start", f"torch.backends.cuda.matmul.allow_{mode}_reduced_precision_reduction = {value}"
+        ),
         values=choices(True, False),
         usual=always(True),
         why_unavailable=why_no_gpu,
@@ -88,6 +92,7 @@ AUTOCAST = Knob(
     help="matrix products and convolutions run in a shorter floating-point type; float16 with a gradient scaler",
     helps_when="they dominate and the processor computes in that type (AVX512_BF16, AMX, tensor cores)",
     effect="autoaccel.runtime.knobs.precision:Autocast",
+    by_hand=lambda value, device: ByHand("forward", f'torch.autocast("{device}", dtype=torch.{value})'),
     values=_autocast_values,
     usual=always("off"),
     off="off",
@@ -105,6 +110,7 @@ KNOBS = (
         help="the precision of float32 matrix products: high allows TF32 inside the product, medium bfloat16",
         helps_when="matrix products dominate and autocast is off or leaves many in float32",
         effect="autoaccel.runtime.knobs.precision:Float32Matmul",
+        by_hand=lambda value, device: ByHand("start", f'torch.set_float32_matmul_precision("{value}")'),
         values=_matmul_values,
         why_wrong=_why_wrong_matmul,
         usual=always("highest"),
@@ -120,6 +126,7 @@ KNOBS = (
         help="whether cuDNN's convolutions may compute float32 in TF32",
         helps_when="convolutions in float32; on is PyTorch's default",
         effect="autoaccel.runtime.knobs.precision:CudnnTf32",
+        by_hand=lambda value, device: ByHand("start", f"torch.backends.cudnn.allow_tf32 = {value}"),
         values=choices(True, False),
         usual=always(True),
         why_unavailable=why_no_gpu,
@@ -135,6 +142,7 @@ KNOBS = (
         help="cuDNN tries its convolution algorithms on each new shape and keeps the fastest",
         helps_when="convolutions over batches that all have one shape",
         effect="autoaccel.runtime.knobs.precision:CudnnBenchmark",
+        by_hand=lambda value, device: ByHand("start", f"torch.backends.cudnn.benchmark = {value}"),
         values=switch,
         usual=always(False),
         off=False,
@@ -149,6 +157,7 @@ KNOBS = (
         help="numbers too small for the normal range of a float become zero",
         helps_when="a CPU trains with weights or activations that decay towards zero: denormals cost it a hundredfold",
         effect="autoaccel.runtime.knobs.precision:FlushDenormals",
+        by_hand=lambda value, device: ByHand("start", f"torch.set_flush_denormal({value})"),
         values=switch,
         usual=always(False),
         off=False,

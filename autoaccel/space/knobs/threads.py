@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autoaccel.records.by_hand import ByHand
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.cpus import (
     cores_of,
@@ -182,6 +183,7 @@ KNOBS = (
         help="number of threads for operators that run in parallel",
         helps_when="the model forks work itself (torch.jit.fork, several backward streams); otherwise no effect",
         effect="autoaccel.runtime.knobs.threads:InterOpThreads",
+        by_hand=lambda value, device: ByHand("start", f"torch.set_num_interop_threads({value})"),
         values=lambda context: tuple(sorted({_baseline_inter_op(context), 1}, reverse=True)),
         usual=_usual_inter_op,
         why_unavailable=lambda context: "" if _baseline_inter_op(context) > 1 else "there is one already",

@@ -1,0 +1,167 @@
+"""What to change in a script by hand, so that it does by itself what a recipe does to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from autoaccel.commands.source_edits import (
+    Edit,
+    Source,
+    assigned_name,
+    first_line_edit,
+    keyword_edit,
+    line_after_edit,
+    wrapping_edits,
+)
+from autoaccel.commands.use import RecipeUse
+from autoaccel.errors import BadRequestError
+from autoaccel.records.by_hand import ByHand, ChangedFile, Explanation, Unplaced
+from autoaccel.records.script import ScriptFacts
+from autoaccel.records.settings import Value, changed, format_value
+from autoaccel.records.workload import Script
+from autoaccel.space.knobs import KNOBS, KnobContext
+from autoaccel.space.knobs.arguments import PREFIX, arguments_with
+from autoaccel.space.knobs.threads import CPUS_VARIABLE
+from autoaccel.workers.shares import context_on
+
+
+def explain(use: RecipeUse) -> Explanation:
+    """Return what to change in a script by hand; the script is read, not run.
+
+    Raises:
+        BadRequestError: If the recipe is for no script, or keeps the person's own settings.
+    """
+    recipe, script = use.recipe, use.workload
+    if recipe.script is None or not isinstance(script, Script):
+        raise BadRequestError(f"{use.file}: made for a file whose build() returns a Training, not for a script.")
+    better = changed(recipe.settings, recipe.baseline.settings)
+    context = context_on(recipe.machine, recipe.device)
+    variables: dict[str, str] = {}
+    prefix: tuple[str, ...] = ()
+    lines, impossible = list[Unplaced](), list[str]()
+    for name, value in better.items():
+        if name.startswith(PREFIX):
+            continue
+        shown, by_hand = f"{name}={format_value(value)}", _by_hand(name, value, context)
+        found = dict(KNOBS[name].environment(value, context)) if not KNOBS[name].is_off(value) else {}
+        if cpus := found.pop(CPUS_VARIABLE, ""):
+            prefix = ("taskset", "-c", cpus)
+        variables |= found
+        if by_hand is not None:
+            lines.append(Unplaced(shown, by_hand))
+        elif not found and not cpus:
+            impossible.append(shown)
+    arguments = arguments_with(script.arguments, {name: better[name] for name in better if name.startswith(PREFIX)})
+    program = ("-m", script.module) if script.module else (script.program,)
+    own = ("python", *program, *script.arguments)
+    command = (*(f"{name}={text}" for name, text in variables.items()), *prefix, "python", *program, *arguments)
+    files, unplaced = _changes(Path(script.path), recipe.script, lines)
+    also = tuple(line for line in lines if line.by_hand.also and line not in unplaced)
+    return Explanation(command, command != own, files, also, unplaced, tuple(impossible))
+
+
+def _by_hand(name: str, value: Value, context: KnobContext) -> ByHand | None:
+    knob = KNOBS[name]
+    return knob.by_hand(value, context.device) if knob.by_hand is not None else None
+
+
+def _changes(
+    path: Path, seen: ScriptFacts, lines: list[Unplaced]
+) -> tuple[tuple[ChangedFile, ...], tuple[Unplaced, ...]]:
+    """Return the files with the lines at the places that were seen, and the lines that have no place there."""
+    edits: dict[Path, list[Edit]] = defaultdict(list)
+    sources: dict[Path, Source] = {}
+    unplaced = list[Unplaced]()
+    compiling = ", ".join(line.by_hand.code for line in lines if line.by_hand.place == "compile")
+    entered = ", ".join(line.by_hand.code for line in lines if line.by_hand.place == "forward")
+    has_compiled = has_entered = False
+    for line in lines:
+        place, code = line.by_hand.place, line.by_hand.code
+        if place == "compile":
+            if has_compiled:
+                continue
+            has_compiled, code = True, f"{{model}} = torch.compile({{model}}, {compiling})"
+        if place == "forward":
+            if has_entered:
+                continue
+            has_entered, code = True, entered
+        found = _edits_for(path, seen, place, code, sources)
+        if not found:
+            unplaced.append(line)
+        for file, edit in found:
+            edits[file].append(edit)
+    files = []
+    for file, of_file in edits.items():
+        after = sources[file].edited(of_file)
+        if after is not None:
+            files.append(ChangedFile(file.name, sources[file].data.decode(), after))
+    broken = {file.name for file in edits} - {file.name for file in files}
+    return tuple(files), tuple(lines) if broken else tuple(unplaced)
+
+
+def _edits_for(
+    path: Path, seen: ScriptFacts, place: str, code: str, sources: dict[Path, Source]
+) -> list[tuple[Path, Edit]]:
+    """Return the edits that put code at a kind of place; none if some such place was not found."""
+    found: list[tuple[Path, Edit | None]] = []
+    if place == "start":
+        source = _read(path, sources)
+        found = [(path, first_line_edit(source, code))] if source else []
+    elif place in ("loader", "optimizer"):
+        places = (
+            [(loader.where, "DataLoader") for loader in seen.loaders if loader.feeds]
+            if place == "loader"
+            else [(one.where, one.kind) for one in seen.optimizers]
+        )
+        for where, kind in places:
+            file, number = _located(path, where)
+            source = _read(file, sources)
+            found.append((file, keyword_edit(source, number, kind, code) if source else None))
+    elif place in ("model", "compile"):
+        for model in seen.models:
+            file, number = _located(path, model.where)
+            source = _read(file, sources)
+            name = assigned_name(source, number) if source else ""
+            text = code.replace("{model}", name)
+            found.append((file, line_after_edit(source, number, text) if source and name else None))
+    else:
+        found = _around_calls(path, seen, code, sources)
+    edits = [(file, edit) for file, edit in found if edit is not None]
+    return edits if len(edits) == len(found) else []
+
+
+def _around_calls(
+    path: Path, seen: ScriptFacts, code: str, sources: dict[Path, Source]
+) -> list[tuple[Path, Edit | None]]:
+    """Return the edits that put the calls of models in training into a `with` block."""
+    names = set()
+    files = {path}
+    for model in seen.models:
+        file, number = _located(path, model.where)
+        source = _read(file, sources)
+        names.add(assigned_name(source, number) if source else "")
+        files.add(file)
+    found: list[tuple[Path, Edit | None]] = []
+    for file in sorted(files):
+        source = _read(file, sources)
+        found += [(file, edit) for edit in wrapping_edits(source, sorted(names - {""}), code)] if source else []
+    return found
+
+
+def _located(path: Path, where: str) -> tuple[Path, int]:
+    """Return the file and the line of a place such as `train.py:31`, in the script's own folder or close below it."""
+    name, _, number = where.rpartition(":")
+    candidates = [path] if name == path.name else []
+    for pattern in (name, f"*/{name}", f"*/*/{name}") if name else ():
+        candidates += sorted(path.parent.glob(pattern))
+    return (candidates[0] if candidates else path), int(number) if number.isdecimal() else 0
+
+
+def _read(file: Path, sources: dict[Path, Source]) -> Source | None:
+    if file not in sources:
+        try:
+            sources[file] = Source(file.read_text("utf-8"))
+        except (OSError, SyntaxError, ValueError):
+            return None
+    return sources[file]

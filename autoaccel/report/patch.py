@@ -1,0 +1,49 @@
+"""What to change in a script by hand: a command, a patch, and words for what neither can say."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterator
+
+from autoaccel.records.by_hand import ByHand, Explanation
+
+_WHERE = {
+    "start": "after the imports",
+    "loader": "an argument of the DataLoader that feeds the training",
+    "optimizer": "an argument of the optimizer",
+    "model": "after the model is made",
+    "compile": "an argument of torch.compile",
+    "forward": "around each call of the model in training",
+}
+
+
+def patch_lines(explanation: Explanation) -> Iterator[str]:
+    """Yield the lines to print; all but the patch are comments, so that `patch` can read them."""
+    if explanation.is_started_otherwise:
+        yield f"# Start it with: {_shown(explanation.command)}"
+    for file in explanation.files:
+        before, after = file.before.splitlines(), file.after.splitlines()
+        yield from difflib.unified_diff(before, after, f"a/{file.name}", f"b/{file.name}", lineterm="", n=2)
+    for line in explanation.also:
+        yield f"# {line.setting} also needs: {line.by_hand.also}"
+    for line in explanation.unplaced:
+        yield f"# {line.setting}, {_WHERE[line.by_hand.place]}: {_code(line.by_hand)}"
+    for setting in explanation.impossible:
+        yield f"# {setting}: no line has the same effect; `autoaccel run` has"
+
+
+def _shown(command: tuple[str, ...]) -> str:
+    """Return a command for a shell; variables before it are none of its words."""
+    words = []
+    for word in command:
+        name, equals, value = word.partition("=")
+        is_variable = equals and name.isidentifier() and name.isupper()
+        words.append(f"{name}={shlex.quote(value)}" if is_variable else shlex.quote(word))
+    return " ".join(words)
+
+
+def _code(by_hand: ByHand) -> str:
+    also = f" (also {by_hand.also})" if by_hand.also else ""
+    prefix = "with " if by_hand.place == "forward" else ""
+    return f"{prefix}{by_hand.code.replace('{model}', 'model')}{also}"
