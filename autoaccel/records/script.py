@@ -12,7 +12,7 @@ class SeenModel(Record, frozen=True):
 
     kind: str  # its class
     parameters: int
-    trained: int  # of them, those that take gradients
+    trained: int  # of them, those that its optimizers update
     where: str  # "train.py:31", where it was constructed
 
 
@@ -78,6 +78,7 @@ class ScriptFacts(Record, frozen=True):
     parsed: dict[str, str] = {}  # numbers and words that its argument parser has found, by name with dashes
     arguments: tuple[ScriptArgument, ...] = ()  # that are tuned
     metric: MetricSource | None = None  # where it says how good its model is; None: its training loss does
+    evaluations: int = 0  # steps, of those seen, with an evaluation or a checkpoint beside them: they are not measured
     writes: tuple[str, ...] = ()  # what it made or wrote outside of its working folder
     in_place: bool = False  # whether its trials work in its own folder instead of a copy
 

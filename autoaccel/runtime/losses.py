@@ -35,6 +35,10 @@ class StepLosses:
         # A copy, because a CUDA graph writes over its outputs.
         self._parts.append(loss.detach().clone())
 
+    def forget(self) -> None:
+        """Forget the parts that were taken in since the last step: they were of none."""
+        self._parts = []
+
     def end_step(self, steps_done: int) -> None:
         """Take in that a step has ended, after so many; it may have no loss that is known."""
         if not self._parts:

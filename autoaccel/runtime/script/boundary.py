@@ -17,7 +17,7 @@ from autoaccel.runtime.accelerator import Mark, mark
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.losses import StepLosses
 from autoaccel.runtime.paced import Said
-from autoaccel.runtime.script.cycle import Cycle, Gap
+from autoaccel.runtime.script.cycle import Cycle, Gap, TrainingOverError
 from autoaccel.runtime.script.events import Events
 from autoaccel.runtime.script.metric import OwnMetric
 from autoaccel.runtime.script.numbering import Numbers, key_of, length_of, whatever_its_batches, whole
@@ -30,17 +30,19 @@ _PATIENCE_STEPS = 100  # that a script is given at least to say its metric, afte
 class PacedScript:
     """A script's training as a `Pacer` sees it: steps, and the losses that backward() was called on."""
 
-    def __init__(self, facts: ScriptFacts, applied: Applied) -> None:
+    def __init__(self, facts: ScriptFacts, applied: Applied, ends_after: int | None = None) -> None:
         """Begin with no step made.
 
         Args:
             facts: What the script was seen to do.
             applied: The settings.
+            ends_after: Of its own steps, those that are trained; None for as many as are wanted.
         """
         self.applied = applied
         self.stated: Mapping[str, Value] = {}
         self.device = torch.device(facts.device)
         self.steps_done = 0
+        self._ends_after = ends_after
         self.batch_factor = 1.0
         self.model_size: ModelSize | None = None
         self.losses = StepLosses(torch.sum)
@@ -63,6 +65,11 @@ class PacedScript:
     def own_steps(self, steps: int) -> int:
         """Return how many of its steps see as many samples as this many of the script's own."""
         return max(1, round(steps / self.batch_factor))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps were made; what follows shows what they have come to."""
+        return self._ends_after is not None and self.steps_done >= self.own_steps(self._ends_after)
 
     def fed_by(self, loader: DataLoader[Any]) -> None:
         """The training draws its batches from this loader: its steps are compared by their samples."""
@@ -89,6 +96,12 @@ class PacedScript:
             self._backwards += 1
         if loss.numel() == 1:
             self.losses.add(loss.detach().reshape(()).float())
+
+    def forget_losses(self) -> None:
+        """Those since the last step were of something else."""
+        self.losses.forget()
+        if self._backwards is not None:
+            self._backwards = 0
 
     def end_step(self) -> None:
         """Count a step.
@@ -126,7 +139,7 @@ class Boundary(Events):
             paced: Told of the steps and of the losses.
             begins: Called when the first step is about to be made, perhaps after its batch was loaded.
             first_update: Called with each optimizer before its first update.
-            step_ended: Called after each step but those with an evaluation beside them.
+            step_ended: Called after each step but those with an evaluation beside them, and after the last one.
         """
         self._paced = paced
         self._named = whatever_its_batches if paced.awaits_batches else whole
@@ -142,6 +155,7 @@ class Boundary(Events):
         self._numbers = Numbers()
         self._gap = Gap()
         self._has_begun = False
+        self._closure_losses: int | None = None  # in the update that is being made
         self._begin: Mark = 0.0
         self._ahead = Ahead()
 
@@ -154,7 +168,9 @@ class Boundary(Events):
 
     def start_again(self) -> None:
         """The script has ended and is started again."""
-        self._gap.evaluated()
+        self._gap.evaluated("start")
+        self._closure_losses = None
+        self._paced.forget_losses()
         self._cycle.begin_anew()
         self._numbers.begin_anew()
 
@@ -162,7 +178,7 @@ class Boundary(Events):
         """An epoch begins, or an evaluation."""
         key = key_of(loader)
         if self._named(key) not in self._feeds:
-            self._gap.evaluated()
+            self._gap.evaluated(key)
             return
         self._paced.fed_by(loader)
         if self._facts.loader is not None and key != self._facts.loader.key:
@@ -175,28 +191,50 @@ class Boundary(Events):
 
     def saves(self) -> None:
         """A checkpoint is no step."""
-        self._gap.evaluated()
+        self._gap.evaluated("save")
+
+    def evaluates(self, model: int) -> None:
+        """A model that is trained is called, but not to train it.
+
+        Args:
+            model: Tells it from others.
+        """
+        self._gap.evaluated(model)
 
     def backward_begins(self, loss: torch.Tensor) -> None:
-        """Keep the loss."""
+        """Keep the loss; of a closure, which an update may call any number of times, that at which it began."""
         self.begin()
-        self._paced.add_loss(loss)
+        if self._closure_losses is not None:
+            self._closure_losses += 1
+        if (self._closure_losses or 0) <= 1:
+            self._paced.add_loss(loss)
 
     def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
-        """Begin, at the latest."""
+        """Begin, at the latest.
+
+        Raises:
+            TrainingOverError: If it is of another training that begins after the one that was seen.
+        """
         self.begin()
         if optimizer not in self._numbers:
-            self._numbers.of(optimizer)
+            if self._cycle.is_after(self._numbers.of(optimizer)):
+                raise TrainingOverError
             self._first_update(optimizer)
+        self._closure_losses = 0
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
         """A step may be complete."""
+        self._closure_losses = None
+        if self._cycle.is_before(self._numbers.of(optimizer)):
+            self._gap.evaluated("another training")
+            self._paced.forget_losses()
+            return
         if not self._cycle.is_complete_after(self._numbers.of(optimizer)):
             return
         self._paced.end_step()
         self._epoch_steps += 1
         counts, begins_epoch = self._gap.end()
-        if counts:
+        if counts or self._paced.is_over:
             is_last = self._epoch_steps == self._facts.steps_per_epoch
             begins_epoch = begins_epoch and self._has_epochs
             step = Step(self._begin, mark(self._paced.device), begins_epoch, self._last_share if is_last else 1.0)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Hashable, Sequence
 
 
 class BrokenPeriodError(Exception):
     """Optimizers were not called in the order in which they were seen to be."""
+
+
+class TrainingOverError(BaseException):
+    """Another training begins, of an optimizer that was not seen: the script is to begin anew.
+
+    It goes through the script, whose own handlers of an Exception are not meant.
+    """
 
 
 def period_of(calls: Sequence[int]) -> tuple[int, ...] | None:
@@ -22,6 +30,19 @@ def period_of(calls: Sequence[int]) -> tuple[int, ...] | None:
         if all(calls[place] == calls[place - length] for place in range(length, len(calls))):
             return tuple(calls[:length])
     return None
+
+
+def last_training(calls: Sequence[int], at_least: int = 1) -> int:
+    """Return at which call the last training begins, whose optimizers are all others than those before; else 0.
+
+    Args:
+        calls: Which optimizer made an update, in order.
+        at_least: So many calls of other optimizers make a training.
+    """
+    for place in range(len(calls) - at_least, 0, -1):
+        if set(calls[:place]).isdisjoint(calls[place:]):
+            return place
+    return 0
 
 
 class Cycle:
@@ -51,6 +72,14 @@ class Cycle:
         self._place = (self._place + 1) % len(self._period)
         return self._place == 0
 
+    def is_before(self, optimizer: int) -> bool:
+        """Whether it is of a training that ends before this one begins."""
+        return optimizer < min(self._period)
+
+    def is_after(self, optimizer: int) -> bool:
+        """Whether it is of a training that begins once this one has ended, or was never seen."""
+        return optimizer > max(self._period)
+
     def begin_anew(self) -> None:
         """The script was started again: the updates of a step that it had begun no longer count."""
         self._place = 0
@@ -61,20 +90,29 @@ def _order(period: Sequence[int]) -> str:
 
 
 _MAX_IN_A_ROW = 4
-"""Gaps with something else in them. What is done beside every step, such as a checkpoint, belongs to it."""
+"""Gaps with the same thing in them. What is done beside every step, such as a checkpoint, belongs to it."""
 
 
 class Gap:
     """What has happened since the last step: whether the time until the end of the next one is a step's."""
 
     def __init__(self) -> None:
-        self._is_training = True
-        self._in_a_row = 0
+        self._others: set[Hashable] = set()
+        self._before_epoch: set[Hashable] = set()
+        self._in_a_row: collections.Counter[Hashable] = collections.Counter()
         self._begins_epoch = False
 
-    def evaluated(self) -> None:
-        """Something else was done: an evaluation, a checkpoint, a new start of the script."""
-        self._is_training = False
+    def evaluated(self, how: Hashable) -> None:
+        """Something else was done: an evaluation, a checkpoint, a new start of the script.
+
+        Args:
+            how: What is done beside every step is told by this from what is done now and then.
+        """
+        self._others.add(how)
+
+    @property
+    def _is_training(self) -> bool:
+        return all(self._in_a_row[how] >= _MAX_IN_A_ROW for how in self._others)
 
     def began_epoch(self) -> bool:
         """The loader that feeds the training begins anew; return whether the step's clock must start from here.
@@ -82,12 +120,15 @@ class Gap:
         It must after an evaluation: what follows is training again.
         """
         restarts = not self._is_training
-        self._is_training = self._begins_epoch = True
+        self._before_epoch |= self._others
+        self._others.clear()
+        self._begins_epoch = True
         return restarts
 
     def end(self) -> tuple[bool, bool]:
         """Begin the next gap; return whether this one was a step's, and whether it began an epoch."""
-        self._in_a_row = 0 if self._is_training else self._in_a_row + 1
-        found = self._is_training or self._in_a_row > _MAX_IN_A_ROW, self._begins_epoch
-        self._is_training, self._begins_epoch = True, False
+        found = self._is_training, self._begins_epoch
+        happened = self._others | self._before_epoch
+        self._in_a_row = collections.Counter({how: self._in_a_row[how] + 1 for how in happened})
+        self._others, self._before_epoch, self._begins_epoch = set(), set(), False
         return found

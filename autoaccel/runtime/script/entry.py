@@ -110,20 +110,6 @@ def _hiding(show: Callable[..., Any]) -> Callable[..., Any]:
     return shown
 
 
-def forget_run(before: frozenset[str]) -> None:
-    """Forget `__main__` and the user's own modules that were imported since: the script begins anew when it is run.
-
-    Args:
-        before: Names of the modules before it was run for the first time.
-    """
-    installed = installed_folders()
-    sys.modules["__main__"].__dict__.clear()
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file is not None and not file.startswith(installed):
-            del sys.modules[name]
-
-
 def without_ours(error: BaseException) -> BaseException:
     """Return the error, from whose tracebacks and causes our frames are taken out, unless they are all there is."""
     seen: set[int] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
+
+from autoaccel.runtime.script.cycle import TrainingOverError
 
 
 class Events:
@@ -20,10 +23,13 @@ class Events:
         """An optimizer is about to make an update."""
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
-        """An optimizer has made an update."""
+        """An optimizer has made an update, or a GradScaler has skipped it."""
+
+    def differentiates(self) -> None:
+        """Gradients are about to be computed without backward()."""
 
     def backward_begins(self, loss: torch.Tensor) -> None:
-        """backward() was called on this tensor."""
+        """backward() was called on this tensor, or on what a GradScaler has made of it."""
 
     def loader_begins(self, loader: DataLoader[Any]) -> None:
         """Somebody begins to draw batches from a loader."""
@@ -37,7 +43,8 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> None:
 
     Args:
         events: Hears it.
-        failed: Called with an error of the listener's: it must not reach the script, which may catch it.
+        failed: Called with an error of the listener's: it must not reach the script, which may catch it. That a
+            training is over is meant to.
     """
     process = os.getpid()
 
@@ -45,14 +52,74 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> None:
         if os.getpid() == process:
             try:
                 method(*what)
+            except TrainingOverError:
+                raise
             except BaseException as error:
                 failed(error)
 
     register_optimizer_step_pre_hook(lambda optimizer, *_: tell(events.update_begins, optimizer))
     register_optimizer_step_post_hook(lambda optimizer, *_: tell(events.update_ended, optimizer))
-    before(torch.autograd, "backward", lambda tensors, *_, **__: tell(events.backward_begins, _first(tensors)))
+
+    def skipped(optimizer: torch.optim.Optimizer) -> None:
+        tell(events.update_begins, optimizer)
+        tell(events.update_ended, optimizer)
+
+    _hear_skipped_updates(skipped)
+    own_loss = _before_scaling()
+    before(
+        torch.autograd, "backward", lambda tensors, *_, **__: tell(events.backward_begins, own_loss(_first(tensors)))
+    )
+    before(torch.autograd, "grad", lambda *_, **__: tell(events.differentiates))  # torch.func calls it, too
     before(DataLoader, "__iter__", lambda loader: tell(events.loader_begins, loader))
     before(torch, "save", lambda *_, **__: tell(events.saves))
+
+
+def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> None:
+    """Tell of each step of a GradScaler in which the optimizer makes no update, because gradients have overflown."""
+    kind: Any = torch.amp.GradScaler
+    own = kind.step
+    has_updated = False
+
+    def updated(*_: Any) -> None:
+        nonlocal has_updated
+        has_updated = True
+
+    register_optimizer_step_post_hook(updated)
+
+    @functools.wraps(own)
+    def step(scaler: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        nonlocal has_updated
+        has_updated = False
+        result = own(scaler, optimizer, *args, **kwargs)
+        if not has_updated:
+            skipped(optimizer)
+        return result
+
+    kind.step = step
+
+
+def _before_scaling() -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return what gives the loss that a GradScaler was given, where it is asked about what that has made of it.
+
+    The scale changes, at other steps under other settings.
+    """
+    kind: Any = torch.amp.GradScaler
+    own = kind.scale
+    scaled: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None  # the last one; detached: it holds no graph
+
+    @functools.wraps(own)
+    def scale(scaler: Any, outputs: Any) -> Any:
+        nonlocal scaled
+        result = own(scaler, outputs)
+        if isinstance(outputs, torch.Tensor):
+            scaled = weakref.ref(result), outputs.detach()
+        return result
+
+    def before_it(tensor: torch.Tensor) -> torch.Tensor:
+        return scaled[1] if scaled is not None and scaled[0]() is tensor else tensor
+
+    kind.scale = scale
+    return before_it
 
 
 def before(holder: Any, name: str, call: Callable[..., Any]) -> None:
@@ -73,16 +140,17 @@ def _first(tensors: Any) -> torch.Tensor:
 
 
 class RootCalls:
-    """Tells of modules that are called with gradients, are trained, and are called by no other module.
+    """Tells of modules that are called by no other module.
 
     Not by torch's global hooks: those come too late to change the first call, and compiled modules warn of them.
     """
 
-    def __init__(self, called: Callable[[nn.Module], None]) -> None:
+    def __init__(self, called: Callable[[nn.Module, bool], None]) -> None:
         """Begin to tell. Each call of any module takes a microsecond longer until `end`.
 
         Args:
-            called: Told of each call, before it.
+            called: Told of each call, before it, and whether the module is trained by it: called in training mode, with
+                gradients that some of its parameters take.
         """
         self._called = called
         self._depth = 0
@@ -93,8 +161,8 @@ class RootCalls:
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return own(module, *args, **kwargs)
-            if not self._depth and torch.is_grad_enabled() and is_trained(module):
-                self._called(module)
+            if not self._depth:
+                self._called(module, torch.is_grad_enabled() and is_trained(module))
             self._depth += 1
             try:
                 return own(module, *args, **kwargs)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import collections
+import itertools
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from autoaccel.errors import BadRequestError
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
@@ -18,59 +17,12 @@ from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.modules import count_parameters, normalises_batches, repeated_blocks
-from autoaccel.runtime.script.planned import EnclosingLoop, planned_rounds
+from autoaccel.runtime.script.planned import planned_rounds
+from autoaccel.runtime.script.seen import Seen
 
 METRIC = "training loss"
 _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
 _ASSUMED_STEPS = 1000  # nor how long an epoch is
-
-
-class Seen:
-    """What an observer has seen, torch's own objects included."""
-
-    def __init__(self) -> None:
-        self.roots: list[nn.Module] = []
-        self.optimizers: list[torch.optim.Optimizer] = []
-        self.loaders: dict[LoaderKey, DataLoader[Any]] = {}
-        self.where: dict[int, str] = {}  # by id: where it was constructed
-        self.draws: collections.Counter[LoaderKey] = collections.Counter()  # batches
-        self.gaps: collections.Counter[LoaderKey] = collections.Counter()  # updates before which batches were drawn
-        self.autocast: set[str] = set()
-        self.does: list[str] = []
-        self.loops: list[EnclosingLoop] = []
-        self.compiles = False
-        self.has_loss = False
-        self.period: tuple[int, ...] = ()
-        self.updates = 0
-        self.backwards = 0
-        self.step_seconds = 0.0
-
-    @property
-    def steps(self) -> int:
-        """Whole steps that were seen."""
-        return max(1, self.updates // len(self.period))
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters lie that are updated."""
-        found: torch.device = self.optimizers[0].param_groups[0]["params"][0].device
-        return found
-
-    def feeds(self, key: LoaderKey) -> bool:
-        """Whether a loader's batches are trained on: it was drawn from before most steps."""
-        return self.gaps[key] > self.steps / 2
-
-    @property
-    def batches_a_step(self) -> int:
-        """How many batches of the loader that feeds it a step takes: more than one are accumulated."""
-        return max(1, round(max((self.draws[key] for key in self.loaders if self.feeds(key)), default=0) / self.steps))
-
-    def no_period(self, updates: int) -> BadRequestError:
-        """Return the error that there are no steps: the updates do not repeat."""
-        return BadRequestError(
-            f"the order in which its {len(self.optimizers)} optimizers make updates does not repeat within {updates} "
-            "updates, so it is unclear what a step is. Name a file whose build() returns a Training."
-        )
 
 
 def script_facts(seen: Seen) -> ScriptFacts:
@@ -79,15 +31,15 @@ def script_facts(seen: Seen) -> ScriptFacts:
     lengths = [loader.batches for loader in loaders if loader.feeds]
     length = lengths[0] if len(lengths) == 1 else None
     per_epoch = None if length is None else max(1, length // seen.batches_a_step)
-    planned, planned_from = _planned(seen, per_epoch)
+    planned, planned_from = _planned(seen, length)
+    updated = _updated(seen)
     return ScriptFacts(
         models=tuple(
-            SeenModel(_name(root), count_parameters(root), _count_trained(root), seen.where.get(id(root), ""))
-            for root in seen.roots
+            SeenModel(_name(root), count_parameters(root), _count(root, updated), seen.origins.where(_own(root)))
+            for root in _models(seen, updated)
         ),
         optimizers=tuple(
-            SeenOptimizer(type(one).__name__, _count_updated(one), seen.where.get(id(one), ""))
-            for one in seen.optimizers
+            SeenOptimizer(type(one).__name__, _count_updated(one), seen.origins.where(one)) for one in seen.optimizers
         ),
         loaders=loaders,
         cycle=seen.period,
@@ -100,12 +52,13 @@ def script_facts(seen: Seen) -> ScriptFacts:
         has_loss=seen.has_loss,
         backwards=max(1, round(seen.backwards / seen.steps)),
         does=_does(seen),
+        evaluations=seen.evaluations,
     )
 
 
 def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
     """Return the same in the terms of any training."""
-    loader, optimizer = script.loader, seen.optimizers[0]
+    loader = script.loader
     own = next((found for key, found in seen.loaders.items() if loader and key == loader.key), None)
     steps = script.planned_steps or (script.steps_per_epoch or _ASSUMED_STEPS // _ASSUMED_EPOCHS) * _ASSUMED_EPOCHS
     per_epoch = min(steps, script.steps_per_epoch or steps)
@@ -134,7 +87,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         loading_matters=look_at_samples(own).why_loading_matters if own is not None else "",
         repeated_blocks=max((len(repeated_blocks(root)) for root in seen.roots), default=0),
         has_batch_statistics=any(normalises_batches(root) for root in seen.roots),
-        found={**found_settings(seen.device), **found_in(optimizer), **_found_in_loader(loader)},
+        found={**found_settings(seen.device), **found_in(seen.optimizer), **_found_in_loader(loader)},
         own_autocast=" and ".join(sorted(seen.autocast)),
         script=script,
     )
@@ -151,13 +104,22 @@ def _found_in_loader(loader: SeenLoader | None) -> Settings:
     return {**found, **of_workers, "loader.context": loader.context}
 
 
-def _planned(seen: Seen, per_epoch: int | None) -> tuple[int | None, str]:
-    rounds = planned_rounds(seen.loops)
-    words = ", ".join(loop.words for loop in reversed(seen.loops) if loop.rounds is not None)
+def _planned(seen: Seen, length: int | None) -> tuple[int | None, str]:
+    """Return how many steps it will make, and what that was read from: the loops around all that makes up a step.
+
+    Args:
+        seen: What was seen.
+        length: Batches of an epoch.
+    """
+    around = [list(reversed(seen.loops[number])) for number in sorted(set(seen.period))]
+    loops = [same[0] for same in itertools.takewhile(lambda same: len(set(same)) == 1, zip(*around, strict=False))]
+    loops = [loop._replace(rounds=length) if loop.makes_loader else loop for loop in loops]
+    rounds = planned_rounds(loops)
+    words = ", ".join(loop.words for loop in loops if loop.rounds is not None)
     if rounds is None:
         return None, ""
     # The innermost loop may be one over batches, of which a step takes several.
-    is_over_batches = seen.batches_a_step > 1 and per_epoch is not None
+    is_over_batches = length is not None and loops[-1].rounds == length
     return max(1, rounds // seen.batches_a_step if is_over_batches else rounds), words
 
 
@@ -169,7 +131,7 @@ def _loader(seen: Seen, key: LoaderKey, loader: DataLoader[Any]) -> SeenLoader:
     fixed = "its data is a stream, which workers either divide among themselves or repeat"
     return SeenLoader(
         key=key,
-        where=seen.where.get(id(loader), ""),
+        where=seen.origins.where(loader),
         batches=batches,
         feeds=seen.feeds(key),
         workers=loader.num_workers,
@@ -188,22 +150,43 @@ def _does(seen: Seen) -> tuple[str, ...]:
         found.append("torch.compile")
     if any(isinstance(module, nn.parallel.DistributedDataParallel) for module in modules):
         found.append("DistributedDataParallel")
-    if seen.batches_a_step > 1:
-        found.append(f"accumulates the gradients of {seen.batches_a_step} batches")
+    if seen.accumulated > 1:
+        found.append(f"accumulates the gradients of {seen.accumulated} backward passes")
     return (*found, *seen.does)
 
 
 def _name(module: nn.Module) -> str:
-    own = getattr(module, "_orig_mod", module)
-    return type(own).__name__
+    return type(_own(module)).__name__
+
+
+def _own(module: nn.Module) -> nn.Module:
+    """Return the module that torch.compile() was given."""
+    found: nn.Module = getattr(module, "_orig_mod", module)
+    return found
+
+
+def _updated(seen: Seen) -> set[int]:
+    """Return the ids of the parameters that a step updates."""
+    groups = itertools.chain(*(seen.optimizers[number].param_groups for number in set(seen.period)))
+    return {id(parameter) for group in groups for parameter in group["params"]}
+
+
+def _models(seen: Seen, updated: set[int]) -> list[nn.Module]:
+    """Return the modules that the script calls to train them; if that was not seen, those that it updates."""
+    called = [root for root in seen.roots if _count(root, updated)]
+    if called:
+        return called
+    holding = [module for module in seen.origins.all(nn.Module) if _count(module, updated)]
+    inner = {id(child) for module in holding for child in module.children()}
+    return [module for module in holding if id(module) not in inner]
 
 
 def _has(seen: Seen, *kinds: type[nn.Module]) -> bool:
     return any(isinstance(module, kinds) for root in seen.roots for module in root.modules())
 
 
-def _count_trained(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+def _count(module: nn.Module, updated: set[int]) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if id(parameter) in updated)
 
 
 def _count_updated(optimizer: torch.optim.Optimizer) -> int:

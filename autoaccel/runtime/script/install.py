@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -28,6 +28,8 @@ class AppliedToScript(Applied):
         """Apply the settings to this process; see `Applied`."""
         super().__init__(settings, device, found)
         self._is_short = settings.get("precision.autocast", "off") != "off"
+        self.failed: Callable[[BaseException], None] | None = None
+        """Called with the error of the first call of a model under these settings: a script may catch it, and go on."""
         self._calls = 0  # of models that were equipped
         self._calls_before = 0  # the last check
 
@@ -36,32 +38,48 @@ class AppliedToScript(Applied):
         changed = self.optimizer(optimizer)
         assert changed is optimizer  # of those that replace it none acts in scripts
 
-    def equip_model(self, module: nn.Module) -> None:
+    def equip_model(self, module: nn.Module, evaluated: Callable[[], None] | None = None) -> None:
         """Let a module that the script itself calls compute as the settings say, wherever it is trained.
 
         The module stays the script's own object. What replaces its call lies where `Module.compile()` puts such a
         thing: copies of the module do not have it, and it is not pickled.
+
+        Args:
+            module: Is about to be called for the first time.
+            evaluated: Called before each call of it that is no training.
         """
         before = vars(module).get(_CALL)
-        if not self.changing_calls or hasattr(before, "equipped"):
+        if hasattr(before, "equipped") or not (self.changing_calls or evaluated):
             return
-        trained, own = self.model(module), before or module._call_impl
+        trained, own = self.model(module) if self.changing_calls else None, before or module._call_impl
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not (module.training and torch.is_grad_enabled()):
+            is_training = module.training and torch.is_grad_enabled()
+            if not is_training and evaluated is not None:
+                evaluated()
+            if not is_training or trained is None:
                 return own(*args, **kwargs)  # evaluations are as they were
-            self._calls += 1
             # What is called below may come back to the module itself, which then is to be what it was.
             vars(module)[_CALL] = before
             try:
-                with self.forward():
-                    outputs = trained(*self.arranged(args), **self.arranged(kwargs))
+                return self._trained(trained, args, kwargs)
             finally:
                 vars(module)[_CALL] = call
-            return map_tensors(_as_float32, outputs) if self._is_short else outputs
 
         call.equipped = True  # type: ignore[attr-defined]
         vars(module)[_CALL] = call
+
+    def _trained(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what a model computes in training under these settings."""
+        self._calls += 1
+        try:
+            with self.forward():
+                outputs = model(*self.arranged(args), **self.arranged(kwargs))
+        except Exception as error:
+            if self._calls == 1 and self.failed is not None:
+                self.failed(error)
+            raise
+        return map_tensors(_as_float32, outputs) if self._is_short else outputs
 
     def check(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the same as for any training; what changes models has no effect if none of them is called any more."""

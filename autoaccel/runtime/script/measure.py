@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import nn
 
@@ -38,7 +39,7 @@ class Measured:
         self._task = task
         self._finish = finish
         self.applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
-        self._paced = PacedScript(spec.script, self.applied)
+        self._paced = PacedScript(spec.script, self.applied, task.steps)
         if task.steps is not None and spec.script.metric is not None:
             self._paced.own_metric = OwnMetric(spec.script.metric)
         self._pacer = Pacer(self._paced, task, spec.warmup_seconds, line)
@@ -58,6 +59,7 @@ class Measured:
             broken = BadRequestError(f"{error}.") if isinstance(error, BrokenPeriodError) else error
             failed(broken)
 
+        self.applied.failed = failed
         listen(self._boundary, told)
         self._roots = RootCalls(self._called)
 
@@ -76,15 +78,16 @@ class Measured:
             return False
         self._steps_before = self._paced.steps_done
         self._boundary.start_again()
-        if self.applied.changing_calls:  # its models are other objects now
-            self._end_roots()
-            self._roots = RootCalls(self._called)
+        self._end_roots()
+        self._roots = RootCalls(self._called)  # its models are other objects now
         return True
 
-    def _called(self, module: nn.Module) -> None:
+    def _called(self, module: nn.Module, trains: bool) -> None:
+        if not trains:
+            return
         if not self._paced.awaits_batches:  # which a loader will tell, before the first step
             self._boundary.begin()
-        self.applied.equip_model(module)
+        self.applied.equip_model(module, partial(self._boundary.evaluates, id(module)))
 
     def _end_roots(self) -> None:
         if self._roots is not None:
@@ -94,8 +97,6 @@ class Measured:
     def _begins(self) -> None:
         if self._paced.awaits_batches:
             raise BadRequestError("under its arguments no DataLoader that is known feeds the training.")
-        if not self.applied.changing_calls:
-            self._end_roots()
         self.applied.insist()
         if not self._pacer.built():
             self._finish(self._pacer.failure)

@@ -8,7 +8,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy
@@ -19,16 +19,19 @@ from torch.utils.data import DataLoader
 from autoaccel.records.script import LoaderKey
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.script.cycle import period_of
+from autoaccel.runtime.script.cycle import last_training, period_of
 from autoaccel.runtime.script.events import Events, RootCalls, before, listen
-from autoaccel.runtime.script.facts import Seen, script_facts, training_facts
+from autoaccel.runtime.script.facts import script_facts, training_facts
 from autoaccel.runtime.script.numbering import Numbers, key_of
-from autoaccel.runtime.script.places import user_frames, where_constructed
+from autoaccel.runtime.script.places import is_called_by_torch, user_frames
 from autoaccel.runtime.script.planned import loops_around
+from autoaccel.runtime.script.seen import Before, Seen
 
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
 _MAX_SECONDS = 3.0  # from the first of them, if they repeat by then; somebody waits
+_MIN_UPDATES = 8  # of another training, so that it is known to be one
 _MAX_UPDATES = 2000  # without a repetition
+_MAX_GRADIENTS = 1000  # computed before the first update: nobody accumulates so many
 
 
 class Observer(Events):
@@ -46,11 +49,14 @@ class Observer(Events):
         self._updates: list[int] = []
         self._ends: list[float] = []  # of each of them
         self._first_at = 0.0
-        self._where: dict[int, str] = {}  # by id: where it was constructed
+        self._origins = self._seen.origins
+        self._others: set[Hashable] = set()  # that were done since the last update, besides training
+        self._gradients = 0  # computations of some, before the first update
         self._loaders: dict[LoaderKey, DataLoader[Any]] = {}
         self._iterators: dict[int, LoaderKey] = {}  # by id
-        self._drawn: set[LoaderKey] = set()  # from, since the last update
-        self._backwards = 0
+        self._drawn: collections.Counter[LoaderKey] = collections.Counter()  # batches since the last update
+        self._backwards = 0  # since then, outside of closures
+        self._has_begun = self._is_updating = False
         self._roots: RootCalls | None = None
 
     def attach(self, failed: Callable[[BaseException], None]) -> None:
@@ -58,8 +64,9 @@ class Observer(Events):
         listen(self, failed)
         self._roots = RootCalls(self._root_called)
         for kind in (nn.Module, torch.optim.Optimizer, DataLoader):
-            before(kind, "__init__", lambda thing, *_, **__: self._constructed(thing))
+            before(kind, "__init__", lambda thing, *_, **__: self._origins.note(thing))
         self._hear_draws()
+        self._hear_autocast()
         for holder, name, words in (
             (torch, "manual_seed", "seeds torch"),
             (numpy.random, "seed", "seeds numpy"),
@@ -74,16 +81,14 @@ class Observer(Events):
     def ended(self) -> bool:
         """The script has ended: tell what was seen, if there was anything."""
         if self._updates:
-            self._tell(period_of(self._updates) or ((0,) if set(self._updates) == {0} else None))
+            self._tell(last_training(self._updates, at_least=2))
         return False
 
     def _does(self, words: str) -> None:
-        # A module that is imported may do it for itself.
-        if next(user_frames(), None) is not None and words not in self._seen.does:
+        # A module that is imported may do it for itself, and so may a compiler.
+        is_users = next(user_frames(), None) is not None and not is_called_by_torch()
+        if is_users and words not in self._seen.does:
             self._seen.does.append(words)
-
-    def _constructed(self, thing: Any) -> None:
-        self._where[id(thing)] = where_constructed(thing)
 
     def _hear_draws(self) -> None:
         """Hear of each batch that is drawn from a loader of torch's."""
@@ -98,64 +103,94 @@ class Observer(Events):
         def drawn(iterator: Any) -> Any:
             batch = draws(iterator)
             if key := self._iterators.get(id(iterator)):
-                self._drawn.add(key)
-                self._seen.draws[key] += 1
+                self._drawn[key] += 1
             return batch
 
         DataLoader.__iter__, iterators.__next__ = begun, drawn  # type: ignore[method-assign]
 
-    def _root_called(self, module: nn.Module) -> None:
-        if module not in self._seen.roots:
+    def _hear_autocast(self) -> None:
+        kind: Any = torch.autocast
+        own = kind.__enter__
+
+        def enter(context: Any) -> Any:
+            entered = own(context)
+            device = context.device
+            if torch.is_grad_enabled() and torch.is_autocast_enabled(device):
+                self._seen.autocast.add(str(torch.get_autocast_dtype(device)).removeprefix("torch."))
+            return entered
+
+        kind.__enter__ = enter
+
+    def _root_called(self, module: nn.Module, trains: bool) -> None:
+        is_known = any(root is module for root in self._seen.roots)
+        if trains and not is_known:
             self._seen.roots.append(module)
-            self._seen.where[id(module)] = self._where.get(id(module), "")
-        device = next(module.parameters()).device.type
-        if torch.is_autocast_enabled(device):
-            self._seen.autocast.add(str(torch.get_autocast_dtype(device)).removeprefix("torch."))
+        if is_known and not trains:
+            self._others.add(id(module))
 
     def loader_begins(self, loader: DataLoader[Any]) -> None:
         """Keep it, to tell what it is."""
-        self._loaders[key_of(loader)] = loader
-        self._seen.where[id(loader)] = self._where.get(id(loader), "")
+        key = key_of(loader)
+        self._loaders[key] = loader
+        self._others.add(key)
+
+    def saves(self) -> None:
+        """Note it: a checkpoint is no step."""
+        self._others.add("save")
+
+    def differentiates(self) -> None:
+        """Give up once this was done often without any update.
+
+        Raises:
+            BadRequestError: If it was.
+        """
+        self._gradients += 1
+        if self._gradients == _MAX_GRADIENTS and not self._has_begun:
+            raise self._seen.no_optimizer(self._gradients)
 
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Note whether it is one number."""
-        self._backwards += 1
+        self.differentiates()
         self._seen.has_loss = loss.numel() == 1
+        if not self._is_updating:  # else it is in a closure
+            self._backwards += 1
 
     def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """Take the time from the first step on."""
-        if not self._updates:
+        if not self._has_begun:
+            self._has_begun = True
             self._first_at = time.perf_counter()
-            self._seen.loops = loops_around(list(user_frames()))
+        if optimizer not in self._numbers:
+            self._numbers.of(optimizer)
+            self._seen.optimizers.append(optimizer)
+            self._seen.loops.append(loops_around(list(user_frames())))
+        self._is_updating = True
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
         """Look at what has happened since the last one, and tell if that was enough."""
-        number = self._numbers.of(optimizer)
-        if number == len(self._seen.optimizers):
-            self._seen.optimizers.append(optimizer)
-            self._seen.where[id(optimizer)] = self._where.get(id(optimizer), "")
-        self._updates.append(number)
+        self._is_updating = False
+        self._updates.append(self._numbers.of(optimizer))
+        self._seen.before.append(Before(frozenset(self._others), self._drawn, self._backwards))
+        self._others, self._drawn, self._backwards = set(), collections.Counter(), 0
         synchronize(next(iter(optimizer.param_groups[0]["params"])).device)
         now = time.perf_counter()
         self._ends.append(now)
-        for key in self._drawn:
-            self._seen.gaps[key] += 1
-        self._drawn.clear()
         if len(self._updates) >= _UPDATES or now - self._first_at > _MAX_SECONDS:
-            if period := period_of(self._updates):
-                self._tell(period)
-            elif len(self._updates) >= _MAX_UPDATES:
-                self._tell(None)
+            start = last_training(self._updates, _MIN_UPDATES)
+            if period_of(self._updates[start:]) or len(self._updates) >= _MAX_UPDATES:
+                self._tell(start)
 
-    def _tell(self, period: tuple[int, ...] | None) -> None:
-        seen = self._seen
+    def _tell(self, start: int) -> None:
+        seen, period = self._seen, period_of(self._updates[start:])
         if period is None:
             raise seen.no_period(len(self._updates))
-        seen.period, seen.updates, seen.backwards = period, len(self._updates), self._backwards
-        ends = self._ends[len(period) - 1 :: len(period)]
+        seen.period, seen.before = period, seen.before[start:]
+        before = self._ends[start - 1] if start else self._first_at
+        ends = [before, *self._ends[start + len(period) - 1 :: len(period)]]
         seconds = [late - early for early, late in itertools.pairwise(ends)]
-        seen.step_seconds = statistics.median(seconds) if seconds else ends[0] - self._first_at
-        seen.loaders = {key: self._loaders[key] for key in self._loaders if key in seen.draws}
+        # The first one began before its update did.
+        seen.step_seconds = statistics.median(seconds[1:] or seconds)
+        seen.loaders = {key: self._loaders[key] for key in self._loaders if seen.draws(key)}
         seen.compiles = seen.compiles or _has_compiled()
         self._finished(training_facts(seen, script_facts(seen)))
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from autoaccel.runtime.script.entry import installed_folders
 
+_Kind = TypeVar("_Kind")
 _INSTALLED = installed_folders()
 
 
@@ -21,6 +23,14 @@ def user_frames() -> Iterator[FrameType]:
         if not file.startswith((*_INSTALLED, "<frozen", "<string>")):
             yield frame
         frame = frame.f_back
+
+
+def is_called_by_torch() -> bool:
+    """Whether torch calls a function of its own, as its compiler does. To be called by what stands in for that."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("autoaccel."):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("torch.")
 
 
 def place_of(frame: FrameType) -> str:
@@ -38,3 +48,23 @@ def where_constructed(thing: Any) -> str:
         if not (frame.f_code.co_name == "__init__" and names and frame.f_locals.get(names[0]) is thing):
             return place_of(frame)
     return ""
+
+
+class Origins:
+    """Remembers where things were constructed, for as long as they live; they need not be hashable."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[weakref.ref[Any], str]] = {}  # by id, which another thing may have later
+
+    def note(self, thing: Any) -> None:
+        """Remember from where the user's code constructs a thing. To be called in its constructor."""
+        self._found[id(thing)] = weakref.ref(thing), where_constructed(thing)
+
+    def where(self, thing: Any) -> str:
+        """Return where a thing was constructed, such as "train.py:31"; empty if that was not seen."""
+        of, where = self._found.get(id(thing), (None, ""))
+        return where if of is not None and of() is thing else ""
+
+    def all(self, kind: type[_Kind]) -> list[_Kind]:
+        """Return all things of a kind that are still there, in no order."""
+        return [thing for of, _ in self._found.values() if isinstance(thing := of(), kind)]

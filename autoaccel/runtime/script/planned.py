@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
+
+import numpy
+import torch
+from torch.utils.data import DataLoader
 
 from autoaccel.runtime.script.numbering import length_of
 from autoaccel.runtime.script.places import place_of
@@ -24,7 +29,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _SAME_LENGTH = frozenset({"enumerate", "tqdm", "track", "progress_bar", "iter", "reversed", "list"})
 """Functions that give as many elements as their first argument has."""
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "int": int, "max": max, "min": min, "range": range}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "len": len,
+    "int": int,
+    "max": max,
+    "min": min,
+    "range": range,
+    "math.ceil": math.ceil,
+}
 
 
 class EnclosingLoop(NamedTuple):
@@ -32,6 +44,7 @@ class EnclosingLoop(NamedTuple):
 
     words: str  # "range(epochs) in train.py:48"
     rounds: int | None  # None: that cannot be read
+    makes_loader: bool = False  # it is over a DataLoader that is made in the same line
 
 
 class Unreadable(Exception):  # noqa: N818  # it never leaves this file
@@ -47,7 +60,7 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     found: list[EnclosingLoop] = []
     for frame in frames:
         tree = _tree(frame.f_code.co_filename)
-        inside = _loops_at(tree, frame) if tree is not None else []
+        inside = _that_count(_loops_at(tree, frame)) if tree is not None else []
         found += [_read(loop, frame) for loop in reversed(inside)]
     return found
 
@@ -86,15 +99,75 @@ def _loops_at(tree: ast.Module, frame: FrameType) -> list[ast.For | ast.While]:
     return loops
 
 
+def _that_count(loops: list[ast.For | ast.While]) -> list[ast.For | ast.While]:
+    """Return the loops without those within one that limits the number of their rounds: `while step < max_steps`."""
+    for place, loop in enumerate(loops):
+        if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare):
+            count = ast.unparse(loop.test.left)
+            if any(count in _counts(inner) for inner in loops[place + 1 :]):
+                return loops[: place + 1]
+    return loops
+
+
+def _counts(loop: ast.For | ast.While) -> set[str]:
+    """Return what each round of a loop counts."""
+    return {ast.unparse(each.target) for each in loop.body if isinstance(each, ast.AugAssign)}
+
+
 def _read(loop: ast.For | ast.While, frame: FrameType) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
     file = place_of(frame).partition(":")[0]
     words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
+    rounds = _unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
+    for end in _conditions_of_breaks(loop):
+        limit = _unless_unreadable(_limit, end, frame)
+        if limit is not None and (rounds is None or limit < rounds):
+            words, rounds = f"{ast.unparse(end)} in {file}:{end.lineno}", limit
+    return EnclosingLoop(words, rounds, rounds is None and _makes_loader(expression, frame))
+
+
+def _makes_loader(expression: ast.expr, frame: FrameType) -> bool:
+    while isinstance(expression, ast.Call):
+        kind = _unless_unreadable(_value, expression.func, frame)
+        if isinstance(kind, type) and issubclass(kind, DataLoader):
+            return True
+        expression = expression.args[0] if expression.args else expression.func
+    return False
+
+
+def _unless_unreadable(read: Callable[[Any, FrameType], Any], expression: ast.expr, frame: FrameType) -> Any:
     try:
-        rounds = _rounds(expression, frame) if isinstance(loop, ast.For) else _rounds_while(expression, frame)
-    except (Unreadable, TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return EnclosingLoop(words, None)
-    return EnclosingLoop(words, rounds)
+        return read(expression, frame)
+    except (Unreadable, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError):
+        return None
+
+
+def _conditions_of_breaks(loop: ast.For | ast.While) -> list[ast.Compare]:
+    """Return the conditions on the number of rounds under which a loop is left, as in `if step >= max_steps: break`."""
+    counts = _counts(loop)
+    if isinstance(loop, ast.For):
+        targets = loop.target.elts[:1] if isinstance(loop.target, ast.Tuple) else [loop.target]
+        counts |= {ast.unparse(each) for each in targets}
+    return [
+        node.test
+        for node in loop.body
+        if isinstance(node, ast.If) and any(isinstance(each, ast.Break) for each in node.body)
+        # Not the epochs without progress after which a training is stopped early: not every round counts those.
+        if isinstance(node.test, ast.Compare) and ast.unparse(node.test.left) in counts
+    ]
+
+
+def _limit(test: ast.Compare, frame: FrameType) -> int | None:
+    """Return the number at which a count ends a loop.
+
+    Raises:
+        Unreadable: If the condition is another one.
+    """
+    if len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Eq)):
+        raise Unreadable
+    count, limit = _value(test.left, frame), _value(test.comparators[0], frame)
+    is_count = type(count) is int and isinstance(limit, (int, float)) and count < limit
+    return math.ceil(limit) if is_count else None
 
 
 def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
@@ -103,14 +176,19 @@ def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
     Raises:
         Unreadable: If that takes more than names and numbers.
     """
-    if isinstance(expression, ast.Call):
-        name = ast.unparse(expression.func).rpartition(".")[2]
-        if name in ("range", "trange"):
-            return len(range(*(int(_value(each, frame)) for each in expression.args)))
-        if name not in _SAME_LENGTH or not expression.args:
-            raise Unreadable
-        return _rounds(expression.args[0], frame)
-    return length_of(_value(expression, frame))
+    if not isinstance(expression, ast.Call):
+        return length_of(_value(expression, frame))
+    name = ast.unparse(expression.func).rpartition(".")[2]
+    if name in ("range", "trange"):
+        return len(range(*(int(_value(each, frame)) for each in expression.args)))
+    if name == "zip":
+        found = [_unless_unreadable(_rounds, each, frame) for each in expression.args]
+        return min((each for each in found if each is not None), default=None)
+    if name == "islice" and len(expression.args) == 2:
+        return int(_value(expression.args[1], frame))
+    if name not in _SAME_LENGTH or not expression.args:
+        raise Unreadable
+    return _rounds(expression.args[0], frame)
 
 
 def _rounds_while(test: ast.expr, frame: FrameType) -> int | None:
@@ -135,12 +213,15 @@ def _value(expression: ast.expr, frame: FrameType) -> Any:
             if expression.id in names:
                 return names[expression.id]
     elif isinstance(expression, ast.Attribute):
-        kept = getattr(_value(expression.value, frame), "__dict__", {})
-        if expression.attr in kept:
-            return kept[expression.attr]
+        holder = _value(expression.value, frame)
+        if expression.attr == "shape" and isinstance(holder, (torch.Tensor, numpy.ndarray)):
+            return holder.shape
+        found = inspect.getattr_static(holder, expression.attr, None)  # which calls no property
+        if found is not None:
+            return found
     elif isinstance(expression, ast.Subscript):
         holder = _value(expression.value, frame)
-        if type(holder) in (dict, list, tuple):
+        if type(holder) in (dict, list, tuple, torch.Size):
             try:
                 return holder[_value(expression.slice, frame)]
             except (KeyError, IndexError) as error:
@@ -149,4 +230,8 @@ def _value(expression: ast.expr, frame: FrameType) -> Any:
         return operation(_value(expression.left, frame), _value(expression.right, frame))
     elif isinstance(expression, ast.Call) and (function := _FUNCTIONS.get(ast.unparse(expression.func))):
         return function(*(_value(each, frame) for each in expression.args))
+    elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
+        holder, arguments = _value(expression.func.value, frame), [_value(each, frame) for each in expression.args]
+        if isinstance(holder, torch.Tensor) and expression.func.attr in ("size", "numel"):
+            return getattr(holder, expression.func.attr)(*arguments)
     raise Unreadable

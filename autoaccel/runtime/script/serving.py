@@ -5,7 +5,6 @@ Imports no torch: the script imports it when it likes, and is heard from then on
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable
@@ -18,8 +17,10 @@ import msgspec
 from autoaccel.records.base import Record
 from autoaccel.records.trial import Describe, Failure, Measure, WorkerSpec
 from autoaccel.records.workload import Script, TrainingFacts
-from autoaccel.runtime.script.entry import enter, forget_run, run_main, without_ours
+from autoaccel.runtime.script.cycle import TrainingOverError
+from autoaccel.runtime.script.entry import enter, run_main, without_ours
 from autoaccel.runtime.script.parsing import watch_parsers
+from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.script.writes import Writes
 
@@ -41,25 +42,41 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     attach = _attach_of(spec, script, line)
     if attach is None:
         return _needs_build(spec)
-    before = frozenset(sys.modules)
     attached: list[Attached] = []
-    os.chdir(spec.scratch or script.folder)
-    os.environ["PWD"] = str(Path.cwd())
-    enter(script.imports_from, script.program, script.arguments)
-    when_torch_is_imported(lambda: attached.append(attach(partial(_fail, line))))
+    running = _in_scratch(spec.scratch, script)
+    enter(running.imports_from, script.program, script.arguments)
+    start = Start(running.folder)
+    start.go()
+    when_torch_is_imported(lambda: attached.append(attach(partial(_fail, spec, line))))
     try:
         while True:
             try:
-                run_main(script.path, script.module)
+                run_main(running.path, script.module)
+            except TrainingOverError:
+                pass
             except SystemExit as end:
                 if end.code not in (None, 0):
                     raise
             if not attached or not attached[0].ended():
                 return Failure(kind="invalid", message=_NO_TRAINING)
-            forget_run(before)
-            gc.collect()  # its model must not stay beside that of the next run
+            start.go()
     except BaseException as error:
-        return _failure(error)
+        failure = _failure(spec, error)
+        if not start.input.was_read:
+            return failure
+        return msgspec.structs.replace(failure, message=f"{failure.message}{_NO_INPUT}")
+
+
+_NO_INPUT = " (it has read standard input, which is empty in a trial: give it arguments, or a file)"
+
+
+def _in_scratch(scratch: str | None, script: Script) -> Script:
+    """Return the script to run: that in the scratch folder, if it has one, because many write beside themselves."""
+    if scratch is None:
+        return script
+    own = Path(script.path)
+    copy = Path(scratch, own.relative_to(script.folder)) if own.is_relative_to(script.folder) else own
+    return msgspec.structs.replace(script, folder=scratch, path=str(copy if copy.exists() else own))
 
 
 _NO_TRAINING = (
@@ -128,11 +145,17 @@ def _needs_build(spec: WorkerSpec) -> Failure:
     return not_inspectable(f"the task {type(spec.task).__name__}")
 
 
-def _fail(line: Line, error: BaseException) -> NoReturn:
-    finish(line, _failure(error))
+def _fail(spec: WorkerSpec, line: Line, error: BaseException) -> NoReturn:
+    finish(line, _failure(spec, error))
 
 
-def _failure(error: BaseException) -> Failure:
+def _failure(spec: WorkerSpec, error: BaseException) -> Failure:
+    """Return the failure that an error is; its files are the user's own, not their copies."""
     from autoaccel.runtime.failures import failure_from
 
-    return failure_from(without_ours(error))
+    failure = failure_from(without_ours(error))
+    script = spec.workload
+    if spec.scratch is None or not isinstance(script, Script):
+        return failure
+    message, trace = (text.replace(spec.scratch, script.folder) for text in (failure.message, failure.traceback))
+    return msgspec.structs.replace(failure, message=message, traceback=trace)

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.data import DataLoader
 
 from autoaccel.records.trial import WorkerSpec
@@ -31,7 +32,19 @@ class _Run(Events):
         self._applied = applied
         self._numbers = Numbers()
         self._updates = 0
-        self._roots = RootCalls(applied.equip_model) if applied.changing_calls else None
+        self._roots: RootCalls | None = None
+        self._look_until = 0
+        self._look_for_models()
+
+    def _look_for_models(self) -> None:
+        """Hear of models for some updates; a script may replace one, together with its optimizer."""
+        self._look_until = self._updates + _LOOK_AFTER - 1
+        if self._applied.changing_calls and self._roots is None:
+            self._roots = RootCalls(self._called)
+
+    def _called(self, module: nn.Module, trains: bool) -> None:
+        if trains:
+            self._applied.equip_model(module)
 
     def loader_begins(self, loader: DataLoader[Any]) -> None:
         """Set the process once more: what the script has set on its way here would hold otherwise."""
@@ -47,13 +60,15 @@ class _Run(Events):
         """Let an optimizer that is new update as the settings say."""
         if optimizer not in self._numbers:
             self._numbers.of(optimizer)
+            self._look_for_models()
             self._applied.equip_optimizer(optimizer)
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
         """Tell which settings have shown no effect."""
         self._updates += 1
-        if self._roots is not None and self._updates == _LOOK_AFTER - 1:  # by then each model was called
+        if self._roots is not None and self._updates >= self._look_until:  # by then each model was called
             self._roots.end()
+            self._roots = None
         if self._updates == _LOOK_AFTER:
             for name, reason in self._applied.check()[1].items():
                 print(f"autoaccel: {name} has no effect: {reason}", file=sys.stderr)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -13,65 +11,13 @@ import pytest
 
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Describe, Described, Failure, Finished, GiveTurn, Measure, Turn
+from autoaccel.records.trial import Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
-
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-SECONDS = 120.0
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # several threads on a busy machine wait for one another
-    folder = tmp_path / "own"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def script(folder: Path) -> Callable[..., Script]:
-    def named(source: str, *arguments: str) -> Script:
-        path = folder / "train.py"
-        if source.endswith(".py"):
-            shutil.copy(SCRIPTS / source, path)
-        else:
-            path.write_text(textwrap.dedent(source))
-        return Script(str(path), "train.py", str(folder), "0" * 64, arguments)
-
-    return named
-
-
-@pytest.fixture
-def starter_of(tmp_path: Path) -> Iterator[Callable[[Script], WorkerStarter]]:
-    started: list[WorkerStarter] = []
-
-    def start(script: Script) -> WorkerStarter:
-        (tmp_path / "run").mkdir(exist_ok=True)
-        started.append(WorkerStarter(tmp_path / "run", script))
-        return started[-1]
-
-    yield start
-    for starter in started:
-        starter.__exit__()
-
-
-def describe(starter: WorkerStarter) -> TrainingFacts | Failure:
-    answer = starter.ask(Describe(), {}, "describe", Described, SECONDS)
-    return answer.facts if isinstance(answer, Described) else answer
-
-
-def measuring(starter: WorkerStarter, changes: Settings, task: Measure | None = None) -> tuple[Measuring, Settings]:
-    facts = describe(starter)
-    assert isinstance(facts, TrainingFacts), facts
-    context = KnobContext(probe_machine(starter), facts)
-    settings = {**baseline_settings(context), **changes}
-    found = starter.at(context).start_all_measuring(task or Measure(), {"trial": settings}, SECONDS)[0]
-    assert isinstance(found, Measuring), found
-    return found, settings
+from tests.runtime.script.asking import SECONDS, describe, measuring
 
 
 def test_a_flat_script_is_seen_as_it_is(
@@ -306,6 +252,26 @@ def test_under_other_arguments_steps_are_compared_by_their_samples(
     assert other.message.startswith("a step calls backward() 2 times instead of 1 times")
 
 
+def test_a_training_ends_with_its_last_step_though_a_checkpoint_lies_before_it(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    source = """
+    import torch
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(30):
+        if step == 29:
+            torch.save(model.state_dict(), "last.pt")
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).square().sum().backward()
+        optimizer.step()
+    """
+    trial, _ = measuring(starter_of(script(source)), {}, Measure(steps=30))
+    ended = trial.finish(SECONDS)
+    trial.close()
+    assert isinstance(ended, Finished), ended
+
+
 def test_a_training_that_ends_too_soon_is_no_training_of_that_length(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -393,3 +359,33 @@ def test_a_script_that_catches_everything_cannot_catch_us(
     assert isinstance(found, TrainingFacts) and found.script is not None
     assert found.script.planned_steps is None and found.script.steps_per_epoch is None
     assert found.planned_steps == 1000  # assumed
+
+
+def test_a_script_that_catches_everything_does_not_hide_that_a_setting_fails(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    source = """
+    import torch
+    class Picky(torch.nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            assert y.dtype == torch.float32
+            return y
+    model = Picky(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        try:
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+        except Exception:
+            print("skipped")
+    """
+    starter = starter_of(script(source))
+    facts = describe(starter)
+    assert isinstance(facts, TrainingFacts), facts
+    context = KnobContext(probe_machine(starter), facts)
+    settings = {**baseline_settings(context), "precision.autocast": "bfloat16"}
+    found = starter.at(context).start_all_measuring(Measure(), {"trial": settings}, SECONDS)[0]
+    assert isinstance(found, Failure) and found.message == "AssertionError"
+    assert "in forward" in found.traceback

@@ -1,0 +1,117 @@
+"""What an observer has seen of a script, torch's own objects included."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from autoaccel.errors import BadRequestError
+from autoaccel.records.script import LoaderKey
+from autoaccel.runtime.script.places import Origins
+from autoaccel.runtime.script.planned import EnclosingLoop
+
+
+class Before(NamedTuple):
+    """What was done before an update, since the one before it."""
+
+    others: frozenset[Hashable]  # besides training
+    drawn: collections.Counter[LoaderKey]  # batches
+    backwards: int  # outside of closures
+
+
+class Seen:
+    """What an observer has seen, torch's own objects included."""
+
+    def __init__(self) -> None:
+        self.roots: list[nn.Module] = []
+        self.optimizers: list[torch.optim.Optimizer] = []
+        self.loaders: dict[LoaderKey, DataLoader[Any]] = {}
+        self.origins = Origins()
+        self.autocast: set[str] = set()
+        self.does: list[str] = []
+        self.loops: list[list[EnclosingLoop]] = []  # around the first update of each optimizer
+        self.before: list[Before] = []  # each update
+        self.compiles = False
+        self.has_loss = False
+        self.period: tuple[int, ...] = ()
+        self.step_seconds = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Whole steps that were seen."""
+        return max(1, len(self.before) // len(self.period))
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The first optimizer of a step."""
+        return self.optimizers[self.period[0]]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters lie that are updated."""
+        found: torch.device = self.optimizer.param_groups[0]["params"][0].device
+        return found
+
+    def feeds(self, key: LoaderKey) -> bool:
+        """Whether a loader's batches are trained on: it was drawn from before most steps."""
+        return sum(before.drawn[key] > 0 for before in self.before) > self.steps / 2
+
+    def draws(self, key: LoaderKey) -> int:
+        """Return how many batches were drawn from a loader."""
+        return sum(before.drawn[key] for before in self.before)
+
+    @property
+    def batches_a_step(self) -> int:
+        """How many batches of the loader that feeds it a step takes: more than one are accumulated."""
+        return max(1, round(max((self.draws(key) for key in self.loaders if self.feeds(key)), default=0) / self.steps))
+
+    @property
+    def backwards(self) -> int:
+        """How many calls of backward() were seen, outside of closures."""
+        return sum(before.backwards for before in self.before)
+
+    @property
+    def evaluations(self) -> int:
+        """How many gaps between steps had something else in them, loaders that feed the training aside."""
+        length = len(self.period)
+        steps = [
+            frozenset[Hashable]().union(*(each.others for each in self.before[first : first + length]))
+            for first in range(0, len(self.before) - length + 1, length)
+        ]
+        often = collections.Counter(itertools.chain(*steps))
+        # What is done beside most steps belongs to them.
+        apart = {how for how in often if often[how] <= len(steps) / 2}
+        apart -= {how for how in apart if isinstance(how, LoaderKey) and self.feeds(how)}
+        return sum(bool(others & apart) for others in steps)
+
+    @property
+    def accumulated(self) -> int:
+        """How many backward passes over batches of their own make up the gradients of an update."""
+        if any(self.feeds(key) for key in self.loaders):  # one batch may take several, as that of a discriminator
+            return self.batches_a_step // len(self.period)
+        return self.backwards // len(self.before)
+
+    def no_optimizer(self, gradients: int) -> BadRequestError:
+        """Return the error that nothing makes updates."""
+        return BadRequestError(
+            f"it has computed gradients {gradients:,} times without a step of any torch.optim optimizer, so it is "
+            "unclear what a step is. Name a file whose build() returns a Training."
+        )
+
+    def no_period(self, updates: int) -> BadRequestError:
+        """Return the error that there are no steps: the updates do not repeat."""
+        if updates == 1:
+            return BadRequestError(
+                f"it makes a single update ({type(self.optimizers[0]).__name__}) and ends, so no step is made twice, "
+                "and there is nothing to compare. Give it more epochs if it takes them: `-- --epochs 3`."
+            )
+        return BadRequestError(
+            f"the order in which its {len(self.optimizers)} optimizers make updates does not repeat within {updates} "
+            "updates, so it is unclear what a step is. Name a file whose build() returns a Training."
+        )

@@ -1,0 +1,104 @@
+"""What a script starts with in its process, and is given again when it is run once more in the same one.
+
+Imports nothing but the standard library, as `entry` does.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+from pathlib import Path
+
+from autoaccel.runtime.script.entry import installed_folders
+
+
+class NoInput(io.TextIOWrapper):
+    """An empty standard input that remembers whether it was read."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(os.devnull).open("rb"))  # noqa: SIM115  # it is open until the process ends
+        self.was_read = False
+
+    def read(self, size: int | None = -1) -> str:
+        """Return nothing."""
+        self.was_read = True
+        return super().read(size)
+
+    def readline(self, size: int = -1) -> str:  # type: ignore[override]  # of which there are several
+        """Return nothing."""
+        self.was_read = True
+        return super().readline(size)
+
+
+class Start:
+    """How a process is before a script begins in it."""
+
+    def __init__(self, folder: str) -> None:
+        """Take all of it from the process as it is now, but for the folder that the script is run in."""
+        self._folder = folder
+        self._argv, self._path, self._environment = list(sys.argv), list(sys.path), dict(os.environ)
+        self._environment["PWD"] = str(Path(folder).resolve())
+        self._modules = frozenset(sys.modules)
+        self._interrupt = signal.getsignal(signal.SIGINT)
+        self._has_gone = False
+        self.input = sys.stdin = NoInput()
+
+    def go(self) -> None:
+        """Make the process so; what a script has left behind that was run before is forgotten."""
+        os.chdir(self._folder)
+        sys.argv[:], sys.path[:] = self._argv, self._path
+        os.environ.clear()
+        os.environ.update(self._environment)
+        if self._has_gone:
+            assert self._interrupt is not None  # Python itself has set it
+            signal.signal(signal.SIGINT, self._interrupt)
+            _forget_modules(self._modules)
+            _forget_handlers()
+            _restore_torch()
+            gc.collect()  # its model must not stay beside that of the next run
+        else:
+            _let_start_method_be_set_again()
+        self._has_gone = True
+
+
+def _forget_modules(before: frozenset[str]) -> None:
+    """Forget `__main__` and the user's own modules that were imported since: the script begins anew."""
+    installed = installed_folders()
+    sys.modules["__main__"].__dict__.clear()
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and not file.startswith(installed):
+            del sys.modules[name]
+
+
+def _forget_handlers() -> None:
+    """Forget where log messages go: with each run there would be more of these places."""
+    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+
+
+def _let_start_method_be_set_again() -> None:
+    own = multiprocessing.set_start_method
+
+    def set_start_method(method: str | None, force: bool = False) -> None:
+        own(method, force=True)
+
+    multiprocessing.set_start_method = set_start_method
+
+
+def _restore_torch() -> None:
+    """Put back what of torch a script may leave so that its next run would fail, or be another."""
+    import torch
+
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    torch.set_default_device(None)
+    torch.set_num_interop_threads = lambda nthreads: None  # torch takes it once, and has it by now
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

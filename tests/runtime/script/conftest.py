@@ -1,0 +1,50 @@
+"""Scripts in folders of their own, and workers that run them."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autoaccel.records.workload import Script
+from autoaccel.workers.starter import WorkerStarter
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # several threads on a busy machine wait for one another
+    folder = tmp_path / "own"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def script(folder: Path) -> Callable[..., Script]:
+    def named(source: str, *arguments: str) -> Script:
+        path = folder / "train.py"
+        if source.endswith(".py"):
+            shutil.copy(SCRIPTS / source, path)
+        else:
+            path.write_text(textwrap.dedent(source))
+        return Script(str(path), "train.py", str(folder), "0" * 64, arguments)
+
+    return named
+
+
+@pytest.fixture
+def starter_of(tmp_path: Path) -> Iterator[Callable[[Script], WorkerStarter]]:
+    started: list[WorkerStarter] = []
+
+    def start(script: Script) -> WorkerStarter:
+        (tmp_path / "run").mkdir(exist_ok=True)
+        started.append(WorkerStarter(tmp_path / "run", script))
+        return started[-1]
+
+    yield start
+    for starter in started:
+        starter.__exit__()

@@ -1,0 +1,132 @@
+"""Scripts as people write them, in tests/scripts: each is seen as it is, and trains as it does without us."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoaccel.records.machine import Machine
+from autoaccel.records.script import ScriptFacts
+from autoaccel.records.trial import Failure, GiveTurn, Measure, Turn
+from autoaccel.records.workload import Script, TrainingFacts
+from autoaccel.space.knobs import KnobContext, baseline_settings
+from autoaccel.workers.measuring import Measuring
+from autoaccel.workers.starter import WorkerStarter
+from tests.runtime.script.asking import SECONDS, describe
+from tests.runtime.script.cases import CASES, Case
+from tests.runtime.script.conftest import SCRIPTS
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join((case.file, *case.arguments)))
+def test_a_script_is_seen_as_it_is_and_trains_as_it_does_without_us(
+    case: Case, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+) -> None:
+    script = in_folder(case.file, folder, case.arguments)
+    before = listing(folder)
+    starter = starter_of(script)
+    found = describe(starter)
+    assert isinstance(found, TrainingFacts), found
+    assert found.script is not None
+    check(found.script, case, Path(script.path))
+
+    context = KnobContext(machine, found)
+    trial = starter.at(context).start_all_measuring(Measure(), {"trial": baseline_settings(context)}, SECONDS)[0]
+    assert isinstance(trial, Measuring), trial
+    turn = trial.take_turn(GiveTurn(0.0, min_steps=case.steps), SECONDS)
+    trial.close()
+    assert isinstance(turn, Turn) and not turn.diverged
+    assert listing(folder) == before
+    plain = plain_lines(script, case.lines)
+    for log in ("describe", "trial"):
+        printed = (folder.parent / "run" / "logs" / f"{log}.log").read_text().splitlines()
+        assert printed[: case.lines] == plain, log
+
+
+def in_folder(file: str, folder: Path, arguments: tuple[str, ...]) -> Script:
+    """Return a script of tests/scripts in a folder of its own, with the modules beside it if it has any."""
+    own = SCRIPTS / file
+    if own.parent == SCRIPTS:
+        shutil.copy(own, folder)
+    else:
+        shutil.copytree(own.parent, folder, dirs_exist_ok=True)
+    return Script(str(folder / own.name), own.name, str(folder), "0" * 64, arguments)
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def plain_lines(script: Script, count: int) -> list[str]:
+    """Return the first lines that a script prints under plain Python, in a copy of its folder."""
+    own = Path(script.folder).parent / "plain"
+    shutil.copytree(script.folder, own)
+    with subprocess.Popen(
+        [sys.executable, script.program, *script.arguments],
+        cwd=own,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": ""},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while len(lines) < count and (line := process.stdout.readline()):
+            lines.append(line.rstrip("\n"))
+        process.kill()
+    return lines
+
+
+def check(seen: ScriptFacts, case: Case, path: Path) -> None:
+    lines = [
+        (f"{file.name}:{number}", line)
+        for file in path.parent.glob("*.py")
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+    ]
+
+    def where(part: str) -> str:
+        return next(where for where, line in lines if part in line)
+
+    models = {(kind, parameters, where(part)) for kind, parameters, part in case.models}
+    assert {(one.kind, one.parameters, one.where) for one in seen.models} == models
+    assert {(one.kind, one.where) for one in seen.optimizers} == {(kind, where(part)) for kind, part in case.optimizers}
+    loaders = {
+        feeds: [
+            f"{k.dataset} {k.batch_size} {k.sampler}" for k in (one.key for one in seen.loaders if one.feeds == feeds)
+        ]
+        for feeds in (True, False)
+    }
+    assert loaders[True] == ([case.fed_by] if case.fed_by else [])
+    assert loaders[False] in ([], [case.evaluated_on])  # it may not have come to it
+    assert (seen.loader.batches if seen.loader else None) == case.batches
+    assert seen.cycle == case.cycle
+    assert (seen.steps_per_epoch, seen.planned_steps) == (case.per_epoch, case.planned), seen.planned_from
+    assert bool(seen.evaluations) == case.evaluations
+    assert seen.does == case.does
+    assert seen.has_loss
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("lbfgs_once.py", "it makes a single update (LBFGS) and ends, so no step is made twice"),
+        ("functional.py", "it has computed gradients 1,000 times without a step of any torch.optim optimizer"),
+        ("by_hand.py", "it has computed gradients 1,000 times without a step of any torch.optim optimizer"),
+        ("reads_stdin.py", "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (it has read standard input"),
+    ],
+)
+def test_a_script_that_cannot_be_measured_is_declined_with_the_reason(
+    file: str, reason: str, folder: Path, starter_of: Callable[[Script], WorkerStarter]
+) -> None:
+    script = in_folder(file, folder, ())
+    before = listing(folder)
+    found = describe(starter_of(script))
+    assert isinstance(found, Failure) and found.message.startswith(reason), found
+    assert str(folder) in found.traceback or found.kind == "invalid"
+    assert listing(folder) == before
