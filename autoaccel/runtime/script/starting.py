@@ -8,11 +8,12 @@ from __future__ import annotations
 import gc
 import io
 import logging
-import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from autoaccel.runtime.script.entry import installed_folders
 
@@ -60,9 +61,8 @@ class Start:
             _forget_modules(self._modules)
             _forget_handlers()
             _restore_torch()
-            gc.collect()  # its model must not stay beside that of the next run
-        else:
             _let_start_method_be_set_again()
+            gc.collect()  # its model must not stay beside that of the next run
         self._has_gone = True
 
 
@@ -84,12 +84,18 @@ def _forget_handlers() -> None:
 
 
 def _let_start_method_be_set_again() -> None:
-    own = multiprocessing.set_start_method
+    for name in ("multiprocessing", "torch.multiprocessing"):
+        module: Any = sys.modules.get(name)
+        if module is not None and not hasattr(module.set_start_method, "forces"):
+            module.set_start_method = _forcing(module.set_start_method)
 
+
+def _forcing(own: Callable[..., None]) -> Callable[..., None]:
     def set_start_method(method: str | None, force: bool = False) -> None:
         own(method, force=True)
 
-    multiprocessing.set_start_method = set_start_method
+    set_start_method.forces = True  # type: ignore[attr-defined]
+    return set_start_method
 
 
 def _restore_torch() -> None:
