@@ -104,8 +104,11 @@ class Pacer:
 
 def finishing(paced: Paced, last: LastPart, step_seconds: float) -> Stretch[Finished | Failure]:
     """Take the remaining steps and evaluate; return a Failure if a setting no longer has its effect after them."""
+    before = paced.steps_done
     found = yield from last.training(step_seconds)
-    return found if isinstance(found, Failure) else no_longer_works(paced) or found
+    if isinstance(found, Failure) or paced.steps_done == before:
+        return found
+    return no_longer_works(paced) or found
 
 
 def _ready(paced: Paced, warmed: WarmedUp, learned: dict[str, str], ineffective: dict[str, str]) -> Ready:

@@ -26,6 +26,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
         max_steps: After so many steps of the training it takes no more; None for no such limit.
     """
     limit = math.inf if max_steps is None else max_steps
+    before = paced.steps_done
     for _ in range(turn.uncounted_steps):
         if paced.steps_done < limit:
             yield
@@ -46,6 +47,8 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
         peak_bytes=int(ranks.all_reduce_sum(peak_bytes(paced.device))),
         diverged=paced.has_diverged,
     )
+    if paced.steps_done == before:
+        return done  # the training is over: a script whose steps all were seen calls nothing any more
     return no_longer_works(paced) or done
 
 
