@@ -17,6 +17,7 @@ from autoaccel import __version__
 from autoaccel.cli.advise import add_advise
 from autoaccel.cli.common import EXIT_FASTER
 from autoaccel.cli.explain import add_explain
+from autoaccel.cli.init import add_init
 from autoaccel.cli.launch import add_launch
 from autoaccel.cli.machine import add_hardware, add_knobs
 from autoaccel.cli.recipes import add_show, add_verify
@@ -89,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         add_verify,
         add_show,
         add_explain,
+        add_init,
         add_hardware,
         add_advise,
         add_knobs,

@@ -1,0 +1,34 @@
+"""The command `init`: a draft of build() for a script."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from autoaccel.cli.common import EXIT_FASTER, Commands
+from autoaccel.errors import BadRequestError
+
+
+def add_init(commands: Commands) -> None:
+    """Declare the command."""
+    init = commands.add_parser("init", help="write a draft of build() for a script")
+    init.add_argument("script", metavar="SCRIPT.py", help="Python file that trains; it is read, not run")
+    init.add_argument("--output", metavar="FILE", help="file to write (default: SCRIPT_build.py)")
+    init.set_defaults(handler=_init)
+
+
+def _init(parsed: argparse.Namespace) -> int:
+    from autoaccel.commands.drafting import draft_build
+
+    script = Path(parsed.script)
+    if not script.is_file():
+        raise BadRequestError(f"{script}: there is no such file. Name a Python file that trains.")
+    output = Path(parsed.output) if parsed.output else script.with_name(f"{script.stem}_build.py")
+    if output.exists():
+        raise BadRequestError(f"{output}: exists already. Name another file with --output.")
+    if not output.absolute().parent.is_dir():
+        raise BadRequestError(f"--output {output}: its folder does not exist.")
+    text = draft_build(script, str(output))
+    output.write_text(text, encoding="utf-8")
+    print(f"{output} is written. Complete its {text.count('TODO') - 1} lines marked TODO, then tune it.")
+    return EXIT_FASTER
