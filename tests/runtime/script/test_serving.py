@@ -284,6 +284,29 @@ def test_a_training_ends_with_its_last_step_though_a_checkpoint_lies_before_it(
     assert isinstance(ended, Finished), ended
 
 
+@pytest.mark.parametrize("source", [None, PrintedMetric("loss ([0-9.]+)")])
+def test_with_other_batches_a_whole_run_may_have_a_few_samples_less(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], source: MetricSource | None
+) -> None:
+    text = BATCHED.replace("range(100)", "range(4)").replace("shuffle=True", "shuffle=True, drop_last=True")
+    text = text.replace("torch.randn(100,", "torch.randn(90,") + "    print('loss', epoch / 10)\n"
+    starter = starter_of(script(text))
+    facts = describe(starter)
+    assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
+    assert facts.planned_steps == 44  # of 8 samples; 20 of 16 samples are 2 less
+    facts = msgspec.structs.replace(facts, script=msgspec.structs.replace(facts.script, metric=source))
+    context = KnobContext(probe_machine(starter), facts)
+    settings: Settings = {**baseline_settings(context), "arg.batch-size": "16"}
+    trial = starter.at(context).start_all_measuring(Measure(steps=44), {"trial": settings}, SECONDS)[0]
+    assert isinstance(trial, Measuring), trial
+    turn = trial.take_turn(GiveTurn(0.0, min_steps=40), SECONDS)
+    assert isinstance(turn, Turn), turn
+    ended = trial.finish(SECONDS)
+    assert isinstance(ended, Finished), ended
+    assert source is None or ended.last_metric == 0.3
+    trial.close()
+
+
 def test_a_training_that_ends_too_soon_is_no_training_of_that_length(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
