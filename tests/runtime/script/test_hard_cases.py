@@ -22,8 +22,15 @@ from tests.runtime.script.asking import SECONDS, describe
 from tests.runtime.script.cases import CASES, Case
 from tests.runtime.script.conftest import SCRIPTS
 
+_ALWAYS = {"trainer_class.py", "accumulation.py", "gan.py", "amp_scaler.py", "lstm_lm.py", "dqn.py", "gpt/train.py"}
+"""Scripts that stand for the kinds that differ most; the others are for `make check-long`, 10 s each."""
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join((case.file, *case.arguments)))
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=() if case.file in _ALWAYS else pytest.mark.long) for case in CASES],
+    ids=[" ".join((case.file, *case.arguments)) for case in CASES],
+)
 def test_a_script_is_seen_as_it_is_and_trains_as_it_does_without_us(
     case: Case, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
