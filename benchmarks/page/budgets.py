@@ -13,8 +13,8 @@ def budgets(found: Mapping[str, Any]) -> list[str]:
     """Return what came of each try, and how many of each training ended with a proven recipe."""
     lines = ["| Training, budget | Try | `autoaccel tune` | Evidence | Recipe after | Ended after |", f"|{'---|' * 6}"]
     proven: dict[str, list[bool]] = {}
-    for name, row in found.items():
-        case, _, number = name.partition(": ")
+    for name in sorted(found, key=_case_and_number):
+        (case, number), row = _case_and_number(name), found[name]
         proven.setdefault(case, []).append(is_proven({"autoaccel": row}))
         said, evidence, after = row["said"], "", ""
         if proven[case][-1]:
@@ -24,3 +24,8 @@ def budgets(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"| {case} | {number} | {said} | {evidence} | {after} | {format_duration(row['wall_seconds'])} |")
     told = [f"{case}: {sum(each)} of {len(each)}" for case, each in proven.items()]
     return [*lines, "", f"Tries that ended with a proven recipe: {', '.join(told)}."]
+
+
+def _case_and_number(name: str) -> tuple[str, int]:
+    case, _, number = name.partition(": ")
+    return case, int(number)
