@@ -20,7 +20,7 @@ def test_each_planted_problem_has_a_file_and_a_rule() -> None:
 
 
 @pytest.mark.end_to_end
-@pytest.mark.parametrize("name", ["sleeping_dataset", "double_precision"])
+@pytest.mark.parametrize("name", ["sleeping_dataset", pytest.param("double_precision", marks=pytest.mark.long)])
 def test_a_planted_problem_is_named(name: str) -> None:
     row = look_at(name, PLANTED[name])
     assert row["place"] is not None and row["place"] <= FIRST

@@ -29,7 +29,12 @@ from benchmarks.studies.tables.simulate import autoaccel as tuned
 NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
 
 
-@pytest.fixture(scope="module", params=NAMES)
+_LARGE = ("digits_cnn", "image_pipeline", "small_resnet")  # whose replays take longest; `make check-long`
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.long) if name in _LARGE else name for name in NAMES]
+)
 def facts(request: pytest.FixtureRequest) -> Facts:
     """One table's facts."""
     return Facts(read_table(TABLES / f"{request.param}.jsonl.gz"))

@@ -205,6 +205,7 @@ def test_a_run_too_long_for_a_share_of_it_is_judged_by_what_rounding_does_to_upd
     assert not (tmp_path / "run" / "rounding").exists()
 
 
+@pytest.mark.long
 def test_what_rounds_so_much_that_updates_show_it_is_refused_and_the_rest_is_proven(
     write_model: WriteModel, tmp_path: Path
 ) -> None:

@@ -392,6 +392,7 @@ def test_settings_that_break_the_metric_never_win(write_model: WriteModel, tmp_p
     assert (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.long
 def test_a_recipe_that_rounds_names_the_evidence_for_its_metric(write_model: WriteModel, tmp_path: Path) -> None:
     code = """
     import time

@@ -123,6 +123,7 @@ def test_the_scripts_own_model_computes_as_the_settings_say(
     trial.close()
 
 
+@pytest.mark.long
 def test_compilation_belongs_to_the_first_step(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
