@@ -37,7 +37,7 @@ class UpdateError(Record, frozen=True):
 
     All are squared lengths, summed over the coordinates that were looked at. Each coordinate is weighed by the root
     mean square of its gradient, so that lengths are in the unit of the loss. A buffer has none: the running statistics
-    of a normalisation are in the unit of what it divides by (see `Updates.units`), all others as they are.
+    of a normalisation are in the unit of what it divides by (see `TrainedState.units`), all others as they are.
     """
 
     name: str

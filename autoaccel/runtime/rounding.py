@@ -18,55 +18,91 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.rounding import UpdateError, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.trial import Failure
 from autoaccel.runtime.paced import Inspectable
-from autoaccel.runtime.updates import Updates, Values
+from autoaccel.runtime.trained_state import Values
+from autoaccel.runtime.updates import LoopSteps, Stepping, Steps, Wanted, make
 
 
 def record_updates(loop: Inspectable, folder: Path, points: Sequence[int], batches: int) -> UpdatesRecorded | Failure:
-    """Train as far as the last point, and keep what others are to be compared with.
+    """Train as far as the last point, and keep what others are to be compared with; see `recording`.
 
     Args:
         loop: Under the user's own settings; no step is made yet.
+    """
+    steps = LoopSteps(loop)
+    return make(recording(steps, folder, points, batches), steps.make)
+
+
+def compare_updates(loop: Inspectable, folder: Path) -> UpdatesCompared:
+    """Return how far the updates, and the losses, are from those that were recorded; see `comparing`.
+
+    Args:
+        loop: Under other settings, from the same seed; no step is made yet.
+    """
+    course = read_course(folder, loop.applied.compiles)
+    steps = LoopSteps(loop)
+    return make(comparing(steps, folder, course), steps.make)
+
+
+def recording(steps: Stepping, folder: Path, points: Sequence[int], batches: int) -> Steps[UpdatesRecorded | Failure]:
+    """Train as far as the last point, and keep what others are to be compared with.
+
+    Args:
+        steps: Of a training under the user's own settings.
         folder: Where that is kept.
         points: After how many steps a state is kept, and updates are made from it; they rise.
         batches: That each make an update from each state.
     """
-    updates = Updates(loop)
     losses: list[float] = []
     for step in range(1, points[-1] + 1):
-        losses.append(updates.step())
+        losses.append((yield Wanted()).loss)
         finite = math.isfinite(losses[-1])
         if step in points:
-            finite = _record_point(updates, folder / f"{step}.pt", batches, repeat=step == points[-1]) and finite
+            repeat = steps.repeats and step == points[-1]
+            finite = (yield from _record_point(steps, folder / f"{step}.pt", batches, repeat)) and finite
         if not finite:
             return Failure(kind="diverged", message=f"your own losses or updates are not finite after {step} steps")
-    course = {"losses": losses, "points": tuple(points), "batches": batches, "draws": updates.draws_numbers}
-    torch.save(course, folder / "course.pt")
+    course = {"losses": losses, "points": tuple(points), "batches": batches, "draws": steps.draws_numbers}
+    torch.save(course, folder / _COURSE)
     return UpdatesRecorded()
 
 
-def compare_updates(loop: Inspectable, folder: Path) -> UpdatesCompared:
-    """Return how far the updates, and the losses, are from those that were recorded.
+_COURSE = "course.pt"
+
+
+def read_course(folder: Path, compiles: bool) -> dict[str, Any]:
+    """Return what `recording` has kept of the whole of its training; prepare this process, in which nothing was made.
 
     Args:
-        loop: Under other settings, from the same seed; no step is made yet.
-        folder: What `record_updates` has kept.
-
-    Raises:
-        BadRequestError: If the two trainings have not the same tensors.
+        folder: Where it was kept.
+        compiles: Whether the settings here compile the model.
     """
-    course = torch.load(folder / "course.pt", weights_only=True)
-    if course["draws"] and loop.applied.compiles:
+    course: dict[str, Any] = torch.load(folder / _COURSE, weights_only=True)
+    if course["draws"] and compiles:
         # Inductor draws dropout's numbers in its own way, and the two would differ by them.
         from torch._inductor import config
 
         config.fallback_random = True
-    updates = Updates(loop)
+    return course
+
+
+def comparing(steps: Stepping, folder: Path, course: dict[str, Any]) -> Steps[UpdatesCompared]:
+    """Make the steps that were recorded once more; return how far their updates and losses are from those.
+
+    Args:
+        steps: Of a training under other settings, from the same seed.
+        folder: What `recording` has kept.
+        course: Read from it.
+
+    Raises:
+        BadRequestError: If the two trainings have not the same tensors.
+    """
     losses: list[float] = []
     errors: list[UpdateError] = []
+    short: set[str] = set()
     for step in range(1, course["points"][-1] + 1):
-        losses.append(updates.step())
+        losses.append((yield Wanted()).loss)
         if step in course["points"]:
-            found, short = _errors_at(updates, step, folder / f"{step}.pt", course["batches"])
+            found, short = yield from _errors_at(steps, step, folder / f"{step}.pt", course["batches"])
             errors += found
     finite = all(map(math.isfinite, losses)) and all(math.isfinite(one.error) for one in errors)
     return UpdatesCompared(
@@ -80,52 +116,54 @@ def compare_updates(loop: Inspectable, folder: Path) -> UpdatesCompared:
     )
 
 
-def _record_point(updates: Updates, path: Path, batches: int, repeat: bool) -> bool:
+def _record_point(steps: Stepping, path: Path, batches: int, repeat: bool) -> Steps[bool]:
     """Keep the state at a point, and what batches make of it; return whether all of that is finite.
 
     Args:
-        updates: Of a training that has come to the point.
+        steps: Of a training that has come to the point.
         path: Of the file.
         batches: How many.
         repeat: Whether the last batch's update is made once more.
     """
-    state = updates.state()
-    units = updates.units()
-    made, gradients = [], []
+    trained = steps.state
+    state = trained.copy()
+    units = trained.units()
+    made = []
     for _ in range(batches):
-        number, batch = updates.draw()
-        made.append(updates.update_from(state, number, batch))
-        gradients.append(updates.gradients)
-    again = updates.update_from(state, number, batch) if repeat else made[-1]
-    kinds, short = updates.kinds(), updates.short()
-    updates.restore(state)
-    baseline = _stacked(made)
+        made.append((yield Wanted(state)))
+    again = (yield Wanted(state, again=True)).update if repeat else made[-1].update
+    kinds, short = trained.kinds(), trained.short()
+    trained.restore(state)
+    baseline = _stacked([one.update for one in made])
     kept = {
         "state": state,
         "updates": baseline,
-        "again": {name: again[name] for name in made[0]},
-        "gradients": _stacked(gradients),
+        "again": {name: again[name] for name in baseline},
+        "gradients": _stacked([one.gradients for one in made]),
         "units": units,
-        "kinds": {name: kinds[name] for name in made[0]},
+        "kinds": {name: kinds[name] for name in baseline},
         "short": sorted(short),
     }
     torch.save(kept, path)
     return all(bool(one.isfinite().all()) for one in baseline.values())
 
 
-def _errors_at(updates: Updates, point: int, path: Path, batches: int) -> tuple[list[UpdateError], set[str]]:
+def _errors_at(steps: Stepping, point: int, path: Path, batches: int) -> Steps[tuple[list[UpdateError], set[str]]]:
     """Return how far updates are from those that were kept, and which tensors only these settings keep in a short type.
 
     Raises:
         BadRequestError: If the two trainings have not the same tensors.
     """
     kept = torch.load(path, weights_only=True, mmap=True)
-    if missing := sorted(kept["kinds"].keys() - updates.kinds().keys()):
+    trained = steps.state
+    if missing := sorted(kept["kinds"].keys() - trained.kinds().keys()):
         raise BadRequestError(f"the settings leave out {missing[0]}, so its updates cannot be compared.")
-    own_way = updates.state()
-    others = _stacked([updates.update_from(kept["state"], *updates.draw()) for _ in range(batches)])
-    short = updates.short()
-    updates.restore(own_way)
+    own_way = trained.copy()
+    made = []
+    for _ in range(batches):
+        made.append((yield Wanted(kept["state"])).update)
+    others, short = _stacked(made), trained.short()
+    trained.restore(own_way)
     errors = (_error_of(name, point, kept, others[name]) for name in kept["kinds"])
     return [one for one in errors if one is not None], short - set(kept["short"])
 

@@ -18,7 +18,7 @@ from autoaccel.session.evidence import MAX_TIMES, choose_evidence, min_share, pl
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
-from autoaccel.session.rounding import UPDATE_STEPS, judge_rounding, why_not_by_rounding
+from autoaccel.session.rounding import UPDATE_STEPS, judge_rounding, may_compare_updates, why_not_by_rounding
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import is_exact
 from autoaccel.statistics.comparison import CONFIDENCE
@@ -168,7 +168,7 @@ class MetricJudge:
         return steps * self._baseline.step_seconds <= 2 * TURNS * self._baseline.plan.turn_seconds()
 
     def _may_ask_updates(self, settings: Settings) -> bool:
-        if self._baseline.facts.script is not None:  # whose state nobody can return to
+        if not may_compare_updates(self._baseline.facts):
             return False
         rounds = not why_not_by_rounding(settings, self._baseline.settings, self._risks)
         return rounds and self._run.request.options.evidence != "whole"
@@ -182,7 +182,9 @@ class MetricJudge:
         def has_time(steps: int) -> bool:
             clock = self._run.clock
             most = min(METRIC_SHARE * clock.budget_seconds, clock.left)
-            return self._costs.updates_seconds(steps, speedup) <= most
+            # A script's own loop ends where it ends.
+            there_are = self._baseline.facts.script is None or steps <= self._baseline.facts.planned_steps
+            return there_are and self._costs.updates_seconds(steps, speedup) <= most
 
         if not has_time(UPDATE_STEPS):
             return None

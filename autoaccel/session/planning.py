@@ -11,7 +11,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.evidence import choose_evidence, training_costs
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
-from autoaccel.session.rounding import why_not_by_rounding
+from autoaccel.session.rounding import may_compare_updates, why_not_by_rounding
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext, baseline_settings, is_exact
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
@@ -54,8 +54,7 @@ class Planner:
         changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
         self._inexact = [one for one in changed if not is_exact(one, own, space.inexact)]
         rounding = [one for one in self._inexact if not why_not_by_rounding(one, own, space.risks)]
-        # To the state of a script nobody can return.
-        self._may_only_round = bool(rounding) and context.training.script is None
+        self._may_only_round = bool(rounding) and may_compare_updates(context.training)
 
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.

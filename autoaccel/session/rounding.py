@@ -11,6 +11,7 @@ from autoaccel.records.progress import Note
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure
+from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import ranks_of, risk_of
 from autoaccel.statistics.rounding import judge_updates, may_settle
@@ -35,6 +36,13 @@ def update_steps(points: Sequence[int]) -> int:
 
 
 UPDATE_STEPS = update_steps(POINTS)
+
+
+def may_compare_updates(facts: TrainingFacts) -> bool:
+    """Return whether single updates of this training can be compared: a script must show a loss, and make enough."""
+    script = facts.script
+    return script is None or (script.has_loss and facts.planned_steps >= UPDATE_STEPS)
+
 
 _TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart
 

@@ -18,11 +18,12 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.clipping import Clip
+from autoaccel.runtime.data import Drawn
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.randomness import seed_all
 from autoaccel.runtime.rounding import compare_updates, record_updates
 from autoaccel.runtime.training import Training
-from autoaccel.runtime.updates import Updates
+from autoaccel.runtime.updates import LoopSteps, Wanted
 from autoaccel.session.rounding import BATCHES, POINTS, UPDATE_STEPS
 from autoaccel.statistics.rounding import error_share, judge_updates
 
@@ -126,16 +127,17 @@ def test_updates_from_a_state_leave_the_training_where_it_was() -> None:
     def train(with_points: bool) -> tuple[list[float], float, int, dict[str, torch.Tensor]]:
         changes = {"scheduler": lambda made: LambdaLR(made, lambda step: 1 / (1 + step)), "scheduler_interval": "step"}
         loop = loop_with(**changes)
-        updates = Updates(loop)
+        steps = LoopSteps(loop)
         losses = []
         for _ in range(20):
-            losses.append(updates.step())
-            number, batches = updates.draw()
-            if with_points:
-                state = updates.state()
-                change = updates.update_from(state, number, batches)
-                assert any(bool(one.any()) for one in change.values())
-                updates.restore(state)
+            losses.append(steps.make(Wanted()).loss)
+            if not with_points:
+                steps._draw()
+                continue
+            state = steps.state.copy()
+            update = steps.make(Wanted(state)).update
+            assert any(bool(one.any()) for one in update.values())
+            steps.state.restore(state)
         return losses, loop.optimizer.param_groups[0]["lr"], loop.steps_done, loop.plain_model.state_dict()
 
     plain, between = train(False), train(True)
@@ -144,23 +146,24 @@ def test_updates_from_a_state_leave_the_training_where_it_was() -> None:
         assert torch.equal(tensor, between[3][name]), name
 
 
-def test_an_update_is_what_a_step_changes() -> None:
+def test_an_update_is_what_a_step_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of SGD without momentum: minus the learning rate times the gradient that the hand computes."""
     loop = loop_with(
         make_model=lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 2)),
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.5),
     )
-    updates = Updates(loop)
-    updates.step()
-    state = updates.state()
-    number, batches = updates.draw()
-    change = updates.update_from(state, number, batches)
+    steps = LoopSteps(loop)
+    steps.make(Wanted())
+    state = steps.state.copy()
+    drawn: list[Drawn] = []
+    monkeypatch.setattr(loop, "next_step", lambda own=loop.next_step: drawn.extend(own()) or drawn)
+    made = steps.make(Wanted(state))
     weight = state["model"]["1.weight"].requires_grad_()
-    inputs, target = batches[0].batch
+    inputs, target = drawn[0].batch
     logits = inputs.flatten(1) @ weight.T + state["model"]["1.bias"]
     (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits, target), weight)
-    torch.testing.assert_close(change["1.weight"], -0.5 * gradient.flatten().double(), rtol=1e-4, atol=1e-7)
-    torch.testing.assert_close(updates.gradients["1.weight"], gradient.flatten().double(), rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(made.update["1.weight"], -0.5 * gradient.flatten().double(), rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(made.gradients["1.weight"], gradient.flatten().double(), rtol=1e-4, atol=1e-7)
 
 
 def test_gradients_are_those_that_the_optimizer_gets() -> None:
@@ -168,7 +171,8 @@ def test_gradients_are_those_that_the_optimizer_gets() -> None:
 
     def gradients(settings: Settings) -> dict[str, torch.Tensor]:
         model = {"make_model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 2))}
-        return Updates(loop_with(settings, clip=Clip(norm=1e-3), **model)).gradients
+        steps = LoopSteps(loop_with(settings, clip=Clip(norm=1e-3), **model))
+        return steps.make(Wanted(steps.state.copy())).gradients
 
     whole, parts = gradients({}), gradients({"optimizer.accumulation": 4})
     length = sum(float(one.square().sum()) for one in whole.values()) ** 0.5
@@ -403,9 +407,9 @@ def test_of_a_large_tensor_the_same_coordinates_are_looked_at_in_every_process()
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.Linear(512, 2))
 
     def looked_at() -> dict[str, torch.Tensor]:
-        updates = Updates(loop_with(make_model=model))
-        updates.step()
-        return updates.update_from(updates.state(), *updates.draw())
+        steps = LoopSteps(loop_with(make_model=model))
+        steps.make(Wanted())
+        return steps.make(Wanted(steps.state.copy())).update
 
     one, other = looked_at(), looked_at()
     assert len(one["1.weight"]) == 4096 < 64 * 512
@@ -413,6 +417,7 @@ def test_of_a_large_tensor_the_same_coordinates_are_looked_at_in_every_process()
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated")  # which Inductor itself calls
 def test_compiled_dropout_draws_the_same_numbers(tmp_path: Path) -> None:
     """Inductor draws them in its own way: without care a step's error would be that of another dropout."""
     own, other = loop_with(), loop_with({"compile.mode": "default"})

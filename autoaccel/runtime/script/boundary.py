@@ -27,6 +27,10 @@ from autoaccel.space.knobs.arguments import changes_samples
 _PATIENCE_STEPS = 100  # that a script is given at least to say its metric, after those that it is asked about
 
 
+def _nothing(optimizer: torch.optim.Optimizer) -> None:
+    """Do nothing."""
+
+
 class PacedScript:
     """A script's training as a `Pacer` sees it: steps, and the losses that backward() was called on."""
 
@@ -54,6 +58,10 @@ class PacedScript:
         self._epoch = facts.steps_per_epoch or 0
         self.own_metric: OwnMetric | None = None
         """What it says of itself; None: its training loss does."""
+        self.before_update: Callable[[torch.optim.Optimizer], None] = _nothing
+        """Called before each update of an optimizer."""
+        self.after_step: Callable[[], None] = lambda: None
+        """Called after each step, those with an evaluation beside them included."""
         self.has_ended = False
         """Whether the script has come to its end."""
 
@@ -119,6 +127,7 @@ class PacedScript:
         if self.own_metric is not None:
             self.own_metric.step_ends()
         self.losses.end_step(self.steps_done)
+        self.after_step()
 
 
 class Boundary(Events):
@@ -220,6 +229,7 @@ class Boundary(Events):
             if self._cycle.is_after(self._numbers.of(optimizer)):
                 raise TrainingOverError
             self._first_update(optimizer)
+        self._paced.before_update(optimizer)
         self._closure_losses = 0
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:

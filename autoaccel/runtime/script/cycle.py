@@ -5,9 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Hashable, Sequence
 
-
-class BrokenPeriodError(Exception):
-    """Optimizers were not called in the order in which they were seen to be."""
+from autoaccel.errors import BadRequestError
 
 
 class TrainingOverError(BaseException):
@@ -61,13 +59,13 @@ class Cycle:
         """Take in an update of this optimizer; return whether a step is complete.
 
         Raises:
-            BrokenPeriodError: If another one was to be next.
+            BadRequestError: If another one was to be next.
         """
         expected = self._period[self._place]
         if optimizer != expected:
-            raise BrokenPeriodError(
+            raise BadRequestError(
                 f"the optimizers must be called in the order that was seen in the first steps, "
-                f"{_order(self._period)}, but number {optimizer + 1} was called instead of number {expected + 1}"
+                f"{_order(self._period)}, but number {optimizer + 1} was called instead of number {expected + 1}."
             )
         self._place = (self._place + 1) % len(self._period)
         return self._place == 0

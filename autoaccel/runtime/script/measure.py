@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-
-from torch import nn
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.base import Record
 from autoaccel.records.trial import Failure, Measure, WorkerSpec
 from autoaccel.runtime.pacer import Line, Pacer
 from autoaccel.runtime.script.boundary import Boundary, PacedScript
-from autoaccel.runtime.script.cycle import BrokenPeriodError
-from autoaccel.runtime.script.events import RootCalls, listen
+from autoaccel.runtime.script.events import listen
 from autoaccel.runtime.script.install import AppliedToScript, install_loaders
 from autoaccel.runtime.script.metric import OwnMetric
+from autoaccel.runtime.script.models import Models
 from autoaccel.runtime.script.numbering import whatever_its_batches, whole
 from autoaccel.runtime.script.seeds import shift_seeds
 from autoaccel.runtime.steps import Step
@@ -52,18 +49,14 @@ class Measured:
         install_loaders(spec.script, self.applied, named)
         self._last_step: Step | None = None
         self._steps_before = 0
-        self._roots: RootCalls | None = None
+        self._models: Models | None = None
 
     def attach(self, failed: Callable[[BaseException], None]) -> None:
         """Hear of all that follows in this process."""
 
-        def told(error: BaseException) -> None:
-            broken = BadRequestError(f"{error}.") if isinstance(error, BrokenPeriodError) else error
-            failed(broken)
-
         self.applied.failed = failed
-        listen(self._boundary, told)
-        self._roots = RootCalls(self._called)
+        listen(self._boundary, failed)
+        self._models = Models(self.applied, self._paced, self._boundary)
 
     def ended(self) -> bool:
         """The script has ended: return whether it is run again for more steps."""
@@ -83,21 +76,9 @@ class Measured:
             return False
         self._steps_before = self._paced.steps_done
         self._boundary.start_again()
-        self._end_roots()
-        self._roots = RootCalls(self._called)  # its models are other objects now
+        assert self._models is not None
+        self._models.watch()
         return True
-
-    def _called(self, module: nn.Module, trains: bool) -> None:
-        if not trains:
-            return
-        if not self._paced.awaits_batches:  # which a loader will tell, before the first step
-            self._boundary.begin()
-        self.applied.equip_model(module, partial(self._boundary.evaluates, id(module)))
-
-    def _end_roots(self) -> None:
-        if self._roots is not None:
-            self._roots.end()
-        self._roots = None
 
     def _begins(self) -> None:
         if self._paced.awaits_batches:
@@ -107,7 +88,8 @@ class Measured:
             self._finish(self._pacer.failure)
 
     def _step_ended(self, step: Step) -> None:
-        self._end_roots()
+        assert self._models is not None
+        self._models.end()
         self._last_step = step
         if not self._pacer.step_ended(step):
             self._finish(self._pacer.failure)

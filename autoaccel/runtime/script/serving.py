@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.rounding import CompareUpdates, RecordUpdates
 from autoaccel.records.trial import Describe, Failure, Measure, WorkerSpec
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.cycle import TrainingOverError
@@ -102,7 +103,13 @@ def _attach_of(
         parsed: dict[str, str] = {}
         watch_parsers(parsed)
         return partial(_observe, line, parsed, Writes(_own_folders(spec, script)))
-    return partial(_measure, spec, spec.task, line) if isinstance(spec.task, Measure) else None
+    if isinstance(spec.task, Measure):
+        return partial(_measure, spec, spec.task, line)
+    return (
+        partial(_look_at_updates, spec, spec.task, line)
+        if isinstance(spec.task, RecordUpdates | CompareUpdates)
+        else None
+    )
 
 
 def _observe(line: Line, parsed: dict[str, str], writes: Writes, failed: Callable[[BaseException], None]) -> Attached:
@@ -137,6 +144,16 @@ def _measure(spec: WorkerSpec, task: Measure, line: Line, failed: Callable[[Base
     measured = Measured(spec, task, line, partial(finish, line))
     measured.attach(failed)
     return measured
+
+
+def _look_at_updates(
+    spec: WorkerSpec, task: RecordUpdates | CompareUpdates, line: Line, failed: Callable[[BaseException], None]
+) -> Attached:
+    from autoaccel.runtime.script.updates import UpdatesOfScript
+
+    updates = UpdatesOfScript(spec, task, partial(finish, line))
+    updates.attach(failed)
+    return updates
 
 
 def _needs_build(spec: WorkerSpec) -> Failure:

@@ -42,6 +42,7 @@ from benchmarks.studies.rounding.trainings import HELD_OUT, SETTING
 PLANTED = ("benchmarks/studies/rounding/plants.py", "benchmarks/studies/rounding/trainings.py")
 JUDGING = (
     "autoaccel/runtime/rounding.py",
+    "autoaccel/runtime/trained_state.py",
     "autoaccel/runtime/updates.py",
     "autoaccel/session/rounding.py",
     "autoaccel/statistics/rounding.py",

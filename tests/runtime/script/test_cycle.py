@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoaccel.runtime.script.cycle import BrokenPeriodError, Cycle, Gap, last_training, period_of
+from autoaccel.errors import BadRequestError
+from autoaccel.runtime.script.cycle import Cycle, Gap, last_training, period_of
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_a_step_is_complete_with_its_last_update() -> None:
 def test_a_broken_order_is_named() -> None:
     cycle = Cycle((0, 1))
     cycle.is_complete_after(0)
-    with pytest.raises(BrokenPeriodError, match="1, 2, but number 1 was called instead of number 2"):
+    with pytest.raises(BadRequestError, match="1, 2, but number 1 was called instead of number 2"):
         cycle.is_complete_after(0)
 
 
