@@ -14,8 +14,10 @@ from autoaccel.space.knobs import KNOBS, KnobContext
 _LEAST = 0.02  # of the logarithm of a speed-up: as good as nothing
 _MOST = 0.3
 """The same: what the best knobs do. From the benchmark's own workloads: over its six tables (CPU, two cores) the
-effect of autocast has a root mean square of 0.33, that of a fused update 0.17, of compilation 0.08. On GPUs autocast
-does more; a search expects too little of it there, and finds out with its first trial."""
+effect of autocast has a root mean square of 0.33, that of a fused update 0.17, of compilation 0.08. `Knob.usual_effect`
+has the first two, because without a profile, as in a script, readings would be believed too little, and what is changed
+beside these credited with a part of what they do. On GPUs autocast does more; a search expects too little of it there,
+and finds out with its first trial."""
 
 
 def effect_deviations(names: Iterable[str], findings: Sequence[Finding]) -> dict[str, float]:

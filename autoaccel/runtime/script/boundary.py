@@ -82,8 +82,9 @@ class PacedScript:
     def fed_by(self, loader: DataLoader[Any]) -> None:
         """The training draws its batches from this loader: its steps are compared by their samples."""
         own = self._own.loader.key.batch_size if self._own.loader is not None else None
-        if self.awaits_batches and own is not None and loader.batch_size is not None:
-            self.batch_factor = loader.batch_size / own
+        size = key_of(loader).batch_size
+        if self.awaits_batches and own is not None and size is not None:
+            self.batch_factor = size / own
             self.awaits_batches = False
 
     def kept_losses(self) -> tuple[float, float]:

@@ -105,12 +105,16 @@ def _found_in_loader(loader: SeenLoader | None) -> Settings:
 
 
 def _planned(seen: Seen, length: int | None) -> tuple[int | None, str]:
-    """Return how many steps it will make, and what that was read from: the loops around all that makes up a step.
+    """Return how many steps it will make, and what that was read from.
+
+    From a trainer that says it, else from the loops around all that makes up a step.
 
     Args:
         seen: What was seen.
         length: Batches of an epoch.
     """
+    if plan := seen.plans[seen.period[0]]:
+        return plan
     around = [list(reversed(seen.loops[number])) for number in sorted(set(seen.period))]
     loops = [same[0] for same in itertools.takewhile(lambda same: len(set(same)) == 1, zip(*around, strict=False))]
     loops = [loop._replace(rounds=length) if loop.makes_loader else loop for loop in loops]

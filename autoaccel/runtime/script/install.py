@@ -15,7 +15,7 @@ from autoaccel.records.script import LoaderKey, ScriptFacts
 from autoaccel.records.settings import Value
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import map_tensors
-from autoaccel.runtime.script.numbering import Naming, length_of, whole
+from autoaccel.runtime.script.numbering import Naming, length_of, size_of_batches, whole
 
 _OF_WORKERS = {"persistent_workers": False, "prefetch_factor": None, "timeout": 0, "multiprocessing_context": None}
 """What a loader without workers must not be told, as torch's constructor has it."""
@@ -140,7 +140,7 @@ def key_of_arguments(given: dict[str, Any]) -> LoaderKey:
     """Return the key of the loader that will be made of these arguments; see `key_of`."""
     dataset, batches = given["dataset"], given.get("batch_sampler")
     if batches is not None:
-        return LoaderKey(type(dataset).__name__, length_of(dataset), None, type(batches).__name__)
+        return LoaderKey(type(dataset).__name__, length_of(dataset), size_of_batches(batches), type(batches).__name__)
     sampler = given.get("sampler")
     if sampler is not None:
         name = type(sampler).__name__

@@ -39,9 +39,14 @@ def key_of(loader: DataLoader[Any]) -> LoaderKey:
     """Return what tells a loader from the script's others."""
     batches_itself = loader.batch_size is None and loader.batch_sampler is not None
     sampler = loader.batch_sampler if batches_itself else loader.sampler
-    return LoaderKey(
-        type(loader.dataset).__name__, length_of(loader.dataset), loader.batch_size, type(sampler).__name__
-    )
+    size = size_of_batches(sampler) if batches_itself else loader.batch_size
+    return LoaderKey(type(loader.dataset).__name__, length_of(loader.dataset), size, type(sampler).__name__)
+
+
+def size_of_batches(sampler: Any) -> int | None:
+    """Return how many samples the batches of a batch sampler have; None if it does not say, as torch's own does."""
+    size = getattr(sampler, "batch_size", None)
+    return size if isinstance(size, int) and size > 0 else None
 
 
 Naming: TypeAlias = Callable[[LoaderKey], LoaderKey]

@@ -26,6 +26,7 @@ from autoaccel.runtime.script.numbering import Numbers, key_of
 from autoaccel.runtime.script.places import is_called_by_torch, user_frames
 from autoaccel.runtime.script.planned import loops_around
 from autoaccel.runtime.script.seen import Before, Seen
+from autoaccel.runtime.script.trainers import planned_by_trainer
 
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
 _MAX_SECONDS = 3.0  # from the first of them, if they repeat by then; somebody waits
@@ -164,6 +165,7 @@ class Observer(Events):
             self._numbers.of(optimizer)
             self._seen.optimizers.append(optimizer)
             self._seen.loops.append(loops_around(list(user_frames())))
+            self._seen.plans.append(planned_by_trainer())
         self._is_updating = True
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:

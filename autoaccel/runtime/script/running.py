@@ -14,6 +14,7 @@ from autoaccel.records.workload import Script
 from autoaccel.runtime.script.entry import enter
 from autoaccel.runtime.script.entry import main as run
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
+from autoaccel.runtime.vision import watch_for_torchvision
 
 
 def main() -> None:
@@ -23,6 +24,7 @@ def main() -> None:
     script = spec.workload
     assert isinstance(script, Script)
     enter(script.imports_from, script.program, script.arguments)
+    watch_for_torchvision()
     when_torch_is_imported(lambda: _attach(spec))
     run(script.path, script.module)
 

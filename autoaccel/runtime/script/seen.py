@@ -15,6 +15,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.script import LoaderKey
 from autoaccel.runtime.script.places import Origins
 from autoaccel.runtime.script.planned import EnclosingLoop
+from autoaccel.runtime.script.trainers import TrainerPlan
 
 
 class Before(NamedTuple):
@@ -36,6 +37,7 @@ class Seen:
         self.autocast: set[str] = set()
         self.does: list[str] = []
         self.loops: list[list[EnclosingLoop]] = []  # around the first update of each optimizer
+        self.plans: list[TrainerPlan | None] = []  # likewise, of a trainer that makes it
         self.before: list[Before] = []  # each update
         self.compiles = False
         self.has_loss = False

@@ -24,6 +24,7 @@ from autoaccel.runtime.script.parsing import watch_parsers
 from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.script.writes import Writes
+from autoaccel.runtime.vision import watch_for_torchvision
 
 if TYPE_CHECKING:
     from autoaccel.runtime.pacer import Line
@@ -46,6 +47,7 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     attached: list[Attached] = []
     running = _in_scratch(spec.scratch, script)
     enter(running.imports_from, script.program, script.arguments)
+    watch_for_torchvision()
     start = Start(running.folder)
     start.go()
     when_torch_is_imported(lambda: attached.append(attach(partial(_fail, spec, line))))

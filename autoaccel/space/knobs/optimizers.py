@@ -107,6 +107,7 @@ KNOBS = (
         values=switch,
         usual=always(False),
         off=False,
+        usual_effect=0.17,
         why_unavailable=_why_no_fused,
     ),
     Knob(

@@ -96,6 +96,7 @@ AUTOCAST = Knob(
     values=_autocast_values,
     usual=always("off"),
     off="off",
+    usual_effect=0.3,
     why_unavailable=_why_no_autocast,
 )
 
