@@ -13,7 +13,7 @@ from autoaccel.errors import BadRequestError
 def add_advise(commands: Commands) -> None:
     """Declare the command."""
     advise = commands.add_parser("advise", help="show where the time of a training step goes, and what would reduce it")
-    add_model(advise)
+    add_model(advise, or_script=True)
     advise.add_argument("--json", action="store_true", help="print JSON")
     advise.add_argument("--trace", metavar="FILE", help="write a trace of a few steps to FILE, for ui.perfetto.dev")
     advise.add_argument("--tensorboard", metavar="DIR", help="write step times, phases and operators for TensorBoard")

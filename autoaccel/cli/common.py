@@ -68,7 +68,7 @@ def workload_of(parsed: argparse.Namespace) -> Workload:
     if isinstance(workload, Script) and not hasattr(parsed, "script"):
         raise BadRequestError(
             f"{parsed.model}: must define a function build(). `autoaccel {parsed.command}` cannot use a script; tune, "
-            "run and verify can."
+            "advise, run and verify can."
         )
     return workload
 

@@ -25,6 +25,7 @@ from autoaccel.records.trial import Accuracy, Failure, Finished, Measure
 from autoaccel.records.workload import TrainingFacts, Workload, identity_of
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.script_wishes import as_tuned
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.accuracy import (
@@ -82,9 +83,13 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
             f"{format_duration(budget_seconds)}. Allow for several pairs: --budget "
             f"{math.ceil(4 * pair_seconds / 60)}m."
         )
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder), workload) as starter:
+    in_place = recipe.script is not None and recipe.script.in_place
+    with (
+        tempfile.TemporaryDirectory(prefix="autoaccel-") as folder,
+        WorkerStarter(Path(folder), workload, in_place=in_place) as starter,
+    ):
         machine = use.checked(probe_machine(starter))
-        facts = describe_workload(starter, workload, START_SECONDS)
+        facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
         starter = starter.at(KnobContext(machine, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
         run = TuningRun(request, RunFolder(Path(folder)), starter, clock, listener)

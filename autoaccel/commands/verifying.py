@@ -16,6 +16,7 @@ from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.script_wishes import as_tuned
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.claims import judge_claim
@@ -44,7 +45,7 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         WorkerStarter(Path(folder), workload, in_place=in_place) as starter,
     ):
         probed = use.checked(probe_machine(starter))
-        facts = describe_workload(starter, workload, START_SECONDS)
+        facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
         starter = starter.at(KnobContext(probed, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
         run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(budget_seconds), listener)

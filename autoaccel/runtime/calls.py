@@ -35,17 +35,33 @@ class _Calls(NamedTuple):
     calls: list[Any]  # what it called: of each the code, callcount, inlinetime and totaltime
 
 
+def can_record_calls() -> bool:
+    """Whether no other profiler is on."""
+    if sys.getprofile() is not None:
+        return False
+    recorder = cProfile.Profile()
+    try:
+        recorder.enable()
+    except ValueError:  # from Python 3.12 on, only one tool may watch
+        return False
+    recorder.disable()
+    return True
+
+
 def record_calls(work: Callable[[cProfile.Profile], object]) -> list[_Calls]:
     """Return the functions that were called while the work had the recorder on; none if another profiler is on."""
-    if sys.getprofile() is not None:
+    if not can_record_calls():
         return []
     recorder = cProfile.Profile()
     try:
         work(recorder)
-    except ValueError:  # from Python 3.12 on, only one tool may watch
-        return []
     finally:
         recorder.disable()
+    return calls_in(recorder)
+
+
+def calls_in(recorder: cProfile.Profile) -> list[_Calls]:
+    """Return the functions that were called while the recorder was on."""
     return [
         _Calls(entry.code, entry.callcount, entry.inlinetime, entry.totaltime, entry.calls or [])
         for entry in recorder.getstats()

@@ -7,7 +7,8 @@ import os
 import sys
 import tracemalloc
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -57,24 +58,18 @@ SLOWING_VARIABLES = (
 _EVEN = 8  # sizes that tensor cores and AMX tiles take without padding: multiples of 8 in float16 and bfloat16
 
 
-class _ModelCallState:
+class ModelCallState:
     """What is switched on while the model is called: users switch it on for a step alone, too."""
 
-    def __init__(self, loop: Inspectable) -> None:
+    def __init__(self, device: torch.device) -> None:
+        """Look at the process as it is now."""
         self.anomaly_mode = torch.is_anomaly_enabled()
         self.deterministic = torch.are_deterministic_algorithms_enabled()
         self.autocast = self.gradients = self.profiled = False
-        hook = None if loop.applied.compiles else loop.plain_model.register_forward_pre_hook(self._look)
-        self._device = loop.device.type
-        try:
-            loop.step()
-        finally:
-            if hook is not None:
-                hook.remove()
-        if hook is None:
-            self.gradients = True
+        self._device = device.type
 
-    def _look(self, module: nn.Module, inputs: Any) -> None:
+    def look(self, module: nn.Module, inputs: Any) -> None:
+        """Look again; a hook before a model's forward pass."""
         self.anomaly_mode |= torch.is_anomaly_enabled()
         self.deterministic |= torch.are_deterministic_algorithms_enabled()
         self.autocast |= torch.is_autocast_enabled(self._device)
@@ -84,17 +79,49 @@ class _ModelCallState:
 
 def gather_conditions(loop: Inspectable) -> TrainingConditions:
     """Return the conditions of a loop that has made some steps; it makes one more."""
-    profilers = _profilers()
-    seen = _ModelCallState(loop)
+    profilers = profilers_on()
+    seen = ModelCallState(loop.device)
+    hook = None if loop.applied.compiles else loop.plain_model.register_forward_pre_hook(seen.look)
+    try:
+        loop.step()
+    finally:
+        if hook is not None:
+            hook.remove()
+    if hook is None:
+        seen.gradients = True
     batch = loop.next_batch()
-    dtypes = {_short(tensor.dtype) for tensor in tensors_of(batch)}
+    return conditions_of(
+        seen, profilers, Parts(loop.device, loop.plain_model, loop.optimizer, loop.loader, batch, count_samples(batch))
+    )
+
+
+class Parts(NamedTuple):
+    """What a training consists of."""
+
+    device: torch.device
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    loader: Any
+    batch: Any
+    batch_samples: float
+
+
+def conditions_of(seen: ModelCallState, profilers: Sequence[str], parts: Parts) -> TrainingConditions:
+    """Return the conditions of a training that has made some steps.
+
+    Args:
+        seen: While its model was called.
+        profilers: That were on between two steps.
+        parts: Of the training.
+    """
+    dtypes = {_short(tensor.dtype) for tensor in tensors_of(parts.batch)}
     return TrainingConditions(
         date=datetime.date.today().isoformat(),
         environment={name: os.environ[name] for name in SLOWING_VARIABLES if name in os.environ},
-        batch_samples=count_samples(batch),
-        batch_bytes=bytes_of(batch),
+        batch_samples=parts.batch_samples,
+        batch_bytes=bytes_of(parts.batch),
         batch_dtypes=tuple(sorted(dtypes)),
-        device=loop.device.type,
+        device=parts.device.type,
         threads=torch.get_num_threads(),
         torch_version=str(torch.__version__),
         anomaly_mode=seen.anomaly_mode,
@@ -102,13 +129,13 @@ def gather_conditions(loop: Inspectable) -> TrainingConditions:
         fills_memory=torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]  # set by a property
         profilers=(*profilers, *(["torch.profiler"] if seen.profiled else [])),
         autocast=seen.autocast,
-        flushes_denormals=FlushDenormals.found(loop.device),
+        flushes_denormals=FlushDenormals.found(parts.device),
         gradients=seen.gradients,
-        float32_matmul=Float32Matmul.found(loop.device),
+        float32_matmul=Float32Matmul.found(parts.device),
         cuda_available=bool(gpu_uuids()),
-        model=_describe_model(loop.plain_model),
-        optimizer=_describe_optimizer(loop.optimizer),
-        loader=_describe_loader(loop.loader),
+        model=_describe_model(parts.model),
+        optimizer=_describe_optimizer(parts.optimizer),
+        loader=_describe_loader(parts.loader),
     )
 
 
@@ -116,7 +143,8 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _profilers() -> list[str]:
+def profilers_on() -> list[str]:
+    """Return the profilers that are on."""
     found = {
         "sys.setprofile": sys.getprofile() is not None,
         "sys.settrace": sys.gettrace() is not None,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import torch
 
-from autoaccel.records.conditions import Switched
+from autoaccel.records.conditions import Switched, TrainingConditions
 from autoaccel.records.profile import Profile
 from autoaccel.records.trial import Profiled, TakeProfile
 from autoaccel.runtime import ranks
@@ -82,7 +82,7 @@ class Looking:
             self._found = measure(self._found, number)
         except Exception as error:  # whatever the user's model raises in steps of a kind that it never makes
             reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-            self._found = _with_profile(self._found, failed={**self._found.profile.failed, what: reason})
+            self._found = with_profile(self._found, failed={**self._found.profile.failed, what: reason})
 
 
 def take_and_gather(
@@ -102,11 +102,24 @@ def take_and_gather(
     if task.board_path is not None:
         write_board(task.board_path, profile, steps)
     looking = Looking(Profiled(profile=profile), spending, tell)
-    # In any case: without them hardly any finding is sure.
-    looking.measure("training conditions", lambda found, _: _replace(found, conditions=gather_conditions(loop)))
+    look_at_conditions(looking, lambda: gather_conditions(loop))
     _look_at_steps(looking, loop, task)
     _look_closer(looking, loop, task)
     return looking.found
+
+
+def look_at_conditions(looking: Looking, gather: Callable[[], TrainingConditions]) -> None:
+    """Find out under what a training runs, in any case: without that hardly any finding is sure."""
+    looking.measure("training conditions", lambda found, _: _replace(found, conditions=gather()))
+
+
+def look_at_machine(looking: Looking, device: torch.device, cache_bytes: int) -> None:
+    """Find out what the machine does at most."""
+    looking.measure(
+        "the machine's rates",
+        lambda found, _: _replace(found, rates=measure_rates(device, cache_bytes)),
+        seconds=_RATES_SECONDS,
+    )
 
 
 def _look_at_steps(looking: Looking, loop: Inspectable, task: TakeProfile) -> None:
@@ -137,18 +150,14 @@ def _look_closer(looking: Looking, loop: Inspectable, task: TakeProfile) -> None
     """Find out what explains rather than decides."""
     seconds, step_seconds = _SHARE_FOR_EACH * task.seconds, looking.found.profile.step_seconds
     if task.thorough:
-        looking.measure(
-            "the machine's rates",
-            lambda found, _: _replace(found, rates=measure_rates(loop.device, task.cache_bytes)),
-            seconds=_RATES_SECONDS,
-        )
+        look_at_machine(looking, loop.device, task.cache_bytes)
         looking.measure(
             "floating-point operations, and thus the roofline",
             lambda found, _: _replace(found, profile=with_work(found.profile, loop)),
             (_COUNTED_STEPS,),
         )
     looking.measure(
-        "lines of Python", lambda found, _: _with_profile(found, python=users_functions(loop, step_seconds)), (1.0,)
+        "lines of Python", lambda found, _: with_profile(found, python=users_functions(loop, step_seconds)), (1.0,)
     )
     if (conditions := looking.found.conditions) is not None:
         in_turns, once = evaluation_steps(loop, conditions.batch_samples)
@@ -165,7 +174,7 @@ def _look_closer(looking: Looking, loop: Inspectable, task: TakeProfile) -> None
             looking.measure("steps on larger batches", with_larger_batch, tuple(factors))
     if task.thorough:
         looking.measure(
-            "times of modules", lambda found, _: _with_profile(found, modules=time_modules(loop, step_seconds)), (1.0,)
+            "times of modules", lambda found, _: with_profile(found, modules=time_modules(loop, step_seconds)), (1.0,)
         )
 
 
@@ -199,7 +208,8 @@ def _replace(found: Profiled, **changes: Any) -> Profiled:
     return msgspec.structs.replace(found, **changes)
 
 
-def _with_profile(found: Profiled, **changes: Any) -> Profiled:
+def with_profile(found: Profiled, **changes: Any) -> Profiled:
+    """Return what was found, with more in its profile."""
     profile: Profile = msgspec.structs.replace(found.profile, **changes)
     return _replace(found, profile=profile)
 

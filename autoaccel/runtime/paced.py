@@ -67,6 +67,17 @@ class Telling(Judged, Protocol):
         """Return what it says of so many steps; None if it has not said that yet."""
 
 
+class Phased(Paced, Protocol):
+    """A training that tells when each phase of its steps has ended."""
+
+    phase_ended: Callable[[str], None]
+    """Called with the phase; whoever wants to know replaces it."""
+    samples_done: int
+    """0 for as long as nobody knows how many samples a step takes."""
+    loader: Any
+    """What it draws its batches from."""
+
+
 @runtime_checkable
 class Inspectable(Judged, Protocol):
     """A training whose model, batches and evaluation are at hand, as those of the built-in loop are.

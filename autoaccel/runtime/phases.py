@@ -12,7 +12,10 @@ import torch
 
 from autoaccel.records.profile import PHASES
 from autoaccel.runtime.accelerator import Mark, mark, seconds_between
-from autoaccel.runtime.paced import Inspectable
+from autoaccel.runtime.paced import Inspectable, Phased
+
+LEFT_OUT = "left out"
+"""Told as a phase where what has happened since the last step belongs to none: the step begins anew."""
 
 _LOADED_BY_WORKERS = "data wait"
 
@@ -47,17 +50,21 @@ class PhaseTimer:
         for marks in self._steps:
             seconds = dict.fromkeys(PHASES, 0.0)
             for (_, before), (phase, after) in itertools.pairwise(marks):
-                seconds[phase] += seconds_between(before, after)
+                if phase == LEFT_OUT:
+                    seconds = dict.fromkeys(PHASES, 0.0)
+                else:
+                    seconds[phase] += seconds_between(before, after)
             found.append(seconds)
         return found
 
 
 @contextmanager
-def timed_phases(loop: Inspectable) -> Iterator[PhaseTimer]:
-    """Tell a timer of every phase of the loop's steps until the end of the block."""
+def timed_phases(phased: Phased) -> Iterator[PhaseTimer]:
+    """Tell a timer of every phase of a training's steps until the end of the block."""
+    loop = phased if isinstance(phased, Inspectable) else None
     # With step=, only the model's own calls tell where the loss begins; hooks on a compiled one would compile it anew.
-    hooked = loop.training.step is not None and not loop.applied.compiles
-    timer = PhaseTimer(loop.device, loss_is_apart=hooked or loop.training.loss is not None)
+    hooked = loop is not None and loop.training.step is not None and not loop.applied.compiles
+    timer = PhaseTimer(phased.device, loss_is_apart=hooked or loop is None or loop.training.loss is not None)
     entered = False
 
     def before(module: Any, inputs: Any) -> None:
@@ -73,12 +80,14 @@ def timed_phases(loop: Inspectable) -> Iterator[PhaseTimer]:
     def after(module: Any, inputs: Any, outputs: Any) -> None:
         timer.phase_ended("forward")
 
-    hooks = [loop.model.register_forward_pre_hook(before), loop.model.register_forward_hook(after)] if hooked else []
-    previous, loop.phase_ended = loop.phase_ended, ended
+    hooks = []
+    if loop is not None and hooked:
+        hooks = [loop.model.register_forward_pre_hook(before), loop.model.register_forward_hook(after)]
+    previous, phased.phase_ended = phased.phase_ended, ended
     try:
         yield timer
     finally:
-        loop.phase_ended = previous
+        phased.phase_ended = previous
         for hook in hooks:
             hook.remove()
 

@@ -11,16 +11,17 @@ from typing import NamedTuple
 import msgspec
 import psutil
 import torch
+from torch import nn
 
 from autoaccel.records.profile import Profile, PythonFunction
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes
-from autoaccel.runtime.calls import functions_of, record_calls
-from autoaccel.runtime.paced import Inspectable
+from autoaccel.runtime.calls import calls_in, can_record_calls, functions_of
+from autoaccel.runtime.paced import Inspectable, Phased
 from autoaccel.runtime.phases import timed_phases, typical_phases
 from autoaccel.runtime.spending import Spending
-from autoaccel.runtime.steps import Step
-from autoaccel.runtime.tracing import trace_steps
+from autoaccel.runtime.steps import Step, Stretch, make_steps
+from autoaccel.runtime.tracing import tracing
 from autoaccel.runtime.work import count_work, min_bytes
 
 _MIN_STEPS = 3  # untraced, unless they take too large a part of the time that there is
@@ -66,29 +67,41 @@ class _Untraced(NamedTuple):
 def take_profile(
     loop: Inspectable, seconds: float, trace_path: str | None = None, spending: Spending | None = None
 ) -> tuple[Profile, list[Step]]:
-    """Return the profile of a loop that has warmed up, and the untraced steps that it rests on.
+    """Return the profile of a loop that has warmed up, and the untraced steps that it rests on; see `profiling`."""
+    return make_steps(profiling(loop, loop.plain_model, seconds, trace_path, spending), loop.step)
+
+
+def profiling(
+    phased: Phased,
+    model: nn.Module,
+    seconds: float,
+    trace_path: str | None = None,
+    spending: Spending | None = None,
+) -> Stretch[tuple[Profile, list[Step]]]:
+    """Take steps; return the profile of the training, and the untraced steps that it rests on.
 
     Args:
-        loop: It makes more steps.
+        phased: It has warmed up.
+        model: That it trains.
         seconds: About how long untraced steps are made.
         trace_path: Where a trace for Perfetto goes; None for nowhere.
         spending: Steps that may be made; None for any number.
     """
-    untraced = _make_untraced_steps(loop, seconds, spending or Spending())
+    untraced = yield from _untraced_steps(phased, seconds, spending or Spending())
     steps, before, after = untraced.steps, untraced.before, untraced.after
     step_seconds = statistics.median(step.seconds for step in steps)
-    typical = typical_phases(untraced.step_phases, bool(getattr(loop.loader, "num_workers", 0)))
-    trace = trace_steps(loop, step_seconds, trace_path)
+    typical = typical_phases(untraced.step_phases, bool(getattr(phased.loader, "num_workers", 0)))
+    trace = yield from tracing(phased, step_seconds, trace_path)
     _set_all_reduce_apart(typical, trace.all_reduce_seconds)
     whole = sum(typical.values())
     profile = Profile(
         step_seconds=step_seconds,
-        samples_per_second=untraced.samples / len(steps) / step_seconds,
+        samples_per_second=untraced.samples / len(steps) / step_seconds if untraced.samples else None,
         phases={phase: spent / whole for phase, spent in typical.items()},
         operators=trace.operators,
         groups=trace.groups,
-        peak_bytes=peak_bytes(loop.device),
-        parameters=sum(parameter.numel() for parameter in loop.plain_model.parameters()),
+        peak_bytes=peak_bytes(phased.device),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
         steps=len(steps),
         phase_seconds=whole,
         traced_step_seconds=trace.step_seconds,
@@ -109,16 +122,16 @@ def take_profile(
     return profile, steps
 
 
-def _make_untraced_steps(loop: Inspectable, seconds: float, spending: Spending) -> _Untraced:
+def _untraced_steps(phased: Phased, seconds: float, spending: Spending) -> Stretch[_Untraced]:
     min_steps = int(min(_MIN_STEPS, max(1, _MAX_SHARE * spending.affordable_steps)))
     steps: list[Step] = []
-    samples_before, before = loop.samples_done, _usage()
-    with timed_phases(loop) as timer:
+    samples_before, before = phased.samples_done, _usage()
+    with timed_phases(phased) as timer:
         while ranks.broadcast_decision(time.perf_counter() - before.when < seconds or len(steps) < min_steps):
             timer.start_step()
-            steps.append(loop.step())
+            steps.append((yield))
     after = _usage()
-    return _Untraced(steps, timer.step_phases, loop.samples_done - samples_before, before, after)
+    return _Untraced(steps, timer.step_phases, phased.samples_done - samples_before, before, after)
 
 
 def _set_all_reduce_apart(phases: dict[str, float], seconds: float) -> None:
@@ -148,25 +161,31 @@ def _epoch_start_seconds(steps: list[Step]) -> float | None:
 
 def users_functions(loop: Inspectable, step_seconds: float) -> tuple[PythonFunction, ...]:
     """Return what the user's own functions take in a step, the most expensive lines first; it makes some."""
+    return make_steps(recording_functions(loop, step_seconds), loop.step)
+
+
+def recording_functions(phased: Phased, step_seconds: float) -> Stretch[tuple[PythonFunction, ...]]:
+    """Take some steps; return what the user's own functions take in one, the most expensive lines first."""
     steps = min(_MAX_CALL_STEPS, max(1, int(_MAX_CALL_SECONDS / step_seconds)))
-    steps_made: list[Step] = []
+    seconds: list[float] = []
 
-    def make_steps(recorder: cProfile.Profile) -> None:
-        def ended(phase: str) -> None:
-            if phase == "data wait":  # what loads samples is looked at for itself
-                recorder.enable()
+    def ended(phase: str) -> None:
+        if phase == "data wait":  # what loads samples is looked at for itself
+            recorder.enable()
 
-        previous, loop.phase_ended = loop.phase_ended, ended
-        try:
-            for _ in range(steps):
-                steps_made.append(loop.step())
-                recorder.disable()
-        finally:
-            loop.phase_ended = previous
-
-    stats = record_calls(make_steps)
+    if not can_record_calls():
+        return ()
+    recorder = cProfile.Profile()
+    previous, phased.phase_ended = phased.phase_ended, ended
+    try:
+        for _ in range(steps):
+            seconds.append((yield).seconds)
+            recorder.disable()
+    finally:
+        recorder.disable()
+        phased.phase_ended = previous
     # Not the sum of these steps: one stall would make everything else look cheap.
-    return functions_of(stats, steps, steps * statistics.median(step.seconds for step in steps_made)) if stats else ()
+    return functions_of(calls_in(recorder), steps, steps * statistics.median(seconds))
 
 
 def with_work(profile: Profile, loop: Inspectable) -> Profile:

@@ -39,12 +39,10 @@ from autoaccel.runtime.rounding import compare_updates, record_updates
 from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.trainings import train
 from autoaccel.runtime.user_code import read_user_code
-from autoaccel.runtime.warmup import warming_up
+from autoaccel.runtime.warmup import PROFILE_WARMUP_SECONDS, warming_up
 
 # When this is imported: a fork server imports it for its workers, and is killed as they are.
 remove_folder_of_imports()
-
-_PROFILE_WARMUP_SECONDS = 2.0  # at most: shares settle sooner than speed-ups can be told
 
 
 def serve(spec: WorkerSpec, line: Line) -> Record | None:
@@ -105,7 +103,7 @@ def _measure(spec: WorkerSpec, task: Measure, loop: Loop, line: Line) -> Failure
 
 def _look(loop: Inspectable, task: TakeProfile, warmup_seconds: float, line: Line) -> Record:
     """Warm up and look at the training; tell each result as soon as it is found."""
-    warmed = make_steps(warming_up(loop, min(warmup_seconds, _PROFILE_WARMUP_SECONDS)), loop.step)
+    warmed = make_steps(warming_up(loop, min(warmup_seconds, PROFILE_WARMUP_SECONDS)), loop.step)
     if failure := did_nothing(loop):
         return failure
     return take_and_gather(loop, task, warmed.step_seconds[-1], line.write)

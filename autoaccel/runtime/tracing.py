@@ -13,8 +13,8 @@ from torch._C._autograd import DeviceType
 
 from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.paced import Inspectable
-from autoaccel.runtime.steps import Step
+from autoaccel.runtime.paced import Phased
+from autoaccel.runtime.steps import Step, Stretch
 
 MAX_STEPS = 3
 _MAX_SECONDS = 2.0
@@ -70,18 +70,18 @@ class Trace(NamedTuple):
     all_reduce_seconds: float  # per step in which processes add up gradients
 
 
-def trace_steps(loop: Inspectable, step_seconds: float, path: str | None = None) -> Trace:
-    """Return what a few steps show, after one that is not counted where steps are short.
+def tracing(phased: Phased, step_seconds: float, path: str | None = None) -> Stretch[Trace]:
+    """Take a few steps; return what they show, without a first one that is not counted where steps are short.
 
     Args:
-        loop: Warmed up.
+        phased: Warmed up.
         step_seconds: About how long a step takes: fewer are recorded if they are long.
         path: Where the trace goes, for Perfetto or chrome://tracing; None for nowhere.
     """
     steps = min(MAX_STEPS, max(1, int(_MAX_SECONDS / step_seconds)))
     skipped = int(step_seconds < _NO_WARMUP_SECONDS)
     # Of Apple's devices the profiler records nothing.
-    activity = {"cuda": profiler.ProfilerActivity.CUDA, "xpu": profiler.ProfilerActivity.XPU}.get(loop.device.type)
+    activity = {"cuda": profiler.ProfilerActivity.CUDA, "xpu": profiler.ProfilerActivity.XPU}.get(phased.device.type)
     on_gpu = activity is not None
     activities = [profiler.ProfilerActivity.CPU, *([activity] if activity is not None else [])]
     made: list[Step] = []
@@ -90,7 +90,7 @@ def trace_steps(loop: Inspectable, step_seconds: float, path: str | None = None)
         with profiler.record_function(_PHASE_END + phase):
             pass
 
-    previous, loop.phase_ended = loop.phase_ended, mark
+    previous, phased.phase_ended = phased.phase_ended, mark
     try:
         with profiler.profile(
             activities=activities,
@@ -100,12 +100,12 @@ def trace_steps(loop: Inspectable, step_seconds: float, path: str | None = None)
             acc_events=True,  # nothing is lost of one cycle, but without it torch 2.10 warns whoever profiles
         ) as recorded:
             for _ in range(skipped + steps):
-                made.append(loop.step())
+                made.append((yield))
                 if len(made) == skipped:
-                    synchronize(loop.device)  # what it still did would be recorded as the next step's
+                    synchronize(phased.device)  # what it still did would be recorded as the next step's
                 recorded.step()
     finally:
-        loop.phase_ended = previous
+        phased.phase_ended = previous
     if path is not None:
         recorded.export_chrome_trace(path)
     return read_trace(recorded, statistics.median(step.seconds for step in made[skipped:]), steps, on_gpu)

@@ -14,6 +14,9 @@ from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.paced import Inspectable, Paced
 from autoaccel.runtime.steps import Stretch
 
+PROFILE_WARMUP_SECONDS = 2.0
+"""Of a profile at most: shares settle sooner than speed-ups can be told."""
+
 _WINDOW = 3  # steps compared with as many before them; a stall of one step does not move their median
 _CHANGE = 0.15  # of the step time; below the noise between two windows, on two shared cores, nothing can be told
 _UNLIKE = 0.05  # of the settled step time; less is in the noise of long steps, too

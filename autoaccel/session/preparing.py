@@ -187,9 +187,6 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
         seconds: That looking at the training may take once it has warmed up; 0 for no profile.
     """
     run, machine = setup.run, setup.machine
-    if setup.facts.script is not None:
-        run.tell(Note("no profile is taken of a script, so it is unknown where a step's time goes"))
-        return None
     if not seconds:
         run.tell(
             Note("no profile is taken: even its minimum number of steps would take more than a twentieth of the budget")

@@ -8,6 +8,7 @@ import msgspec
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.options import OPTIONS, TuneOptions
+from autoaccel.records.recipe import Recipe
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.workload import Script, TrainingFacts, Workload
@@ -88,6 +89,28 @@ def with_wishes(facts: TrainingFacts, workload: Workload, options: TuneOptions) 
     script = with_arguments(facts.script, workload, options.args)
     script = msgspec.structs.replace(script, in_place=options.in_place)
     return _judged(_of_length(facts, script, options), options)
+
+
+def as_tuned(facts: TrainingFacts, recipe: Recipe) -> TrainingFacts:
+    """Return what is known of a training, with what was said of it when a recipe was made.
+
+    Args:
+        facts: What is seen of it now.
+        recipe: Of the same training.
+    """
+    tuned = recipe.script
+    if facts.script is None or tuned is None:
+        return facts
+    script = msgspec.structs.replace(
+        facts.script, metric=tuned.metric, arguments=tuned.arguments, in_place=tuned.in_place
+    )
+    if tuned.planned_steps is not None and tuned.planned_from.startswith("--"):
+        facts = _planned(facts, script, tuned.planned_steps, tuned.planned_from)
+    else:
+        facts = msgspec.structs.replace(facts, script=script)
+    if tuned.metric is None or recipe.accuracy is None:
+        return facts
+    return msgspec.structs.replace(facts, metric=tuned.metric.name, direction=recipe.accuracy.direction)
 
 
 def _judged(facts: TrainingFacts, options: TuneOptions) -> TrainingFacts:

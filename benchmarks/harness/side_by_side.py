@@ -6,6 +6,7 @@ without a search, and a round in which all picks are measured.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -159,13 +160,35 @@ def measure_round(
         number: Of the round; it decides on the order.
         plan: How each is measured.
     """
-    order, turns, steps_per_epoch, timeout_seconds = plan
     first = representatives(picks)
+
+    def start(name: str) -> Measuring | Failure:
+        pick = picks[name]
+        with launched_like(pick):
+            return starter.start_measuring(pick.settings, f"final-{name}", plan.timeout_seconds, fresh=True)
+
+    own = next(iter(picks))
+    taken = take_turns({name: functools.partial(start, name) for name in dict.fromkeys(first.values())}, number, plan)
+    return {name: taken[one] for name, one in first.items() if one in taken} if own in taken else {}
+
+
+Start = Callable[[], Measuring | Failure]
+"""Starts a process, and returns it once it has warmed up."""
+
+
+def take_turns(starts: Mapping[str, Start], number: int, plan: RoundPlan) -> dict[str, Taken]:
+    """Return what processes show that are alive together and take turns: nothing if the first of them fails.
+
+    Args:
+        starts: Name -> what starts it, the one first that the others are held against.
+        number: Of the round; it decides on the order.
+        plan: How each is measured.
+    """
+    order, turns, steps_per_epoch, timeout_seconds = plan
     alive: dict[str, Measuring] = {}
     try:
-        for name in random.Random(number).sample(sorted(set(first.values())), len(set(first.values()))):
-            with launched_like(picks[name]):
-                measuring = starter.start_measuring(picks[name].settings, f"final-{name}", timeout_seconds, fresh=True)
+        for name in random.Random(number).sample(sorted(starts), len(starts)):
+            measuring = starts[name]()
             if not isinstance(measuring, Failure):
                 alive[name] = measuring
         for turn in range(turns):
@@ -179,10 +202,10 @@ def measure_round(
         name: step_seconds_of_turns(measuring.turns, steps_per_epoch, measuring.batch_factor)
         for name, measuring in alive.items()
     }
-    baseline = steps.get(next(iter(picks)))
+    baseline = steps.get(next(iter(starts)))
     if baseline is None:
         return {}
-    taken = {
+    return {
         name: Taken(
             middle([math.log(a / b) for a, b in zip(baseline, steps[name], strict=True)]),
             measuring.measurement.compile_seconds,
@@ -190,7 +213,6 @@ def measure_round(
         )
         for name, measuring in alive.items()
     }
-    return {name: taken[one] for name, one in first.items() if one in taken}
 
 
 def mean_and_radius(logs: Sequence[float]) -> tuple[float, float]:

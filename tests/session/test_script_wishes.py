@@ -15,12 +15,14 @@ from autoaccel.records.machine import Machine
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
+from autoaccel.records.trial import exact_numbers
 from autoaccel.records.workload import BuildFunction, Script, TrainingFacts
 from autoaccel.report.commands import resume_command
-from autoaccel.session.script_wishes import with_wishes
+from autoaccel.session.script_wishes import as_tuned, with_wishes
 from autoaccel.session.workloads import find_module, find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings, is_exact
 from autoaccel.space.search_space import load_space
+from tests.report.samples import RECIPE
 
 SCRIPT = Script("/train.py", "train.py", "/", "0" * 64)
 SEEN = ScriptFacts((), (), (), (0,), "cpu", 0.5, 10, steps_per_epoch=16, planned_steps=None, has_loss=True)
@@ -161,3 +163,17 @@ def test_a_file_that_defines_build_is_named_as_a_script_wherever_it_is_run(tmp_p
     (tmp_path / "train.py").write_text("def build(): pass")
     found = find_workload(str(tmp_path / "train.py"), is_script=True)
     assert f"autoaccel tune --script {tmp_path}/train.py --budget 5m" in resume_command(found, Path("run"), "5m")
+
+
+def test_what_was_said_when_a_recipe_was_made_holds_when_it_is_checked() -> None:
+    options = TuneOptions(steps=320, metric="acc: ([0-9.]+)", direction="maximize", in_place=True)
+    tuned = with_wishes(FACTS, SCRIPT, options)
+    accuracy = exact_numbers(tuned.metric, "maximize")
+    recipe = msgspec.structs.replace(RECIPE, script=tuned.script, accuracy=accuracy)
+    assert as_tuned(FACTS, recipe) == tuned
+
+    # What was read, and not said, is read again: the script may be given other arguments.
+    longer = msgspec.structs.replace(SEEN, planned_steps=640, planned_from="range(epochs) in train.py:8")
+    read = msgspec.structs.replace(recipe, script=longer)
+    assert as_tuned(FACTS, read).planned_steps == FACTS.planned_steps
+    assert as_tuned(FACTS, RECIPE) == FACTS  # of no script

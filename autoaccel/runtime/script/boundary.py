@@ -130,6 +130,9 @@ class PacedScript:
         self.losses.end_step(self.steps_done)
         self.after_step()
 
+    def step_left_out(self) -> None:
+        """The step that was just made had an evaluation beside it, and does not count."""
+
 
 class Boundary(Events):
     """Tells whoever paces a script of each of its steps, from within the script's own calls."""
@@ -251,6 +254,8 @@ class Boundary(Events):
             step = Step(self._begin, mark(self._paced.device), begins_epoch, self._last_share if is_last else 1.0)
             self._ahead.add(step)
             self._step_ended(step)
+        else:
+            self._paced.step_left_out()
         self._begin = mark(self._paced.device)
 
 

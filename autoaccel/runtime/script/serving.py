@@ -16,7 +16,7 @@ import msgspec
 
 from autoaccel.records.base import Record
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates
-from autoaccel.records.trial import Describe, Failure, Measure, WorkerSpec
+from autoaccel.records.trial import Describe, Failure, Measure, TakeProfile, WorkerSpec
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.cycle import TrainingOverError
 from autoaccel.runtime.script.entry import enter, run_main, without_ours
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 class Attached(Protocol):
     """What hears a script."""
+
+    def attach(self, failed: Callable[[BaseException], None]) -> None:
+        """Hear of all that follows; `failed` is called with an error that the script must not see."""
 
     def ended(self) -> bool:
         """The script has come to its end; return whether to run it again."""
@@ -105,13 +108,9 @@ def _attach_of(
         parsed: dict[str, str] = {}
         watch_parsers(parsed)
         return partial(_observe, line, parsed, Writes(_own_folders(spec, script)))
-    if isinstance(spec.task, Measure):
-        return partial(_measure, spec, spec.task, line)
-    return (
-        partial(_look_at_updates, spec, spec.task, line)
-        if isinstance(spec.task, RecordUpdates | CompareUpdates)
-        else None
-    )
+    if isinstance(spec.task, Measure | RecordUpdates | CompareUpdates | TakeProfile):
+        return partial(_attend, spec, spec.task, line)
+    return None
 
 
 def _observe(line: Line, parsed: dict[str, str], writes: Writes, failed: Callable[[BaseException], None]) -> Attached:
@@ -140,22 +139,27 @@ def _completed(facts: TrainingFacts, parsed: dict[str, str], writes: Writes) -> 
     return msgspec.structs.replace(facts, script=script)
 
 
-def _measure(spec: WorkerSpec, task: Measure, line: Line, failed: Callable[[BaseException], None]) -> Attached:
-    from autoaccel.runtime.script.measure import Measured
-
-    measured = Measured(spec, task, line, partial(finish, line))
-    measured.attach(failed)
-    return measured
-
-
-def _look_at_updates(
-    spec: WorkerSpec, task: RecordUpdates | CompareUpdates, line: Line, failed: Callable[[BaseException], None]
+def _attend(
+    spec: WorkerSpec,
+    task: Measure | RecordUpdates | CompareUpdates | TakeProfile,
+    line: Line,
+    failed: Callable[[BaseException], None],
 ) -> Attached:
+    """Begin to hear the script, under the settings of a task."""
+    from autoaccel.runtime.script.measure import Measured
+    from autoaccel.runtime.script.profile import ProfiledScript
     from autoaccel.runtime.script.updates import UpdatesOfScript
 
-    updates = UpdatesOfScript(spec, task, partial(finish, line))
-    updates.attach(failed)
-    return updates
+    attached: Attached
+    answer = partial(finish, line)
+    if isinstance(task, Measure):
+        attached = Measured(spec, task, line, answer)
+    elif isinstance(task, TakeProfile):
+        attached = ProfiledScript(spec, task, line, answer)
+    else:
+        attached = UpdatesOfScript(spec, task, answer)
+    attached.attach(failed)
+    return attached
 
 
 def _needs_build(spec: WorkerSpec) -> Failure:

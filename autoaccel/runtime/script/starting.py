@@ -105,6 +105,8 @@ def _restore_torch() -> None:
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)
+    if (dynamo := sys.modules.get("torch._dynamo")) is not None:
+        dynamo.reset()  # what it has compiled looks at modules that are gone
     torch.set_num_interop_threads = lambda nthreads: None  # torch takes it once, and has it by now
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

@@ -1,4 +1,4 @@
-"""How long the trainers of well-known packages plan to train: they hold it themselves, where no loop of a script does."""
+"""How long the trainers of well-known packages plan to train: they hold it, where no loop of a script does."""
 
 from __future__ import annotations
 

@@ -19,22 +19,23 @@ _KEPT = ("summary", "comparison", "accuracy", "projection", "search", "open_proo
 took."""
 
 
-def tune(path: Path, output: Path, seconds: float | None) -> dict[str, Any]:
+def tune(path: Path, output: Path, seconds: float | None, inside: Path = ROOT) -> dict[str, Any]:
     """Return what came of a tune.
 
     Args:
         path: Of the workload.
         output: Where the run may lie; what is there, of one that was interrupted, is removed.
         seconds: Its budget; None: it is not told any, as by a user who has no wish.
+        inside: Folder in which it is typed, with the workload somewhere below it.
     """
     shutil.rmtree(output, ignore_errors=True)
-    folder = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output  # rows keep what is said
-    command = [sys.executable, "-m", "autoaccel", "tune", str(path.relative_to(ROOT)), "--output", str(folder)]
+    folder = output.relative_to(inside) if output.is_relative_to(inside) else output  # rows keep what is said
+    command = [sys.executable, "-m", "autoaccel", "tune", str(path.relative_to(inside)), "--output", str(folder)]
     if seconds is not None:
         command += ["--budget", f"{seconds:.0f}s"]
     print("$ autoaccel", *command[3:], flush=True)
     start, said = time.perf_counter(), ""
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(command, cwd=inside, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None  # it is a pipe
         try:
             for line in process.stdout:
