@@ -15,6 +15,7 @@ demo: setup  ## tune the example on real digits, and show the recipe
 test: lint tests  ## everything that CI checks
 
 check-long: setup  ## the tests that are too long for every commit; minutes
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,scripts]'
 	$(BIN)/pytest -m long
 
 lint: setup

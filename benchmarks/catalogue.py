@@ -95,6 +95,12 @@ BENCHMARKS = (
         {"budgets": 15}, 40, needs=_TRAININGS, extra="unseen", ends_in_time=True,
     ),
     Benchmark(
+        "scripts", "studies.scripts",
+        "what scripts get as they are; those of well-known trainers beside the trainers' own options",
+        {"scripts": 5}, 60, needs="installs Lightning, transformers, accelerate, timm and torchvision", extra="scripts",
+        ends_in_time=True,
+    ),
+    Benchmark(
         "scatter", "studies.scatter",
         "how much pairs of processes scatter in the recorded tables, and whether intervals hold",
         {"scatter": 7}, 1,

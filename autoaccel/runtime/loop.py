@@ -130,6 +130,11 @@ class Loop:
             restore_random_states(resumed.random_states, self.device)
 
     @property
+    def loss_is_apart(self) -> bool:
+        """Whether it calls the loss itself, after the model."""
+        return self.training.loss is not None
+
+    @property
     def last_loss(self) -> float:
         """The loss of the last step, of this rank's pieces of it; the program waits for it."""
         return self.losses.last

@@ -77,9 +77,13 @@ class Phased(Paced, Protocol):
     loader: Any
     """What it draws its batches from."""
 
+    @property
+    def loss_is_apart(self) -> bool:
+        """Whether it tells when the model's forward pass ends and the loss begins."""
+
 
 @runtime_checkable
-class Inspectable(Judged, Protocol):
+class Inspectable(Judged, Phased, Protocol):
     """A training whose model, batches and evaluation are at hand, as those of the built-in loop are.
 
     The metric, a profile and single updates need them. The loop says of each member what it holds.

@@ -64,7 +64,7 @@ def timed_phases(phased: Phased) -> Iterator[PhaseTimer]:
     loop = phased if isinstance(phased, Inspectable) else None
     # With step=, only the model's own calls tell where the loss begins; hooks on a compiled one would compile it anew.
     hooked = loop is not None and loop.training.step is not None and not loop.applied.compiles
-    timer = PhaseTimer(phased.device, loss_is_apart=hooked or loop is None or loop.training.loss is not None)
+    timer = PhaseTimer(phased.device, loss_is_apart=hooked or phased.loss_is_apart)
     entered = False
 
     def before(module: Any, inputs: Any) -> None:

@@ -83,7 +83,7 @@ def test_a_tune_is_told_that_its_time_is_up(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(tunes, "print", stop, raising=False)
     with pytest.raises(TimeIsUp):
-        tunes.tune(tmp_path / "model.py", tmp_path / "run", None)
+        tunes.tune(tmp_path / "model.py", tmp_path / "run", None, inside=tmp_path)
     assert (tmp_path / "ended").read_text() == "politely"
 
 

@@ -22,7 +22,8 @@ from autoaccel.records.profile import PHASES
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.profiling import take_profile, users_functions
-from autoaccel.runtime.tracing import read_trace, trace_steps
+from autoaccel.runtime.steps import make_steps
+from autoaccel.runtime.tracing import read_trace, tracing
 from autoaccel.runtime.training import Training
 from autoaccel.runtime.work import count_work, min_bytes, time_modules
 
@@ -125,7 +126,7 @@ def test_operators_agree_with_the_profilers_own_table() -> None:
 def test_a_trace_is_written_and_says_where_memory_is_highest(make_loop: MakeLoop, tmp_path: Path) -> None:
     loop = make_loop()
     loop.step()
-    found = trace_steps(loop, 0.01, str(tmp_path / "trace.json"))
+    found = make_steps(tracing(loop, 0.01, str(tmp_path / "trace.json")), loop.step)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert any(event.get("name") == "aten::addmm" for event in events)
     assert found.memory is not None

@@ -61,7 +61,11 @@ def run_main(path: str, module: str = "") -> None:
     Raises:
         BaseException: Whatever it raises, SystemExit included.
     """
-    main = ModuleType("__main__")
+    # One that was emptied is filled again: compilers keep the module that they once found under this name.
+    main = sys.modules["__main__"]
+    if vars(main):
+        main = ModuleType("__main__")
+    vars(main).update(vars(ModuleType("__main__")))
     main.__file__ = path
     main.__loader__ = SourceFileLoader("__main__", path)
     main.__dict__.update(__builtins__=builtins, __cached__=None, __annotations__={})

@@ -42,6 +42,7 @@ class PhasedScript(PacedScript):
         self.samples_done = 0
         self.step_samples = _samples_of_step(facts)
         """0 if that is not known."""
+        self.loss_is_apart = "torch.compile" not in facts.does  # a hook on a compiled model would compile it anew
 
     def end_step(self) -> None:
         """Count its samples as well."""
@@ -139,12 +140,11 @@ class ProfiledScript:
         # Registers no module anew: it only holds them together.
         model, profilers = nn.ModuleList(self._models.trained), profilers_on()
         seen = ModelCallState(paced.device)
-        assert self._spec.script is not None
-        if "torch.compile" in self._spec.script.does:
-            seen.gradients = True  # nobody looks: a hook on a compiled model would compile it anew
-        else:
+        if paced.loss_is_apart:
             self._seen = seen
             self._hear_models()
+        else:
+            seen.gradients = True  # nobody looks
         spending = Spending(warmed.step_seconds[-1], task.max_seconds)
         paced.loader = self._hooks.loader
         profile, steps = yield from profiling(paced, model, task.seconds, task.trace_path, spending)

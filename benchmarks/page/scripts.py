@@ -1,0 +1,38 @@
+"""What the page says of scripts that are tuned as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autoaccel.units import format_duration
+from benchmarks.page.unseen import changes_of, evidence_of, is_proven, recipe_after_seconds
+
+
+def scripts(found: Mapping[str, Any]) -> list[str]:
+    """Return what each script's recipe is worth, beside what can be reached otherwise."""
+    columns = ("Script", "Step", "Recipe", "Evidence", "Recipe after", "Measured again", "Otherwise", "Over otherwise")
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    for name, row in found.items():
+        recipe, evidence, after = row["said"], "", ""
+        if is_proven({"autoaccel": row}):
+            one = row["comparison"]
+            recipe = f"{one['speedup']:.2f}x ({one['low']:.2f} to {one['high']:.2f}): {changes_of(row['choice'])}"
+            evidence, after = evidence_of(row["accuracy"]), format_duration(recipe_after_seconds(row))
+        otherwise = (
+            f"`{' '.join(row['by_hand'])}`" if row["by_hand"] else f"build(): {changes_of(row['build']['choice'])}"
+        )
+        lines.append(
+            f"| {name} | {format_duration(row['own_step_seconds'])} | {recipe} | {evidence} | {after} | "
+            f"{_ratio(row['speedups']['recipe'])} | {otherwise}, {_ratio(row['speedups']['otherwise'])} | "
+            f"{_ratio(row['of_otherwise'], '')} |"
+        )
+    return lines
+
+
+def _ratio(interval: Sequence[float | None], unit: str = "x") -> str:
+    """Return a ratio with its interval, as far as there are numbers."""
+    middle, low, high = interval
+    if middle is None:
+        return ""
+    return f"{middle:.2f}{unit}" if low is None or high is None else f"{middle:.2f}{unit} ({low:.2f} to {high:.2f})"
