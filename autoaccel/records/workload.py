@@ -62,6 +62,10 @@ class PickledFunction(Record, frozen=True, tag="pickled"):
         return [file]
 
 
+_LAUNCHERS = frozenset({"torchrun", "accelerate"})
+_LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+
+
 class Script(Record, frozen=True, tag="script"):
     """A program that trains, as `python train.py ARGUMENT...` would run it. It need not know of autoaccel."""
 
@@ -72,6 +76,11 @@ class Script(Record, frozen=True, tag="script"):
     arguments: tuple[str, ...] = ()  # its sys.argv[1:]
     module: str = ""  # as `python -m` names it; empty: a file is run
     forced: bool = False  # the file defines build(), and is to be run all the same
+
+    @property
+    def is_launcher(self) -> bool:
+        """Whether it trains nothing itself, but starts processes that do."""
+        return self.module in _LAUNCHER_MODULES or PurePath(self.program).name in _LAUNCHERS
 
     @property
     def part(self) -> str:

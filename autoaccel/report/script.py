@@ -75,6 +75,8 @@ def _step_words(script: ScriptFacts) -> str:
     names = [script.optimizers[one].kind for one in script.cycle]
     updates = f"an update of {names[0]}" if len(names) == 1 else f"{len(names)} updates: {', '.join(names)}"
     seen = f"{updates}; {format_duration(script.step_seconds)} each, seen {script.steps_seen:,} times"
+    if script.ranks > 1:
+        seen += f" on the first of {script.ranks} ranks"
     if not script.evaluations:
         return seen
     return f"{seen}, {script.evaluations:,} with an evaluation or a checkpoint beside them, which is not measured"

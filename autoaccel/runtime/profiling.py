@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import msgspec
 import psutil
-import torch
 from torch import nn
 
 from autoaccel.records.profile import Profile, PythonFunction
@@ -136,7 +135,7 @@ def _untraced_steps(phased: Phased, seconds: float, spending: Spending) -> Stret
 
 def _set_all_reduce_apart(phases: dict[str, float], seconds: float) -> None:
     """Take from the backward pass what agreeing on gradients could lengthen it by at most; alone there is none."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if ranks.is_joined():
         phases["all-reduce"] = min(seconds, phases["backward"])  # it runs beside that pass
         phases["backward"] -= phases["all-reduce"]
     else:

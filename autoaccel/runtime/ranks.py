@@ -16,6 +16,7 @@ from autoaccel.records.ranks import RankPlacement
 # Whoever started the ranks watches over them; between its turns they may stand still for hours.
 _PATIENCE = timedelta(days=7)
 _control: list[distributed.ProcessGroup] = []  # for small numbers in the main memory, beside a backend that has no such
+_joined: list[RankPlacement] = []  # at most one: a script's own process group is none of ours
 
 
 SEEDS_APART = 1_000_003
@@ -36,6 +37,7 @@ def join(placement: RankPlacement, backend: str) -> None:
     rendezvous: dict[str, Any] = {"init_method": "env://"} if store is None else {"store": store}
     rendezvous |= {"rank": placement.rank, "world_size": placement.world_size}
     distributed.init_process_group(backend, timeout=_PATIENCE, **rendezvous)
+    _joined.append(placement)
     if backend != "gloo":
         _control.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))
 
@@ -61,8 +63,8 @@ def _use_loopback() -> None:
 
 
 def is_joined() -> bool:
-    """Whether there are other ranks."""
-    return distributed.is_available() and distributed.is_initialized()
+    """Whether this process was told to join other ranks, as those of a script were not."""
+    return bool(_joined) and distributed.is_initialized()
 
 
 def world_size() -> int:

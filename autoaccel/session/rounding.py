@@ -39,9 +39,12 @@ UPDATE_STEPS = update_steps(POINTS)
 
 
 def may_compare_updates(facts: TrainingFacts) -> bool:
-    """Return whether single updates of this training can be compared: a script must show a loss, and make enough."""
+    """Return whether single updates of this training can be compared.
+
+    A script must show a loss, make enough steps, and train in one process: no other's state is put back.
+    """
     script = facts.script
-    return script is None or (script.has_loss and facts.planned_steps >= UPDATE_STEPS)
+    return script is None or (script.has_loss and script.ranks == 1 and facts.planned_steps >= UPDATE_STEPS)
 
 
 _TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart

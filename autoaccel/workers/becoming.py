@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from autoaccel.records.base import encode
+from autoaccel.records.launching import Launched
 from autoaccel.records.trial import WorkerSpec
 from autoaccel.workers.forking import START
+from autoaccel.workers.launchers import command, launcher_of, variables
 
 
 def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
@@ -21,6 +23,10 @@ def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
         spec: What to run.
         environment: All variables it gets.
     """
+    if (launcher := launcher_of(spec)) is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(sys.executable, command(launcher), variables(Launched(spec), environment))
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
     with os.fdopen(writing, "wb") as pipe:

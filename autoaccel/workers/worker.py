@@ -19,10 +19,12 @@ import msgspec
 import psutil
 
 from autoaccel.records.base import decode, encode
+from autoaccel.records.launching import Launched
 from autoaccel.records.trial import Answer, Failure, WorkerSpec
 from autoaccel.workers.forking import START
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.guard import Guard
+from autoaccel.workers.launchers import Listener, command, launcher_of, variables
 
 _OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 _MAX_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
@@ -74,9 +76,29 @@ class Worker:
         self._closed = False
         self._gone = False
         self._received = b""
+        self._socket: socket.socket | None = None
+        self._listener: Listener | None = None  # to which what it launches will connect
+        launcher = launcher_of(spec)
+        if launcher is not None:
+            self._listener = Listener()
+            told = variables(Launched(spec, self._listener.path), environment)
+            self._process: Process = _start(command(launcher), log_path, told, cwd=spec.scratch or launcher.folder)
+        else:
+            self._start_ours(log_path, environment, server, modules)
+            self._send(encode(spec))
+        if guard is not None:
+            guard.watch(self._process.pid)
+
+    def _start_ours(
+        self,
+        log_path: Path | None,
+        environment: Mapping[str, str],
+        server: ForkServer | None,
+        modules: tuple[str, ...],
+    ) -> None:
+        """Start a program of ours, or have it forked, with a channel that it has from its start."""
         self._socket, child_end = socket.socketpair()
         with child_end:
-            self._process: Process
             if server is None:
                 self._process = _start_program(child_end, log_path, environment)
             else:
@@ -87,9 +109,6 @@ class Worker:
                     raise
                 self.started_at = time.perf_counter()
                 self.import_seconds = forked.import_seconds
-        if guard is not None:
-            guard.watch(self._process.pid)
-        self._send(encode(spec))
 
     def __enter__(self) -> Worker:
         return self
@@ -111,7 +130,9 @@ class Worker:
 
     def fileno(self) -> int:
         """Return the descriptor of the channel, which `select` can wait for."""
-        return self._socket.fileno()
+        channel = self._socket or self._listener
+        assert channel is not None  # it has one of them
+        return channel.fileno()
 
     def tell(self, message: msgspec.Struct) -> None:
         """Send a message to a worker that waits for one."""
@@ -120,13 +141,17 @@ class Worker:
     def receive(self, timeout_seconds: float) -> Answer:
         """Return the next answer, or the Failure that came instead: a crash, or silence for so long (inf: for ever)."""
         deadline = time.perf_counter() + timeout_seconds
+        channel = self._connected(deadline)
         while b"\n" not in self._received:
+            if channel is None and self._has_ended():
+                self._gone = True
+                return self._died()
             remaining = deadline - time.perf_counter()
-            if remaining <= 0:
+            if remaining <= 0 or channel is None:
                 return self._hung(timeout_seconds)
-            self._socket.settimeout(None if math.isinf(remaining) else remaining)
+            channel.settimeout(None if math.isinf(remaining) else remaining)
             try:
-                data = self._socket.recv(1 << 16)
+                data = channel.recv(1 << 16)
             except TimeoutError:
                 return self._hung(timeout_seconds)
             except ConnectionError:
@@ -142,6 +167,19 @@ class Worker:
             message = f"the process sent an invalid reply: {error}"
             return self._with_log(Failure(kind="crashed", message=message, signature="invalid reply"))
         return self._with_log(answer) if isinstance(answer, Failure) else answer
+
+    def _connected(self, deadline: float) -> socket.socket | None:
+        """Return the channel; None if a launcher has started nothing that has connected in time."""
+        if self._socket is None and self._listener is not None:
+            self._socket = self._listener.accept(self._has_ended, deadline)
+        return self._socket
+
+    def _has_ended(self) -> bool:
+        try:
+            self._process.wait(0)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def pause(self) -> None:
         """Stop the whole process group where it is: neither it nor its loader workers use a core or get ahead."""
@@ -169,7 +207,9 @@ class Worker:
         _await_end(descendants, _END_SECONDS)
         if self._guard is not None and has_ended:
             self._guard.forget(self._process.pid)
-        self._socket.close()
+        for channel in (self._socket, self._listener):
+            if channel is not None:
+                channel.close()
         self._trim_log()
 
     def _await_end(self) -> bool:
@@ -200,6 +240,8 @@ class Worker:
             return
 
     def _send(self, data: bytes) -> None:
+        if self._socket is None:
+            return  # nothing has connected; receive() tells why
         try:
             self._socket.settimeout(None)
             self._socket.sendall(data + b"\n")
@@ -264,22 +306,37 @@ def _await_end(killed: Sequence[psutil.Process], max_seconds: float) -> None:
 
 
 def _start_program(channel: socket.socket, log_path: Path | None, environment: Mapping[str, str]) -> Process:
+    start = START.format(module="runtime.worker")
+    arguments = [sys.executable, "-u", "-c", start, str(channel.fileno()), str(os.getpid())]
+    return _start(arguments, log_path, environment, channels=[channel.fileno()])
+
+
+def _start(
+    arguments: Sequence[str],
+    log_path: Path | None,
+    environment: Mapping[str, str],
+    cwd: str | None = None,
+    channels: Sequence[int] = (),
+) -> Process:
+    """Start a program in a process group of its own.
+
+    Args:
+        arguments: The program first.
+        log_path: Where its stdout and stderr go; None for this process's own.
+        environment: All of its variables.
+        cwd: Its working folder; None for this process's own.
+        channels: Descriptors that it gets.
+    """
     log = log_path.open("wb") if log_path else None
     try:
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-u",
-                "-c",
-                START.format(module="runtime.worker"),
-                str(channel.fileno()),
-                str(os.getpid()),
-            ],
+            arguments,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log else None,
             env=dict(environment),
-            pass_fds=[channel.fileno()],
+            cwd=cwd,
+            pass_fds=channels,
             **_OWN_GROUP,
         )
     finally:

@@ -20,7 +20,7 @@ from autoaccel.runtime.paced import Said
 from autoaccel.runtime.script.cycle import Cycle, Gap, TrainingOverError
 from autoaccel.runtime.script.events import Events
 from autoaccel.runtime.script.metric import OwnMetric
-from autoaccel.runtime.script.numbering import Numbers, key_of, length_of, whatever_its_batches, whole
+from autoaccel.runtime.script.numbering import Numbers, key_of, length_of, ranks_now, whatever_its_batches, whole
 from autoaccel.runtime.steps import Ahead, Step
 from autoaccel.space.knobs.arguments import changes_samples
 
@@ -84,7 +84,7 @@ class PacedScript:
         own = self._own.loader.key.batch_size if self._own.loader is not None else None
         size = key_of(loader).batch_size
         if self.awaits_batches and own is not None and size is not None:
-            self.batch_factor = size / own
+            self.batch_factor = size * ranks_now() / (own * self._own.ranks)
             self.awaits_batches = False
 
     def kept_losses(self) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.modules import count_parameters, normalises_batches, repeated_blocks
+from autoaccel.runtime.script.numbering import ranks_now
 from autoaccel.runtime.script.planned import planned_rounds
 from autoaccel.runtime.script.seen import Seen
 
@@ -53,6 +54,7 @@ def script_facts(seen: Seen) -> ScriptFacts:
         backwards=max(1, round(seen.backwards / seen.steps)),
         does=_does(seen),
         evaluations=seen.evaluations,
+        ranks=ranks_now(),
     )
 
 

@@ -68,6 +68,12 @@ def whatever_its_arguments(key: LoaderKey) -> LoaderKey:
     return LoaderKey(key.dataset, None, None, key.sampler)
 
 
+def ranks_now() -> int:
+    """Return how many processes train together, as the script's own process group has it."""
+    joined = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if joined else 1
+
+
 def length_of(thing: Any) -> int | None:
     """Return how many elements something has; None if it does not say."""
     try:

@@ -44,16 +44,14 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     """Do the task; return its answer, or the Failure that it met; most are given before, and end the process."""
     script = spec.workload
     assert isinstance(script, Script)
-    attach = _attach_of(spec, script, line)
-    if attach is None:
-        return _needs_build(spec)
-    attached: list[Attached] = []
     running = _in_scratch(spec.scratch, script)
+    attach = attach_of(spec, line)
+    attached: list[Attached] = []
     enter(running.imports_from, script.program, script.arguments)
     watch_for_torchvision()
     start = Start(running.folder)
     start.go()
-    when_torch_is_imported(lambda: attached.append(attach(partial(_fail, spec, line))))
+    when_torch_is_imported(lambda: attached.append(attach(partial(fail, spec, line))))
     try:
         while True:
             try:
@@ -100,17 +98,16 @@ def finish(line: Line, answer: Record | None) -> NoReturn:
     os._exit(0)
 
 
-def _attach_of(
-    spec: WorkerSpec, script: Script, line: Line
-) -> Callable[[Callable[[BaseException], None]], Attached] | None:
-    """Return what begins to hear the script once torch is there; None if the task is for a Training alone."""
-    if isinstance(spec.task, Describe):
+def attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException], None]], Attached]:
+    """Return what begins to hear the script of a spec once torch is there; see `Attached.attach`."""
+    task, script = spec.task, spec.workload
+    assert isinstance(script, Script)
+    if isinstance(task, Describe):
         parsed: dict[str, str] = {}
         watch_parsers(parsed)
         return partial(_observe, line, parsed, Writes(_own_folders(spec, script)))
-    if isinstance(spec.task, Measure | RecordUpdates | CompareUpdates | TakeProfile):
-        return partial(_attend, spec, spec.task, line)
-    return None
+    assert isinstance(task, Measure | RecordUpdates | CompareUpdates | TakeProfile)  # no other is for a script
+    return partial(_attend, spec, task, line)
 
 
 def _observe(line: Line, parsed: dict[str, str], writes: Writes, failed: Callable[[BaseException], None]) -> Attached:
@@ -162,13 +159,8 @@ def _attend(
     return attached
 
 
-def _needs_build(spec: WorkerSpec) -> Failure:
-    from autoaccel.runtime.paced import not_inspectable
-
-    return not_inspectable(f"the task {type(spec.task).__name__}")
-
-
-def _fail(spec: WorkerSpec, line: Line, error: BaseException) -> NoReturn:
+def fail(spec: WorkerSpec, line: Line, error: BaseException) -> NoReturn:
+    """Answer that the script has failed, and end the process."""
     finish(line, _failure(spec, error))
 
 

@@ -1,0 +1,21 @@
+"""What the processes are told that a launcher of a script, such as torchrun, starts: by variables."""
+
+from __future__ import annotations
+
+from autoaccel.records.base import Record
+from autoaccel.records.trial import WorkerSpec
+
+
+class Launched(Record, frozen=True):
+    """All that they are told, as JSON in `LAUNCHED`."""
+
+    spec: WorkerSpec
+    line: str | None = None  # path of the socket to the tuner; None: nobody measures
+
+
+LAUNCHED = "AUTOACCEL_LAUNCHED"
+LAUNCHER = "AUTOACCEL_LAUNCHER"
+"""Process number of the launcher, which is not told anything itself."""
+PATH = "PYTHONPATH"
+OWN_PATH = "AUTOACCEL_OWN_PYTHONPATH"
+"""What PYTHONPATH was before the folder was put first in it by which they are heard."""
