@@ -29,6 +29,7 @@ from autoaccel.workers.launchers import Listener, command, launcher_of, variable
 _OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 _MAX_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
 _TAIL_LINES = 20
+_TAIL_OF_LAUNCHER = 60  # of which torchrun's own summary takes the last forty
 _LAST_WORDS_SECONDS = 0.5  # for a hung process to say where it is
 _END_SECONDS = 5.0  # for a killed process to be gone
 
@@ -283,7 +284,7 @@ class Worker:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(0, size - 16 * 1024))
             text = log.read().decode(errors="replace")
-        return "\n".join(text.splitlines()[-_TAIL_LINES:])
+        return "\n".join(text.splitlines()[-(_TAIL_LINES if self._listener is None else _TAIL_OF_LAUNCHER) :])
 
     def _trim_log(self) -> None:
         if self._log_path is None or not self._log_path.exists():
