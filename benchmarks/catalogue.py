@@ -101,6 +101,11 @@ BENCHMARKS = (
         ends_in_time=True,
     ),
     Benchmark(
+        "script-overhead", "studies.script_overhead",
+        "what autoaccel adds to the steps of scripts that it measures, beside plain Python",
+        {"script_overhead": 5}, 20,
+    ),
+    Benchmark(
         "scatter", "studies.scatter",
         "how much pairs of processes scatter in the recorded tables, and whether intervals hold",
         {"scatter": 7}, 1,

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.diagnosing import diagnose
 from autoaccel.errors import BadRequestError
@@ -161,8 +163,10 @@ def _worth_searching(setup: Setup) -> SearchSpace:
 
 def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
     """Close, and tell, each knob that even beside all other remedies could win nothing that would be noticed."""
+    told = space.closed if setup.facts.script is not None else {}  # in the table of what was seen of a script
     space = narrow(space, setup.baseline_settings, setup.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
-    for words in [*closed_words(space), *inexact_words(space)]:
+    new = {name: reason for name, reason in space.closed.items() if name not in told}
+    for words in [*closed_words(msgspec.structs.replace(space, closed=new)), *inexact_words(space)]:
         setup.run.tell(Note(words))
     return space
 

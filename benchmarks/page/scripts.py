@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,17 @@ def scripts(found: Mapping[str, Any]) -> list[str]:
             f"{_ratio(row['speedups']['recipe'])} | {otherwise}, {_ratio(row['speedups']['otherwise'])} | "
             f"{_ratio(row['of_otherwise'], '')} |"
         )
+    return lines
+
+
+def script_overhead(found: Mapping[str, Any]) -> list[str]:
+    """Return what hooks add to the steps of each script."""
+    lines = ["| Script | Step under plain Python | Added | Times as long | Pairs |", f"|{'---|' * 5}"]
+    for name, row in found.items():
+        middle, low, high = (1e6 * each for each in row["added_seconds"])
+        plain = format_duration(statistics.median(row["plain_seconds"]))
+        added = f"{middle:.0f} µs ({low:.0f} to {high:.0f})"
+        lines.append(f"| {name} | {plain} | {added} | {_ratio(row['ratio'], '')} | {len(row['plain_seconds'])} |")
     return lines
 
 
