@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 import psutil
+import torch
 from torch import nn
 
 from autoaccel.records.profile import Profile, PythonFunction
@@ -135,7 +136,7 @@ def _untraced_steps(phased: Phased, seconds: float, spending: Spending) -> Stret
 
 def _set_all_reduce_apart(phases: dict[str, float], seconds: float) -> None:
     """Take from the backward pass what agreeing on gradients could lengthen it by at most; alone there is none."""
-    if ranks.is_joined():
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
         phases["all-reduce"] = min(seconds, phases["backward"])  # it runs beside that pass
         phases["backward"] -= phases["all-reduce"]
     else:
