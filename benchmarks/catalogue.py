@@ -203,6 +203,11 @@ BENCHMARKS = (
         {"machines": 1}, 5, needs="root",
     ),
     Benchmark(
+        "hard-cases", "checks.hard_cases",
+        "scripts as people write them, each tuned for a minute and run with its recipe: how they end, what is left behind",
+        {"hard_cases": 34}, 45, ends_in_time=True,
+    ),
+    Benchmark(
         "report", "checks.report",
         "reports in a real browser: script errors, requests, sorting, plots, a telephone's width, dark and light",
         {"report_page": 1}, 2, needs="installs Chromium", packages=("chromium",),

@@ -53,12 +53,20 @@ def explain(use: RecipeUse) -> Explanation:
         elif not found and not cpus:
             impossible.append(shown)
     arguments = arguments_with(script.arguments, {name: better[name] for name in better if name.startswith(PREFIX)})
-    program = ("-m", script.module) if script.module else (script.program,)
-    own = ("python", *program, *script.arguments)
-    command = (*(f"{name}={text}" for name, text in variables.items()), *prefix, "python", *program, *arguments)
-    files, unplaced = _changes(Path(script.path), recipe.script, lines)
+    own = (*_program(script), *script.arguments)
+    command = (*(f"{name}={text}" for name, text in variables.items()), *prefix, *_program(script), *arguments)
+    # What a launcher starts lies where it was started.
+    path = Path(script.folder, "train.py") if script.is_launcher else Path(script.path)
+    files, unplaced = _changes(path, recipe.script, lines)
     also = tuple(line for line in lines if line.by_hand.also and line not in unplaced)
     return Explanation(command, command != own, files, also, unplaced, tuple(impossible))
+
+
+def _program(script: Script) -> tuple[str, ...]:
+    """Return what a person types to start a script."""
+    if script.module:
+        return "python", "-m", script.module
+    return (Path(script.program).name,) if script.is_launcher else ("python", script.program)
 
 
 def _by_hand(name: str, value: Value, context: KnobContext) -> ByHand | None:

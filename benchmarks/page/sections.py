@@ -12,7 +12,7 @@ from benchmarks.page import ranks as several
 from benchmarks.page.budgets import budgets
 from benchmarks.page.gpu import on_gpu
 from benchmarks.page.rounding import rounding
-from benchmarks.page.scripts import script_overhead, scripts
+from benchmarks.page.scripts import hard_cases, script_overhead, scripts
 from benchmarks.page.seeds import seeds
 from benchmarks.page.unseen import unseen
 
@@ -51,6 +51,7 @@ SECTIONS = {
     "unseen": Section("Trainings never seen before, ten minutes each", unseen, False),
     "budgets": Section("Less than ten minutes", budgets),
     "scripts": Section("Scripts as they are", scripts),
+    "hard_cases": Section("Scripts as people write them, from end to end", hard_cases, False),
     "script_overhead": Section("What is added to the steps of scripts", script_overhead),
     "false_wins": Section("The baseline against itself", claims.false_wins),
     "scatter": Section("How pairs of processes scatter, and whether intervals hold", claims.scatter),

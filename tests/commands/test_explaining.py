@@ -6,14 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from autoaccel.commands.explaining import _changes
+from autoaccel.commands.explaining import _changes, explain
 from autoaccel.commands.source_edits import Source, keyword_edit, line_after_edit
+from autoaccel.commands.use import RecipeUse
 from autoaccel.records.by_hand import Explanation, Unplaced
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.workload import Script
 from autoaccel.report.patch import patch_lines
 from autoaccel.space.knobs import KNOBS
+from tests.report.samples import RECIPE
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 LOADER = SeenLoader(LoaderKey("TensorDataset", 512, 32, "RandomSampler"), "train.py:16", 16, feeds=True)
@@ -134,3 +138,16 @@ def test_each_knob_that_works_in_scripts_can_be_done_by_hand_or_has_variables() 
         if "script" in knob.acts_in and knob.by_hand is None and knob.environment.__name__ == "_nothing"
     ]
     assert without == ["memory.checkpointing", "compile.region"]  # these change modules one by one
+
+
+def test_what_a_launcher_starts_is_changed_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text((SCRIPTS / "mlp.py").read_text())
+    settings = {**RECIPE.baseline.settings, "optimizer.foreach": "on"}
+    recipe = msgspec.structs.replace(RECIPE, settings=settings, script=MLP)
+    arguments = ("--nproc_per_node", "2", "train.py")
+    script = Script("/usr/bin/torchrun", "/usr/bin/torchrun", str(tmp_path), "0" * 64, arguments)
+    found = explain(RecipeUse(recipe, tmp_path / "recipe.json", script))
+    assert found.command == ("torchrun", *arguments)
+    assert not found.is_started_otherwise and not found.unplaced
+    (file,) = found.files
+    assert "AdamW(model.parameters(), lr=1e-2, foreach=True)" in file.after

@@ -21,6 +21,7 @@ from torch.utils.data import Dataset, TensorDataset
 from autoaccel.records.profile import PHASES
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.phases import LEFT_OUT, PhaseTimer
 from autoaccel.runtime.profiling import take_profile, users_functions
 from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.tracing import read_trace, tracing
@@ -259,3 +260,12 @@ def test_a_range_that_somebody_has_named_does_not_keep_a_gpu_busy() -> None:
     assert found is not None
     assert found.busy_share == pytest.approx(800 / 900)
     assert found.kernels_per_step == 4
+
+
+def test_what_belongs_to_no_step_is_in_none_of_its_phases() -> None:
+    timer = PhaseTimer(torch.device("cpu"))
+    timer.start_step()
+    for phase in ("data wait", "forward", LEFT_OUT, "backward"):
+        timer.phase_ended(phase)
+    (phases,) = timer.step_phases
+    assert phases["data wait"] == phases["forward"] == 0.0 < phases["backward"]

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from autoaccel.advise.effects import Halving
+from autoaccel.advise.effects import Halving, effect_deviations
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.search.surrogate import Surrogate
@@ -175,3 +175,28 @@ def test_what_is_tried_is_compared_with_a_baseline_that_may_not_be() -> None:
     model = Surrogate(SearchSpace("test", {"threads": (2, 1)}, {}, {}), {"threads": 4}, {"threads": 0.3})
     model.learn({"threads": 2}, 0.4, 0.05)
     assert model.contrast([{"threads": 2}, {"threads": 4}], [1, -1])[0] == pytest.approx(expected_of(model, 2)[0])
+
+
+def test_what_does_nothing_is_not_credited_with_what_a_profile_would_have_told() -> None:
+    """Readings of a GPT in a script, of which there was no profile: compiling by blocks was proven, and won nothing."""
+    space = SearchSpace(
+        name="test",
+        open={
+            "precision.autocast": ("off", "bfloat16"),
+            "optimizer.fused": (False, True),
+            "compile.mode": ("off", "default"),
+            "compile.region": ("model", "blocks"),
+        },
+        fixed={},
+        closed={},
+    )
+    own: Settings = {name: values[0] for name, values in space.open.items()}
+    model = Surrogate(space, own, effect_deviations(space.open, ()))
+    cast: Settings = {**own, "precision.autocast": "bfloat16", "optimizer.fused": True}
+    compiled: Settings = {**cast, "compile.mode": "default"}
+    blocks: Settings = {**compiled, "compile.region": "blocks"}
+    for settings, speedups in ((cast, (2.55, 2.41)), (compiled, (2.26, 2.37)), (blocks, (2.38, 2.40, 2.46))):
+        for speedup in speedups:
+            model.learn(settings, math.log(speedup), 0.067)
+    assert model.contrast([blocks, cast], [1, -1])[0] < 0.0
+    assert math.exp(model.predict([cast])[0][0]) > 2.4

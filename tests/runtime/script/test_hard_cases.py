@@ -137,3 +137,44 @@ def test_a_script_that_cannot_be_measured_is_declined_with_the_reason(
     assert isinstance(found, Failure) and found.message.startswith(reason), found
     assert str(folder) in found.traceback or found.kind == "invalid"
     assert listing(folder) == before
+
+
+LOGS_LOSSES = """
+import torch
+
+own = torch.autograd.backward
+
+def backward(tensors, *args, **kwargs):
+    print("LOSS", (tensors if isinstance(tensors, torch.Tensor) else tensors[0]).detach().double().sum().item().hex(),
+          flush=True)
+    return own(tensors, *args, **kwargs)
+
+torch.autograd.backward = backward
+"""
+_LOSSES = 50
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES, ids=[" ".join((case.file, *case.arguments)) for case in CASES])
+def test_the_first_losses_are_bit_for_bit_those_of_plain_python(
+    case: Case, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+) -> None:
+    """Under all defaults; the script itself writes them down, by a line before its first."""
+    script = in_folder(case.file, folder, case.arguments)
+    path = Path(script.path)
+    (folder / "logs_losses.py").write_text(LOGS_LOSSES)
+    path.write_text(f"import logs_losses\n{path.read_text()}")
+    starter = starter_of(script)
+    facts = describe(starter)
+    assert isinstance(facts, TrainingFacts), facts
+    context = KnobContext(machine, facts)
+    trial = starter.at(context).start_all_measuring(Measure(), {"trial": baseline_settings(context)}, SECONDS)[0]
+    assert isinstance(trial, Measuring), trial
+    trial.take_turn(GiveTurn(0.0, min_steps=_LOSSES), SECONDS)
+    trial.close()
+    printed = (folder.parent / "run" / "logs" / "trial.log").read_text().splitlines()
+    found = [line for line in printed if line.startswith("LOSS")][:_LOSSES]
+    plain = [line for line in plain_lines(script, 20 * _LOSSES) if line.startswith("LOSS")][:_LOSSES]
+    assert len(plain) > 1
+    assert found[: len(plain)] == plain[: len(found)]
+    assert len(found) >= min(_LOSSES, len(plain))

@@ -1,0 +1,118 @@
+"""Scripts as people write them, from end to end: each is tuned for a minute, and run with what comes of it.
+
+    python -m benchmarks.checks.hard_cases [NAME ...] [--minutes N]
+
+The scripts are those of tests/scripts, each in a folder of its own and with the arguments that the tests give it. A tune
+is as it should be if it ends with a recipe (exit code 0), keeps the script's own settings (1), or names a larger budget
+(2); a script with nothing to hear is declined (2). Where there is a recipe, `autoaccel run` must end as the script does
+under plain Python. Nothing but autoaccel-runs may be left in the folder by the tune. A row is a script, in
+benchmarks/results/hard_cases.jsonl.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.command_line import make_parser
+from benchmarks.harness.minutes import LEAVING_SECONDS, MINUTES, ending_in_time
+from benchmarks.harness.rows import add_row, to_measure
+
+BUDGET_SECONDS = 60
+_RUN_SECONDS = 60.0  # of a whole run; one that takes longer, or never ends, is stopped then
+_STOPPED = 124  # as `timeout` has it
+CODE = ("autoaccel", "benchmarks/checks/hard_cases.py")
+
+
+def scripts() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return name -> file below tests/scripts and arguments, of each script that the tests have."""
+    from tests.runtime.script.cases import CASES
+
+    declined = ("lbfgs_once.py", "functional.py", "by_hand.py", "reads_stdin.py")
+    found = {" ".join((case.file, *case.arguments)): (case.file, case.arguments) for case in CASES}
+    return found | {file: (file, ()) for file in declined}
+
+
+def measure(file: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return what came of a script.
+
+    Args:
+        file: Below tests/scripts.
+        arguments: Its own.
+    """
+    from tests.runtime.script.test_hard_cases import in_folder, listing
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "own"
+        folder.mkdir()
+        script = in_folder(file, folder, tuple(arguments))
+        before = listing(folder)
+        tuned = _done(folder, "tune", script.program, "--budget", f"{BUDGET_SECONDS}s", "--output", "run", own=arguments)
+        left = sorted(set(listing(folder)) - set(before))
+        left = [name for name in left if not name.startswith("run/")]
+        said = [line for line in tuned.stdout.splitlines() if line and not line.startswith("[")]
+        found = {
+            "arguments": list(arguments),
+            "exit_code": tuned.returncode,
+            "said": tuned.stderr.strip().splitlines()[0] if tuned.stderr.strip() else " ".join(said[:3]),
+            "left_behind": left,
+        }
+        if (folder / "run" / "recipe.json").exists():
+            plain = _plain(folder, script.program, arguments)
+            run = _done(folder, "run", "run/recipe.json", script.program, own=arguments)
+            found |= {"plain_exit_code": plain.returncode, "run_exit_code": run.returncode}
+    return found
+
+
+def _done(folder: Path, *command: str, own: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    own = ["--", *own] if own else []
+    return _ended([sys.executable, "-m", "autoaccel", *command, *own], folder, BUDGET_SECONDS + _RUN_SECONDS)
+
+
+def _plain(folder: Path, program: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return _ended([sys.executable, program, *arguments], folder, _RUN_SECONDS)
+
+
+def _ended(command: Sequence[str], folder: Path, seconds: float) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, _STOPPED, "", f"stopped after {seconds:.0f} s")
+
+
+def is_as_it_should_be(found: dict[str, Any]) -> bool:
+    """Return whether a script was tuned, or declined, as it should be, and ran with what came of that."""
+    ends_alike = found.get("run_exit_code") == found.get("plain_exit_code")
+    return found["exit_code"] in (0, 1, 2) and not found["left_behind"] and ends_alike
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure what is wanted and was not measured with today's code; return 1 if something is not as it should be."""
+    cases = scripts()
+    parser = make_parser(__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(cases))
+    parser.add_argument("--minutes", **MINUTES)
+    parsed = parser.parse_args(arguments)
+    if unknown := sorted(set(parsed.names) - cases.keys()):
+        parser.error(f"there is no script {', '.join(unknown)} here; there are {', '.join(cases)}")
+    is_right = True
+    with ending_in_time(parsed.minutes) as seconds_left:
+        for name in to_measure("hard_cases", parsed.names or list(cases)):
+            if seconds_left() < 2 * (BUDGET_SECONDS + _RUN_SECONDS) + LEAVING_SECONDS:
+                print(f"{name}: left for another time")
+                break
+            found = measure(*cases[name])
+            add_row("hard_cases", name, found, code=(*CODE, f"tests/scripts/{cases[name][0]}"))
+            is_right = is_right and is_as_it_should_be(found)
+            print(f"{name}: {'' if is_as_it_should_be(found) else 'NOT AS IT SHOULD BE: '}{found}", flush=True)
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
