@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import DEFAULT_ENTRY, BuildFunction, PickledFunction, Script, Workload
 
@@ -39,7 +41,7 @@ def find_workload(target: str, arguments: Sequence[str] = (), is_script: bool = 
         return PickledFunction(path=str(path), sha256=_sha256(path), arguments=tuple(arguments))
     may_build = not is_program and _may_define(path, DEFAULT_ENTRY)
     if is_script or is_program or (file == target and not may_build):
-        return Script(
+        script = Script(
             path=str(path),
             program=program,
             folder=str(Path.cwd()),
@@ -47,6 +49,7 @@ def find_workload(target: str, arguments: Sequence[str] = (), is_script: bool = 
             arguments=tuple(arguments),
             forced=may_build,
         )
+        return _of_what_is_launched(script)
     return BuildFunction(path=str(path), entry=entry, sha256=_sha256(path), arguments=tuple(arguments))
 
 
@@ -66,7 +69,7 @@ def find_module(name: str, arguments: Sequence[str] = ()) -> Script:
             f"-m {name}: must be a module with Python source, in this folder or installed, and there is none. Of a "
             "package the module __main__ is run."
         )
-    return Script(
+    script = Script(
         path=str(path),
         program=str(path),  # as `python -m` has it
         folder=str(Path.cwd()),
@@ -74,6 +77,15 @@ def find_module(name: str, arguments: Sequence[str] = ()) -> Script:
         arguments=tuple(arguments),
         module=name,
     )
+    return _of_what_is_launched(script)
+
+
+def _of_what_is_launched(script: Script) -> Script:
+    """Return the script; of a launcher with the digest of the files that it starts, which are what may change."""
+    files = [Path(argument) for argument in script.arguments if argument.endswith(".py") and Path(argument).is_file()]
+    if not (script.is_launcher and files):
+        return script
+    return msgspec.structs.replace(script, sha256=hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest())
 
 
 def _source_of(name: str) -> Path | None:

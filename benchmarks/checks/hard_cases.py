@@ -2,10 +2,10 @@
 
     python -m benchmarks.checks.hard_cases [NAME ...] [--minutes N]
 
-The scripts are those of tests/scripts, each in a folder of its own and with the arguments that the tests give it. A tune
-is as it should be if it ends with a recipe (exit code 0), keeps the script's own settings (1), or names a larger budget
-(2); a script with nothing to hear is declined (2). Where there is a recipe, `autoaccel run` must end as the script does
-under plain Python. Nothing but autoaccel-runs may be left in the folder by the tune. A row is a script, in
+The scripts are those of tests/scripts, each in a folder of its own and with the arguments that the tests give it. A
+tune is as it should be if it ends with a recipe (exit code 0), keeps the script's own settings (1), or names a larger
+budget (2); a script with nothing to hear is declined (2). Where there is a recipe, `autoaccel run` must end as the
+script does under plain Python. Nothing may be left in the folder by the tune but its run. A row is a script, in
 benchmarks/results/hard_cases.jsonl.
 """
 
@@ -51,7 +51,9 @@ def measure(file: str, arguments: Sequence[str]) -> dict[str, Any]:
         folder.mkdir()
         script = in_folder(file, folder, tuple(arguments))
         before = listing(folder)
-        tuned = _done(folder, "tune", script.program, "--budget", f"{BUDGET_SECONDS}s", "--output", "run", own=arguments)
+        tuned = _done(
+            folder, "tune", script.program, "--budget", f"{BUDGET_SECONDS}s", "--output", "run", own=arguments
+        )
         left = sorted(set(listing(folder)) - set(before))
         left = [name for name in left if not name.startswith("run/")]
         said = [line for line in tuned.stdout.splitlines() if line and not line.startswith("[")]

@@ -38,7 +38,9 @@ def hard_cases(found: Mapping[str, Any]) -> list[str]:
     """Return how each script was tuned, and how it ran with what came of that."""
     lines = ["| Script | Tuned for a minute | Run ends as under plain Python | Left behind |", f"|{'---|' * 4}"]
     for name, row in sorted(found.items()):
-        alike = "" if "run_exit_code" not in row else "yes" if row["run_exit_code"] == row["plain_exit_code"] else "**no**"
+        alike = (
+            "" if "run_exit_code" not in row else "yes" if row["run_exit_code"] == row["plain_exit_code"] else "**no**"
+        )
         ends = _ENDS.get(row["exit_code"], f"exit code {row['exit_code']}")
         said = row["said"].removeprefix("autoaccel: ")
         lines.append(f"| {name} | {ends}: {said} | {alike} | {', '.join(row['left_behind']) or 'nothing'} |")

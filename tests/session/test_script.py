@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from autoaccel.records.recipe import read_recipe
 from autoaccel.records.workload import BuildFunction, Script
-from autoaccel.session.workloads import find_workload
+from autoaccel.session.workloads import find_module, find_workload
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,6 +63,18 @@ def test_any_other_file_is_a_script(text: str, tmp_path: Path, monkeypatch: pyte
     assert (found.path, found.program, found.folder) == (str(tmp_path / "train.py"), "train.py", str(tmp_path))
     assert found.arguments == ("--epochs", "3")
     assert isinstance(find_workload("train.py:make"), BuildFunction)
+
+
+def test_a_launcher_is_told_apart_by_what_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--nproc_per_node", "2", "train.py")
+    digests = []
+    for text in ("one", "other"):
+        Path("train.py").write_text(text)
+        found = find_module("torch.distributed.run", arguments)
+        assert found.is_launcher and found.arguments == arguments
+        digests.append(found.sha256)
+    assert digests == [hashlib.sha256(text).hexdigest() for text in (b"one", b"other")]
 
 
 def test_a_file_with_nothing_to_measure_is_declined(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ class ProfiledScript:
         self._heard: list[nn.Module] = []  # models that tell of their forward passes
         self._seen: ModelCallState | None = None  # while they are called; None: they tell nothing
         self._looking = self._look()
+        self._steps_before = 0  # this run of the script
         install_loaders(spec.script, self._applied)
 
     def attach(self, failed: Callable[[BaseException], None]) -> None:
@@ -103,7 +104,10 @@ class ProfiledScript:
         advance(self._looking, None)
 
     def ended(self) -> bool:
-        """The script has ended before all was seen: it is run again."""
+        """The script has ended before all was seen: return whether it is run again, which it is if it made steps."""
+        if self._paced.steps_done == self._steps_before:
+            return False
+        self._steps_before = self._paced.steps_done
         assert self._models is not None
         self._boundary.start_again()
         self._models.watch()
