@@ -63,6 +63,7 @@ class Loop:
             resumed: Where to resume; None to begin.
         """
         self.training = training
+        self.loss_is_apart = training.loss is not None
         self.applied = applied
         self.device = applied.device
         self.stated = training.settings
@@ -128,11 +129,6 @@ class Loop:
             self.scheduler.load_state_dict(resumed.scheduler)
         if ranks.leads():
             restore_random_states(resumed.random_states, self.device)
-
-    @property
-    def loss_is_apart(self) -> bool:
-        """Whether it calls the loss itself, after the model."""
-        return self.training.loss is not None
 
     @property
     def last_loss(self) -> float:
