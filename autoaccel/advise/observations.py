@@ -88,6 +88,11 @@ class Observations:
         return max(self.profile.step_seconds, self.profile.phase_seconds or 0.0)
 
     @property
+    def updates_itself(self) -> bool:
+        """Whether it is a script that makes its updates itself: no phase is known to be theirs."""
+        return self.training is not None and self.training.script is not None and self.training.script.updates_itself
+
+    @property
     def on_gpu(self) -> bool:
         """Whether the training runs on a GPU, of whatever make."""
         return self.conditions is not None and self.conditions.device != "cpu"

@@ -81,6 +81,7 @@ class ScriptFacts(Record, frozen=True):
     evaluations: int = 0  # steps, of those seen, with an evaluation or a checkpoint beside them: they are not measured
     writes: tuple[str, ...] = ()  # what it made or wrote outside of its working folder
     in_place: bool = False  # whether its trials work in its own folder instead of a copy
+    updates_itself: bool = False  # whether it makes its updates by hand, without an optimizer of torch's
     ranks: int = 1  # processes that train together, started by its launcher
 
     @property

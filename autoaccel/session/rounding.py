@@ -41,10 +41,14 @@ UPDATE_STEPS = update_steps(POINTS)
 def may_compare_updates(facts: TrainingFacts) -> bool:
     """Return whether single updates of this training can be compared.
 
-    A script must show a loss, make enough steps, and train in one process: no other's state is put back.
+    A script must show a loss, make enough steps, and train in one process: no other's state is put back. One that
+    makes its updates itself is known to have made one only when it has begun the next step.
     """
     script = facts.script
-    return script is None or (script.has_loss and script.ranks == 1 and facts.planned_steps >= UPDATE_STEPS)
+    if script is None:
+        return True
+    shows_updates = script.has_loss and script.ranks == 1 and not script.updates_itself
+    return shows_updates and facts.planned_steps >= UPDATE_STEPS
 
 
 _TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart

@@ -33,7 +33,7 @@ def scripts() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return name -> file below tests/scripts and arguments, of each script that the tests have."""
     from tests.runtime.script.cases import CASES
 
-    declined = ("lbfgs_once.py", "functional.py", "by_hand.py", "reads_stdin.py")
+    declined = ("lbfgs_once.py", "no_updates.py", "reads_stdin.py")
     found = {" ".join((case.file, *case.arguments)): (case.file, case.arguments) for case in CASES}
     return found | {file: (file, ()) for file in declined}
 

@@ -15,6 +15,7 @@ from autoaccel.advise.rules import RULES
 from autoaccel.records.conditions import Alone, Evaluation, LargerBatch, Part, Switched
 from autoaccel.records.machine import Gpu
 from autoaccel.records.profile import OperatorShare, Profile, PythonFunction
+from autoaccel.records.script import ScriptFacts
 from autoaccel.space.knobs import KNOBS
 
 from .conftest import MakeObserved
@@ -215,6 +216,14 @@ def test_gpus_that_the_user_has_hidden_are_no_finding(make_observed: MakeObserve
     """Whoever sets CUDA_VISIBLE_DEVICES to nothing was told to install another build of torch."""
     assert RULES["unused-gpu"](make_observed(machine={**A_GPU, "shown_gpus": 0})) is None
     assert RULES["unused-gpu"](make_observed(machine={**A_GPU, "shown_gpus": 1})) is not None
+
+
+def test_what_follows_the_gradients_is_an_update_where_a_script_makes_it_itself(make_observed: MakeObserved) -> None:
+    seen = ScriptFacts((), (), (), (0,), "cpu", 0.5, 10, None, None)
+    for updates_itself in (False, True):
+        script = msgspec.structs.replace(seen, updates_itself=updates_itself)
+        observed = make_observed(**TRIPPING["between-steps"], training={"script": script})
+        assert (RULES["between-steps"](observed) is None) == updates_itself
 
 
 def test_without_conditions_only_what_a_profile_shows_is_said(make_observed: MakeObserved) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Library, NumaNode, ProcessLimits
+from autoaccel.records.script import ScriptFacts, SeenModel
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import effects_of
@@ -240,6 +241,36 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: Kn
     assert {row.name: row.risk for row in knob_rows(random)}["loader.workers"] == "changes_training"
     assert KNOBS["loader.workers"].risk_at(context) == "exact"
     assert KNOBS["precision.autocast"].risk_at(random) == "rounding"
+
+
+@pytest.mark.parametrize(
+    ("changes", "closed", "open_"),
+    [
+        ({}, {}, {"precision.autocast", "compile.mode", "optimizer.fused"}),
+        (
+            {"models": ()},
+            {
+                "precision.autocast": "the script calls no module that it trains",
+                "compile.mode": "the script calls no module that it trains",
+            },
+            {"threads.intra_op", "optimizer.fused"},
+        ),
+        (
+            {"updates_itself": True},
+            {"optimizer.fused": "the script makes its updates itself, without an optimizer of torch.optim"},
+            {"threads.intra_op", "precision.autocast", "compile.mode"},
+        ),
+    ],
+)
+def test_a_script_has_the_knobs_of_the_parts_that_it_has(
+    changes: dict[str, object], closed: dict[str, str], open_: set[str], context: KnobContext, vary: Vary
+) -> None:
+    model = SeenModel("Net", 100, 100, "train.py:3")
+    seen = ScriptFacts((model,), (), (), (0,), "cpu", 0.5, 10, None, None, has_loss=True)
+    script = msgspec.structs.replace(seen, **changes)
+    there = vary(context, script=script, optimizer_has_fused=True)
+    assert {name: KNOBS[name].why_closed(there) for name in closed} == closed
+    assert {name for name in open_ if not KNOBS[name].why_closed(there)} == open_
 
 
 def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics(

@@ -239,7 +239,7 @@ def held_back(observed: Observations) -> Finding | None:
 def between_steps(observed: Observations) -> Finding | None:
     """Python between the optimizer's step and the next batch."""
     share = observed.phases("other")
-    if observed.on_gpu or share < 0.05:
+    if observed.on_gpu or share < 0.05 or observed.updates_itself:
         return None
     return make_finding(
         "between-steps",

@@ -21,6 +21,7 @@ from autoaccel.runtime.script.cycle import Cycle, Gap, TrainingOverError
 from autoaccel.runtime.script.events import Events
 from autoaccel.runtime.script.metric import OwnMetric
 from autoaccel.runtime.script.numbering import Numbers, key_of, length_of, ranks_now, whatever_its_batches, whole
+from autoaccel.runtime.script.own_updates import OwnUpdates
 from autoaccel.runtime.steps import Ahead, Step
 from autoaccel.space.knobs.arguments import changes_samples
 
@@ -171,6 +172,8 @@ class Boundary(Events):
         self._closure_losses: int | None = None  # in the update that is being made
         self._begin: Mark = 0.0
         self._ahead = Ahead()
+        if facts.updates_itself:
+            self.own_updates = OwnUpdates(self, facts.has_loss)
 
     def begin(self) -> None:
         """The first step is about to be made; of no consequence once it was."""
@@ -178,6 +181,11 @@ class Boundary(Events):
             self._has_begun = True
             self._begins()
             self._begin = mark(self._paced.device)
+
+    def script_ended(self) -> None:
+        """No more gradients are computed."""
+        if self.own_updates is not None:
+            self.own_updates.end()
 
     def start_again(self) -> None:
         """The script has ended and is started again."""

@@ -14,10 +14,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime.script.cycle import TrainingOverError
+from autoaccel.runtime.script.own_updates import OwnUpdates
 
 
 class Events:
     """Hears what a training does. The base does nothing."""
+
+    own_updates: OwnUpdates | None = None
+    """Tells of the updates of a script that makes them itself; None: optimizers of torch's make them."""
 
     def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to make an update."""
@@ -66,10 +70,21 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> None:
 
     _hear_skipped_updates(skipped)
     own_loss = _before_scaling()
-    before(
-        torch.autograd, "backward", lambda tensors, *_, **__: tell(events.backward_begins, own_loss(_first(tensors)))
-    )
-    before(torch.autograd, "grad", lambda *_, **__: tell(events.differentiates))  # torch.func calls it, too
+
+    def gradients_begin(by_backward: bool) -> None:
+        if events.own_updates is not None:
+            events.own_updates.gradients_begin(by_backward)
+
+    def backward_begins(tensors: Any, *_: Any, **__: Any) -> None:
+        tell(gradients_begin, True)
+        tell(events.backward_begins, own_loss(_first(tensors)))
+
+    def differentiates(*_: Any, **__: Any) -> None:
+        tell(gradients_begin, False)
+        tell(events.differentiates)
+
+    before(torch.autograd, "backward", backward_begins)
+    before(torch.autograd, "grad", differentiates)  # torch.func calls it, too
     before(DataLoader, "__iter__", lambda loader: tell(events.loader_begins, loader))
     before(torch, "save", lambda *_, **__: tell(events.saves))
 

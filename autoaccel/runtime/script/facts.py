@@ -54,6 +54,7 @@ def script_facts(seen: Seen) -> ScriptFacts:
         backwards=max(1, round(seen.backwards / seen.steps)),
         does=_does(seen),
         evaluations=seen.evaluations,
+        updates_itself=seen.updates_itself,
         ranks=ranks_now(),
     )
 

@@ -60,6 +60,7 @@ class Measured:
 
     def ended(self) -> bool:
         """The script has ended: return whether it is run again for more steps."""
+        self._boundary.script_ended()
         if self._task.steps is not None:
             done, wanted = self._paced.steps_done, self._paced.own_steps(self._task.steps)
             # With other batches an epoch leaves out other samples at its end.

@@ -23,6 +23,7 @@ from autoaccel.runtime.script.cycle import last_training, period_of
 from autoaccel.runtime.script.events import Events, RootCalls, before, listen
 from autoaccel.runtime.script.facts import script_facts, training_facts
 from autoaccel.runtime.script.numbering import Numbers, key_of
+from autoaccel.runtime.script.own_updates import LeavesSeen, OwnUpdates
 from autoaccel.runtime.script.places import is_called_by_torch, user_frames
 from autoaccel.runtime.script.planned import loops_around
 from autoaccel.runtime.script.seen import Before, Seen
@@ -33,6 +34,7 @@ _MAX_SECONDS = 3.0  # from the first of them, if they repeat by then; somebody w
 _MIN_UPDATES = 8  # of another training, so that it is known to be one
 _MAX_UPDATES = 2000  # without a repetition
 _MAX_GRADIENTS = 1000  # computed before the first update: nobody accumulates so many
+_OWN_UPDATES = 4  # computations of gradients, without an optimizer, after which updates by hand are looked for
 
 
 class Observer(Events):
@@ -57,6 +59,7 @@ class Observer(Events):
         self._iterators: dict[int, LoaderKey] = {}  # by id
         self._drawn: collections.Counter[LoaderKey] = collections.Counter()  # batches since the last update
         self._backwards = 0  # since then, outside of closures
+        self._leaves: LeavesSeen | None = None  # at the first loss, of a script without an optimizer
         self._has_begun = self._is_updating = False
         self._roots: RootCalls | None = None
 
@@ -81,6 +84,8 @@ class Observer(Events):
 
     def ended(self) -> bool:
         """The script has ended: tell what was seen, if there was anything."""
+        if self.own_updates is not None:
+            self.own_updates.end()
         if self._updates:
             self._tell(last_training(self._updates, at_least=2))
         return False
@@ -140,17 +145,36 @@ class Observer(Events):
         self._others.add("save")
 
     def differentiates(self) -> None:
-        """Give up once this was done often without any update.
+        """Look for updates that the script makes itself, and give up once there were none for long.
 
         Raises:
-            BadRequestError: If it was.
+            BadRequestError: If there were none.
         """
         self._gradients += 1
-        if self._gradients == _MAX_GRADIENTS and not self._has_begun:
+        if self._has_begun or self.own_updates is not None:
+            return
+        if self._gradients == _MAX_GRADIENTS:
             raise self._seen.no_optimizer(self._gradients)
+        if self._gradients % _OWN_UPDATES == 0 and not self._origins.all(torch.optim.Optimizer):
+            self._look_for_own_updates()
+
+    def _look_for_own_updates(self) -> None:
+        """From here on, take each computation of gradients for a step if the script makes its updates itself.
+
+        It does if what it takes gradients for changes. torch.func and autograd.grad() give gradients to the script, so
+        there is nothing else that they could be for.
+        """
+        if self._leaves is not None and not self._leaves.have_changed():
+            return
+        roots = (parameter for root in self._seen.roots for parameter in root.parameters())
+        updated = self._leaves.leaves if self._leaves is not None else list(roots)
+        self._seen.updates_itself = True
+        self.own_updates = OwnUpdates(self, self._leaves is not None, updated)
 
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Note whether it is one number."""
+        if self._leaves is None and not self._origins.all(torch.optim.Optimizer):
+            self._leaves = LeavesSeen(loss)
         self.differentiates()
         self._seen.has_loss = loss.numel() == 1
         if not self._is_updating:  # else it is in a closure

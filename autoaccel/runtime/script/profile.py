@@ -105,6 +105,7 @@ class ProfiledScript:
 
     def ended(self) -> bool:
         """The script has ended before all was seen: return whether it is run again, which it is if it made steps."""
+        self._boundary.script_ended()
         if self._paced.steps_done == self._steps_before:
             return False
         self._steps_before = self._paced.steps_done

@@ -41,6 +41,7 @@ class Seen:
         self.before: list[Before] = []  # each update
         self.compiles = False
         self.has_loss = False
+        self.updates_itself = False
         self.period: tuple[int, ...] = ()
         self.step_seconds = 0.0
 

@@ -13,6 +13,7 @@ from autoaccel.records.trial import WorkerSpec
 from autoaccel.runtime.script.events import Events, RootCalls, listen
 from autoaccel.runtime.script.install import AppliedToScript, install_loaders
 from autoaccel.runtime.script.numbering import Numbers, whatever_its_arguments
+from autoaccel.runtime.script.own_updates import OwnUpdates
 
 _LOOK_AFTER = 10  # updates: an effect may need some of them to show
 
@@ -22,7 +23,10 @@ def apply_to_run(spec: WorkerSpec) -> None:
     assert spec.script is not None  # a recipe for a script has it
     applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
     install_loaders(spec.script, applied, whatever_its_arguments)
-    listen(_Run(applied), _tell_error)
+    run = _Run(applied)
+    if spec.script.updates_itself:
+        run.own_updates = OwnUpdates(run, spec.script.has_loss)
+    listen(run, _tell_error)
 
 
 class _Run(Events):

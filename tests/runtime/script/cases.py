@@ -328,4 +328,29 @@ CASES = [
         evaluations=False,  # images made without gradients belong to the step
         lines=3,
     ),
+    Case(
+        "hand_sgd.py",
+        models=(("Sequential", 9610, "model = nn.Sequential("),),
+        optimizers=(("UpdatesByHand", "loss.backward()"),),
+        fed_by="Subset 64 RandomSampler",
+        batches=24,
+        per_epoch=24,
+        planned=120,
+        does=("seeds torch", "clips gradients by their norm"),
+    ),
+    Case(
+        "by_hand.py",
+        models=(),
+        optimizers=(("UpdatesByHand", "loss.backward()"),),
+        evaluations=False,
+        lines=0,
+    ),
+    Case(
+        "functional.py",
+        models=(("Sequential", 193, "model = nn.Sequential("),),
+        optimizers=(("UpdatesByHand", "grads, loss = step("),),
+        planned=10_000_000,
+        evaluations=False,
+        lines=1,
+    ),
 ]

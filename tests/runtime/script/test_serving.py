@@ -317,6 +317,15 @@ def test_a_training_that_ends_too_soon_is_no_training_of_that_length(
     assert ended.message == "it ended after 320 steps, but 400 were to be trained"
 
 
+def test_the_last_update_that_a_script_makes_itself_counts(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    """It is known by the end of the script alone: no gradients follow it."""
+    trial, _ = measuring(starter_of(script("hand_sgd.py")), {}, Measure(steps=120))
+    ended = trial.finish(SECONDS)
+    assert isinstance(ended, Finished), ended
+
+
 def test_a_script_without_an_optimizer_is_declined_at_once(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
