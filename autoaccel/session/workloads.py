@@ -121,8 +121,17 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _may_define(path: Path, name: str) -> bool:
-    """Whether a file gives something at its top level this name; also if it cannot be read, so that Python says why."""
+def _may_define(path: Path, name: str, seen: frozenset[Path] = frozenset()) -> bool:
+    """Whether a file gives something at its top level this name; also if it cannot be read, so that Python says why.
+
+    Of a module from which it imports all names, the source tells; from one that has none beside the file, as installed
+    packages, nothing of this name is expected.
+
+    Args:
+        path: Of the file.
+        name: Of what is looked for.
+        seen: Files that are being looked at: two may import from each other.
+    """
     try:
         pending: list[ast.AST] = [ast.parse(path.read_bytes())]
     except (SyntaxError, ValueError):
@@ -132,14 +141,26 @@ def _may_define(path: Path, name: str) -> bool:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 if node.name == name:
                     return True
+            elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                source = _module_beside(path, node)
+                if source is not None and source not in seen and _may_define(source, name, seen | {path}):
+                    return True
             elif isinstance(node, ast.alias):
-                if (node.asname or node.name) in (name, "*"):
+                if (node.asname or node.name) == name:
                     return True
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
                 return True
             else:
                 pending.append(node)
     return False
+
+
+def _module_beside(path: Path, statement: ast.ImportFrom) -> Path | None:
+    """Return the source of the module that a file imports from, if it lies in the file's folder or below."""
+    place = path.parent.joinpath(*(statement.module or "").split(".")) if statement.level <= 1 else None
+    if place is None:
+        return None
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
 
 
 def pickle_workload(build: Callable[[], Any], path: Path) -> Workload:

@@ -32,6 +32,7 @@ def autoaccel(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         "from model import build",
         "from model import make as build",
         "from model import *",
+        "from parts import *",
         "build = make",
         "if True:\n    def build(): pass",
         "try:\n    from model import build\nexcept ImportError:\n    build = None",
@@ -40,6 +41,10 @@ def autoaccel(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 )
 def test_a_file_that_may_define_build_is_a_workload(text: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(text)
+    (tmp_path / "model.py").write_text("from train import *\n\ndef build(): pass")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "__init__.py").write_text("from .one import *")
+    (tmp_path / "parts" / "one.py").write_text("build = make")
     assert isinstance(find_workload(str(tmp_path / "train.py")), BuildFunction)
     assert isinstance(find_workload(str(tmp_path / "train.py"), is_script=True), Script)
 
@@ -52,12 +57,14 @@ def test_a_file_that_may_define_build_is_a_workload(text: str, tmp_path: Path) -
         "def main():\n    def build(): pass",
         "class Model:\n    build = 3",
         "model.build = 3",
+        "from utils import *\nfrom numpy import *\nfrom ..elsewhere import *",
         "'build'",
     ],
 )
 def test_any_other_file_is_a_script(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(text)
+    Path("utils.py").write_text("from train import *")
     found = find_workload("train.py", ["--epochs", "3"])
     assert isinstance(found, Script)
     assert (found.path, found.program, found.folder) == (str(tmp_path / "train.py"), "train.py", str(tmp_path))

@@ -169,7 +169,11 @@ class Observer(Events):
         roots = (parameter for root in self._seen.roots for parameter in root.parameters())
         updated = self._leaves.leaves if self._leaves is not None else list(roots)
         self._seen.updates_itself = True
-        self.own_updates = OwnUpdates(self, self._leaves is not None, updated)
+        by_backward = self._leaves is not None
+        self.own_updates = OwnUpdates(self, by_backward, updated)
+        self.own_updates.gradients_begin(by_backward)
+        # What was done until now was done beside several updates.
+        self._others, self._drawn, self._backwards = set(), collections.Counter(), 0
 
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Note whether it is one number."""
