@@ -27,7 +27,10 @@ class HearsUpdates(Protocol):
 
 
 class OwnUpdates:
-    """Tells of one update after each computation of gradients: it has been made once the next one begins."""
+    """Tells of one update after each computation of gradients: it has been made once the next one begins.
+
+    Whoever knows earlier that it has been made calls `end`.
+    """
 
     def __init__(self, hears: HearsUpdates, by_backward: bool, parameters: Sequence[torch.Tensor] = ()) -> None:
         """Begin before the first one.
@@ -42,6 +45,10 @@ class OwnUpdates:
         self._optimizer = UpdatesByHand(parameters)
         self._awaits_update = False
 
+    def hold(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Name what is updated: it was not known before."""
+        self._optimizer.param_groups[0]["params"] = list(parameters)
+
     def gradients_begin(self, by_backward: bool) -> None:
         """Gradients are about to be computed, so the update from those before has been made."""
         if by_backward == self._by_backward:
@@ -49,7 +56,7 @@ class OwnUpdates:
             self._awaits_update = True
 
     def end(self) -> None:
-        """No more gradients are computed: the last update has been made, too."""
+        """The update from the last gradients has been made."""
         if self._awaits_update:
             self._awaits_update = False
             self._hears.update_begins(self._optimizer)

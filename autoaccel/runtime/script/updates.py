@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,9 +16,10 @@ from autoaccel.runtime.ineffective import did_nothing
 from autoaccel.runtime.randomness import random_states, seed_all
 from autoaccel.runtime.rounding import comparing, read_course, recording
 from autoaccel.runtime.script.boundary import Boundary, PacedScript
-from autoaccel.runtime.script.events import listen
+from autoaccel.runtime.script.events import RootCalls, listen
 from autoaccel.runtime.script.install import AppliedToScript, install_loaders
 from autoaccel.runtime.script.models import Models
+from autoaccel.runtime.script.own_updates import OwnUpdates
 from autoaccel.runtime.script.seeds import shift_seeds
 from autoaccel.runtime.trained_state import TrainedState, Values
 from autoaccel.runtime.updates import Made, Steps, Wanted, change, has_drawn
@@ -60,8 +62,17 @@ class ScriptSteps:
 
     def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """Look at the gradients that an optimizer has got."""
+        self._look_at_gradients(self.state.names_in(optimizer))
+
+    def hear_gradients(self) -> None:
+        """Look at gradients as they are computed: a script that makes its updates itself may clear them in these."""
+        for name, parameter in self.state.parameters.items():
+            look = partial(self._look_at_gradients, [name])
+            parameter.register_post_accumulate_grad_hook(look)  # type: ignore[no-untyped-call]
+
+    def _look_at_gradients(self, names: Sequence[str], *_: torch.Tensor) -> None:
         if self._wanted.start is not None:
-            self._gradients |= self.state.gradients(self.state.names_in(optimizer))
+            self._gradients |= self.state.gradients(names)
 
     def made(self, loss: float) -> Made:
         """Return the step that the script has made since `begin`."""
@@ -123,7 +134,7 @@ class UpdatesOfScript:
         self._optimizers.append(optimizer)
 
     def _update_begins(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._made is not None:
+        if self._made is not None and self._boundary.own_updates is None:
             self._made.update_begins(optimizer)
 
     def _step_made(self) -> None:
@@ -142,13 +153,24 @@ class UpdatesOfScript:
     def _begun(self) -> tuple[ScriptSteps, Steps[Record]]:
         assert self._models is not None
         self._models.end()
+        if self._boundary.own_updates is not None:
+            self._know_own_updates(self._boundary.own_updates)
         optimizers = self._optimizers[min(self._cycle) :]  # those before are of a training that has ended
         groups = itertools.chain(*(optimizer.param_groups for optimizer in optimizers))
         updated = {id(parameter) for group in groups for parameter in group["params"]}
         models = [model for model in self._models.trained if any(id(one) in updated for one in model.parameters())]
         steps = ScriptSteps(TrainedState(models, optimizers), self._paced.device)
+        if self._boundary.own_updates is not None:
+            steps.hear_gradients()
         folder = Path(self._task.folder)
         if self._course is not None:
             return steps, comparing(steps, folder, self._course)
         assert isinstance(self._task, RecordUpdates)
         return steps, recording(steps, folder, self._task.points, self._task.batches)
+
+    def _know_own_updates(self, updates: OwnUpdates) -> None:
+        """Hear of updates that the script makes itself, before its next step begins: that step is made from a state."""
+        assert self._models is not None
+        parameters = itertools.chain(*(model.parameters() for model in self._models.trained))
+        updates.hold([parameter for parameter in parameters if parameter.requires_grad])
+        RootCalls(lambda module, trains: updates.end())

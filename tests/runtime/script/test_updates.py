@@ -48,6 +48,7 @@ def compared(
     ("file", "tensor"),
     [
         ("trainer_class.py", ""),
+        ("hand_sgd.py", ""),  # without an optimizer
         pytest.param("gan.py", "model 2: ", marks=pytest.mark.long),  # two models, two optimizers
         pytest.param("accumulation.py", "", marks=pytest.mark.long),  # clipping, a schedule
         pytest.param("lstm_lm.py", "", marks=pytest.mark.long),  # a state from step to step
@@ -80,11 +81,12 @@ def test_autocast_in_a_script_is_a_small_part_of_the_noise(
     assert 1e-6 < evidence.error_share < 0.01
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
 def test_settings_that_harm_a_script_are_told(
-    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    by_hand: bool, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
     """Outputs of about 1,000, which bfloat16 rounds by up to 2, where what is to be learnt is smaller than that."""
-    (folder / "train.py").write_text(HARMED)
+    (folder / "train.py").write_text(without_optimizer(HARMED) if by_hand else HARMED)
     script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
     found = compared(starter_of(script), machine, BFLOAT16, folder.parent / "kept")
     assert isinstance(found, UpdatesCompared), found
@@ -108,6 +110,29 @@ for step in range(200):
     loss.backward()
     optimizer.step()
 """
+
+
+def without_optimizer(source: str) -> str:
+    """Return the same training, with updates that it makes itself, in which it clears its gradients."""
+    source = source.replace("optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)\n", "")
+    source = source.replace("    optimizer.zero_grad()\n", "")
+    return source.replace(
+        "    optimizer.step()\n",
+        "    for p in model.parameters():\n        p.data -= 1e-9 * p.grad\n        p.grad = None\n",
+    )
+
+
+def test_updates_by_hand_are_those_of_an_optimizer(
+    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+) -> None:
+    found = []
+    # Its random numbers are others: they are numbered from where its model is called, not from the update.
+    training = HARMED.replace("torch.randint(512, (32,))", "torch.arange(32 * step, 32 * step + 32) % 512")
+    for place, source in enumerate((training, without_optimizer(training))):
+        (folder / "train.py").write_text(source)
+        script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
+        found.append(compared(starter_of(script), machine, BFLOAT16, folder.parent / f"kept {place}"))
+    assert found[0] == found[1]
 
 
 def test_a_script_that_ends_too_early_says_so(
