@@ -21,6 +21,7 @@ import psutil
 from autoaccel.records.base import decode, encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.trial import Answer, Failure, WorkerSpec
+from autoaccel.records.workload import Script
 from autoaccel.workers.forking import START
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.guard import Guard
@@ -72,6 +73,7 @@ class Worker:
         self.import_seconds: Mapping[str, float] = {}  # that each import took which it was spared
         self.server = server
         self._log_path = log_path
+        self._scratch = (spec.scratch, spec.workload.folder) if isinstance(spec.workload, Script) else (None, "")
         self._guard = guard
         self._paused = False
         self._closed = False
@@ -284,6 +286,8 @@ class Worker:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(0, size - 16 * 1024))
             text = log.read().decode(errors="replace")
+        scratch, own = self._scratch
+        text = text.replace(scratch, own) if scratch is not None else text  # the user's files, not their copies
         return "\n".join(text.splitlines()[-(_TAIL_LINES if self._listener is None else _TAIL_OF_LAUNCHER) :])
 
     def _trim_log(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Finished, GiveTurn, Measure, Turn
+from autoaccel.records.trial import Describe, Described, Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_machine
@@ -324,6 +324,15 @@ def test_the_last_update_that_a_script_makes_itself_counts(
     trial, _ = measuring(starter_of(script("hand_sgd.py")), {}, Measure(steps=120))
     ended = trial.finish(SECONDS)
     assert isinstance(ended, Finished), ended
+
+
+def test_where_a_script_hangs_is_told_by_its_own_files(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], folder: Path
+) -> None:
+    (folder / "data.py").write_text("import time\n\ndef load():\n    time.sleep(600)\n")
+    found = starter_of(script("import data\nimport torch\ndata.load()")).ask(Describe(), {}, "describe", Described, 8.0)
+    assert isinstance(found, Failure) and found.kind == "hung"
+    assert f'File "{folder / "data.py"}", line 4 in load' in found.log_tail
 
 
 def test_a_script_without_an_optimizer_is_declined_at_once(
