@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
@@ -59,16 +60,15 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
     short: Settings = {"precision.autocast": "bfloat16"} if has_units else {}
     layout: Settings = {"layout.channels_last": True}
     fused: Settings = {"optimizer.fused": True}
-    # On servers the second threads of cores are left alone, as Intel's guide advises.
-    apart: Settings = {"threads.affinity": "cores"} if context.machine.limits.physical_cores >= _MANY_CORES else {}
-    best = {**short, **layout, **fused, **apart}
+    best = {**short, **layout, **fused, **_place(context)}
     compiled: Settings = {"compile.mode": "default"}
     placed = _placements(space, context)
-    ranks = next((part for part in placed if "parallel.world_size" in part), {})
+    one_node = _fits_one_node(context.machine)
+    ranks = {} if one_node else next((part for part in placed if "parallel.world_size" in part), {})
     return [
         best,
         *({**best, **part} for part in placed),
-        *([{**best, **ranks, **compiled}] if ranks else []),
+        *([{**best, **ranks, **compiled}] if ranks or one_node else []),
         {**best, **ranks, **_libraries(space)},
         {**short, **layout},
         short,
@@ -87,6 +87,23 @@ def _libraries(space: SearchSpace) -> Settings:
     return {"threads.openmp": "intel", **({"memory.allocator": allocators[-1]} if allocators else {})}
 
 
+def _place(context: KnobContext) -> Settings:
+    """Return where threads are kept on a server; nowhere on a small machine.
+
+    On one memory node if all cores that may be kept busy fit into it, as PyTorch's guide advises (`numactl
+    --cpunodebind`); else one to a core: the second threads of cores are left alone, as Intel's guide advises.
+    """
+    machine = context.machine
+    if machine.limits.physical_cores < _MANY_CORES:
+        return {}
+    return {"threads.affinity": "node" if _fits_one_node(machine) else "cores"}
+
+
+def _fits_one_node(machine: Machine) -> bool:
+    nodes = nodes_of(machine)
+    return len(nodes) > 1 and machine.usable_physical_cores <= max(count_cores(machine, node) for node in nodes)
+
+
 def _placements(space: SearchSpace, context: KnobContext) -> list[Settings]:
     """Return ways to share out many cores, and to keep threads near their memory and on cores of one kind.
 
@@ -99,7 +116,10 @@ def _placements(space: SearchSpace, context: KnobContext) -> list[Settings]:
     placed: list[Settings] = []
     if len(nodes) > 1:
         of_one = min(cores, max(count_cores(machine, node) for node in nodes))
-        placed = [{"parallel.world_size": len(nodes)}, {"threads.affinity": "node", "threads.intra_op": of_one}]
+        ranks: Settings = {"parallel.world_size": len(nodes)}
+        apart: Settings = {"threads.affinity": "cores"}
+        one_node: Settings = {"threads.affinity": "node", "threads.intra_op": of_one}
+        placed = [{**ranks, **apart}, apart] if _fits_one_node(machine) else [ranks, one_node]
     elif cores >= _MANY_CORES:
         placed = [{"parallel.world_size": max(space.open.get("parallel.world_size", (1,)))}]
     fast = count_cores(machine, fast_cpus_of(machine))

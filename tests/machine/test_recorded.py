@@ -236,9 +236,9 @@ ON_GPU = {**BEST, "precision.float32_matmul": "high", "precision.cudnn_benchmark
         (
             "container-8",
             [
-                {**APART, "threads.intra_op": 8},
-                {**APART, "threads.intra_op": 8, "parallel.world_size": 2},
                 {**BEST, "threads.intra_op": 8, "threads.affinity": "node"},
+                {**APART, "threads.intra_op": 8, "parallel.world_size": 2},
+                {**APART, "threads.intra_op": 8},
             ],
         ),
         ("rtx-4090", [ON_GPU, {**ON_GPU, "compile.mode": "default"}]),
