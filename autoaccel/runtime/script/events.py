@@ -169,12 +169,14 @@ class RootCalls:
         """
         self._called = called
         self._depth = 0
+        self._has_ended = False
         kind: Any = nn.Module
         self._own = own = kind.__call__
 
         @functools.wraps(own)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
+            # What was compiled meanwhile goes on calling this, and is called by a module that is no longer seen.
+            if self._has_ended or torch.compiler.is_compiling():
                 return own(module, *args, **kwargs)
             if not self._depth:
                 self._called(module, torch.is_grad_enabled() and is_trained(module))
@@ -188,6 +190,7 @@ class RootCalls:
 
     def end(self) -> None:
         """Tell no more."""
+        self._has_ended = True
         kind: Any = nn.Module
         kind.__call__ = self._own
 

@@ -67,3 +67,36 @@ def test_an_error_of_the_listener_does_not_reach_the_training_but_its_end_does()
         print("over")
     """
     assert told(source) == ["failed ours", "over"]
+
+
+def test_what_has_kept_the_call_of_a_module_is_not_heard_after_the_end() -> None:
+    """What is compiled keeps it; heard of then, a model was equipped a second time within its own call."""
+    source = """
+    from autoaccel.runtime.script.events import RootCalls
+    calls = RootCalls(lambda module, trains: print("called", trains))
+    kept = model.__call__
+    kept(torch.ones(1, 1))
+    calls.end()
+    kept(torch.ones(1, 1)), model(torch.ones(1, 1))
+    """
+    assert told(source) == ["called True"]
+
+
+def test_updates_by_hand_are_told_of_when_the_next_gradients_begin_and_at_the_end() -> None:
+    source = """
+    from autoaccel.runtime.script.own_updates import OwnUpdates
+    hears = Told()
+    hears.own_updates = OwnUpdates(hears, by_backward=True)
+    listen(hears, print)
+    for x in (1.0, 2.0):
+        loss = model(torch.tensor([[x]])).sum()
+        torch.autograd.grad(loss, model.weight, retain_graph=True)  # of no update
+        loss.backward()
+        with torch.no_grad():
+            model.weight -= 0.1 * model.weight.grad
+            model.weight.grad = None
+    hears.own_updates.end()
+    hears.own_updates.end()
+    """
+    of_one = ["gradients", "loss 1.0"]
+    assert told(source) == [*of_one, "gradients", "begins", "ended", "loss 1.7999999523162842", "begins", "ended"]
