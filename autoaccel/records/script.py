@@ -59,6 +59,10 @@ class ScriptArgument(Record, frozen=True):
     values: tuple[Value, ...]  # the script's own first, then the others to try; of a flag whether it is there
 
 
+DOUBLE_BACKWARD = "differentiates its gradients"
+"""What a script does that asks for gradients with a graph of their own, as a gradient penalty does."""
+
+
 class ScriptFacts(Record, frozen=True):
     """What a script was seen to do in its first steps, without any setting applied."""
 

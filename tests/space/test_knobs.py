@@ -256,6 +256,11 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: Kn
             {"threads.intra_op", "optimizer.fused"},
         ),
         (
+            {"does": ("differentiates its gradients",)},
+            {"compile.mode": "the script differentiates its gradients, which compiled models do not support"},
+            {"threads.intra_op", "precision.autocast", "optimizer.fused"},
+        ),
+        (
             {"updates_itself": True},
             {"optimizer.fused": "the script makes its updates itself, without an optimizer of torch.optim"},
             {"threads.intra_op", "precision.autocast", "compile.mode"},

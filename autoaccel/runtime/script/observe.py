@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import inspect
 import itertools
 import random
 import statistics
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from autoaccel.records.script import LoaderKey
+from autoaccel.records.script import DOUBLE_BACKWARD, LoaderKey
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.script.cycle import last_training, period_of
@@ -29,6 +30,7 @@ from autoaccel.runtime.script.planned import loops_around
 from autoaccel.runtime.script.seen import Before, Seen
 from autoaccel.runtime.script.trainers import planned_by_trainer
 
+_GRAD = inspect.signature(torch.autograd.grad)
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
 _MAX_SECONDS = 3.0  # from the first of them, if they repeat by then; somebody waits
 _MIN_UPDATES = 8  # of another training, so that it is known to be one
@@ -81,6 +83,7 @@ class Observer(Events):
             (torch, "use_deterministic_algorithms", "asks for deterministic algorithms"),
         ):
             before(holder, name, lambda *_, words=words, **__: self._does(words))
+        before(torch.autograd, "grad", self._grad_called)
 
     def ended(self) -> bool:
         """The script has ended: tell what was seen, if there was anything."""
@@ -95,6 +98,10 @@ class Observer(Events):
         is_users = next(user_frames(), None) is not None and not is_called_by_torch()
         if is_users and words not in self._seen.does:
             self._seen.does.append(words)
+
+    def _grad_called(self, *args: Any, **kwargs: Any) -> None:
+        if _GRAD.bind(*args, **kwargs).arguments.get("create_graph"):
+            self._does(DOUBLE_BACKWARD)
 
     def _hear_draws(self) -> None:
         """Hear of each batch that is drawn from a loader of torch's."""

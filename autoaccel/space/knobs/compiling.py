@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.by_hand import ByHand
+from autoaccel.records.script import DOUBLE_BACKWARD
 from autoaccel.records.settings import Value
 from autoaccel.space.knobs.knob import (
     NO_EFFECT_OF_ITS_OWN,
@@ -34,6 +35,8 @@ def _why_no_compiler(context: KnobContext) -> str:
     script = context.training.script if context.training is not None else None
     if script is not None and "torch.compile" in script.does:
         return "the script compiles its model itself"
+    if script is not None and DOUBLE_BACKWARD in script.does:
+        return "the script differentiates its gradients, which compiled models do not support"
     if context.device in ("cuda", "xpu"):
         return _why_no_triton(context)
     return "" if context.machine.compiler is not None else "no C++ compiler: apt install g++ (or set CXX)"

@@ -326,6 +326,7 @@ CASES = [
         cycle=(0, 0, 0, 0, 0, 1),
         planned=30,
         evaluations=False,  # images made without gradients belong to the step
+        does=("seeds torch", "differentiates its gradients"),
         lines=3,
     ),
     Case(
