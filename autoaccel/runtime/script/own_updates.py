@@ -76,11 +76,11 @@ class LeavesSeen:
         return self._sum() != self._sums
 
     def _sum(self) -> list[float]:
-        return [float(leaf.detach().double().sum()) for leaf in self.leaves]
+        return [float(leaf.detach().sum(dtype=torch.float64)) for leaf in self.leaves]
 
 
 def leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
-    """Return the leaves that backward() would compute gradients for."""
+    """Return the leaves, of real numbers, that backward() would compute gradients for."""
     found: list[torch.Tensor] = []
     seen, waiting = set(), [loss.grad_fn]
     while waiting:
@@ -89,7 +89,7 @@ def leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
             continue
         seen.add(node)
         leaf = getattr(node, "variable", None)  # of a node that accumulates a gradient
-        if isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             found.append(leaf)
         waiting.extend(following for following, _ in node.next_functions)
     return found
