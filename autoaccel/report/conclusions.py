@@ -64,7 +64,7 @@ def stop_words(stop: StopReason, trials: int) -> str:
 def proof_start_words(why: ProofReason, trials: int) -> str:
     """Return what is to be proven, and why now, after this many trials."""
     if why == "without what slows it down":
-        return "the recipe without the settings that slow it down, against your own settings, in fresh processes"
+        return "the recipe without what seems to slow it down, against your own settings, in fresh processes"
     return f"the best against your own settings, in fresh processes ({stop_words(why, trials)})"
 
 

@@ -176,12 +176,14 @@ class Contest:
         """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
 
         What was proven stays if the rest is not proven, or is clearly slower. Each proof leaves out a setting at least.
+        Where there is no time for it, it is left open if the settings make it slower beyond doubt.
         """
         breakdown = self._proving.break_down(attempt)
         while (rest := self._rest(attempt, breakdown)) is not None:
             number = self.number_of(rest.settings)
             if number > MAX_CONTENDERS or not self._fits(rest):
-                self.open.append(self._proving.missing(rest))
+                if any(one.high < 1 for one in breakdown.harmful):
+                    self.open.append(self._proving.missing(rest))
                 break
             further = self._proving.prove(rest, number, "without what slows it down")
             if further is None:
@@ -199,8 +201,8 @@ class Contest:
     def _rest(self, attempt: Attempt, breakdown: Breakdown) -> Contender | None:
         """Return proven settings without those that make them slower; None if there are none, or nothing else is left.
 
-        A setting makes them slower if the whole interval of its measured contribution says so. What a person has asked
-        for stays.
+        A setting makes them slower if the middle of its measured contribution says so: of settings that cannot be told
+        apart, the fewer are better. What a person has asked for stays.
         """
         settings, log_speedup = attempt.contender.settings, attempt.contender.log_speedup
         harmful = [one for one in breakdown.harmful if one.setting in self._space.open]

@@ -36,8 +36,8 @@ class Breakdown(NamedTuple):
 
     @property
     def harmful(self) -> list[Contribution]:
-        """What was measured to make the recipe slower: the whole interval lies below 1."""
-        return [one for one in self.contributions if one.measured and one.high < 1]
+        """What was measured to make the recipe slower, if perhaps by chance: what wins nothing is better left out."""
+        return [one for one in self.contributions if one.measured and one.speedup < 1]
 
 
 class Predictor(Protocol):

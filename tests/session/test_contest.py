@@ -216,6 +216,25 @@ def test_a_proven_recipe_without_a_setting_that_slows_it_down_is_proven_and_take
     assert not contest.open
 
 
+def seemingly_slowed() -> Truth:
+    """Return one with ranks that trials flatter, and whose contribution of 0.97 may be 1.07."""
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": -0.3, "parallel.world_size=2": -0.03})
+    truth.flattered = {"parallel.world_size=2": 0.65}
+    return truth
+
+
+def test_a_setting_that_only_seems_to_slow_the_recipe_down_wins_nothing_and_is_left_out(play: Play) -> None:
+    assert play(seemingly_slowed())[0] == CAST
+
+
+def test_without_time_for_that_nothing_is_left_open(play: Play) -> None:
+    truth = seemingly_slowed()
+    truth.budget_seconds = 160.0
+    found, _, contest = play(truth)
+    assert found == {**CAST, **RANKS}
+    assert not contest.open
+
+
 def test_a_setting_that_slows_the_recipe_down_stays_where_what_is_left_is_not_proven(play: Play) -> None:
     truth = slowed()
     truth.not_faster = (CAST,)

@@ -79,10 +79,10 @@ class Observer(Events):
             (random, "seed", "seeds random"),
             (torch.nn.utils, "clip_grad_norm_", "clips gradients by their norm"),
             (torch.nn.utils, "clip_grad_value_", "clips gradients by value"),
-            (torch.amp.GradScaler, "scale", "scales the loss (GradScaler)"),
             (torch, "use_deterministic_algorithms", "asks for deterministic algorithms"),
         ):
             before(holder, name, lambda *_, words=words, **__: self._does(words))
+        before(torch.amp.GradScaler, "scale", self._loss_scaled)
         before(torch.autograd, "grad", self._grad_called)
 
     def ended(self) -> bool:
@@ -98,6 +98,10 @@ class Observer(Events):
         is_users = next(user_frames(), None) is not None and not is_called_by_torch()
         if is_users and words not in self._seen.does:
             self._seen.does.append(words)
+
+    def _loss_scaled(self, scaler: torch.amp.GradScaler, *_: Any) -> None:
+        if scaler.is_enabled():  # scripts for all devices call one that does nothing on most
+            self._does("scales the loss (GradScaler)")
 
     def _grad_called(self, *args: Any, **kwargs: Any) -> None:
         if _GRAD.bind(*args, **kwargs).arguments.get("create_graph"):

@@ -326,6 +326,24 @@ def test_the_last_update_that_a_script_makes_itself_counts(
     assert isinstance(ended, Finished), ended
 
 
+def test_a_scaler_that_is_switched_off_scales_nothing(
+    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+) -> None:
+    source = """
+    import torch
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    for step in range(50):
+        scaler.scale(model(torch.randn(8, 4)).square().mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    found = describe(starter_of(script(source)))
+    assert isinstance(found, TrainingFacts) and found.script is not None, found
+    assert found.script.does == ()
+
+
 def test_where_a_script_hangs_is_told_by_its_own_files(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], folder: Path
 ) -> None:
