@@ -68,7 +68,7 @@ class ScriptSteps:
         """Look at gradients as they are computed: a script that makes its updates itself may clear them in these."""
         for name, parameter in self.state.parameters.items():
             look = partial(self._look_at_gradients, [name])
-            parameter.register_post_accumulate_grad_hook(look)  # type: ignore[no-untyped-call]
+            parameter.register_post_accumulate_grad_hook(look)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def _look_at_gradients(self, names: Sequence[str], *_: torch.Tensor) -> None:
         if self._wanted.start is not None:
