@@ -14,9 +14,9 @@ demo: setup  ## tune the example on real digits, and show the recipe
 
 test: lint tests  ## everything that CI checks
 
-check-long: setup  ## the tests that are too long for every commit; minutes
+check-long: setup  ## the tests that are too long for every commit; half an hour
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,scripts]'
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -n 2 --dist worksteal -m long
 
 lint: setup
 	$(BIN)/ruff check .

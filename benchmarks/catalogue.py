@@ -102,7 +102,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "script-overhead", "studies.script_overhead",
-        "what autoaccel adds to the steps of scripts that it measures, beside plain Python",
+        "what autoaccel adds to the steps of scripts, in their runs and where it measures them, beside plain Python",
         {"script_overhead": 5}, 20,
     ),
     Benchmark(

@@ -60,12 +60,14 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
     short: Settings = {"precision.autocast": "bfloat16"} if has_units else {}
     layout: Settings = {"layout.channels_last": True}
     fused: Settings = {"optimizer.fused": True}
+    # It is exact, and costs memory that the step needs anyway. Other accelerators have memory of their own.
+    kept: Settings = {"memory.keep_freed": True} if context.device == "cpu" else {}
     best = {**short, **layout, **fused, **_place(context)}
     compiled: Settings = {"compile.mode": "default"}
     placed = _placements(space, context)
     one_node = _fits_one_node(context.machine)
     ranks = {} if one_node else next((part for part in placed if "parallel.world_size" in part), {})
-    return [
+    guesses: list[Settings] = [
         best,
         *({**best, **part} for part in placed),
         *([{**best, **ranks, **compiled}] if ranks or one_node else []),
@@ -79,6 +81,7 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
         {**best, **compiled},
         compiled,
     ]
+    return [{**kept, **guess} for guess in guesses]
 
 
 def _libraries(space: SearchSpace) -> Settings:

@@ -47,6 +47,7 @@ def detect_machine(root: Path = Path("/")) -> Machine:
         packages=_installed(),
         c_compiler=find_c_compiler(),
         python_headers=has_python_headers(),
+        libc=_libc(),
         shown_gpus=None if shown is None else len(shown),
     )
 
@@ -70,6 +71,11 @@ def _installed() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _libc() -> str | None:
+    """Return the C library that this Python is linked with, as far as it tells."""
+    return " ".join(platform.libc_ver()).strip() or None
 
 
 def _read_huge_pages(root: Path) -> str | None:

@@ -139,6 +139,7 @@ class Machine(Record, frozen=True):
     packages: dict[str, str] = {}  # version of each installed distribution that a knob may need
     c_compiler: str | None = None  # of C, where Triton looks for it; None: compiling for a GPU will fail
     python_headers: bool = True  # Python.h is there, which Triton's launchers include
+    libc: str | None = None  # the C library and its version, such as "glibc 2.36"; None: another, or not known
     shown_gpus: int | None = None  # how many of `gpus` CUDA_VISIBLE_DEVICES shows; None: not known
 
     @property

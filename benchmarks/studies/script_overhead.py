@@ -1,11 +1,16 @@
-"""What autoaccel adds to the steps of a script that it measures: under the script's own settings, beside plain Python.
+"""What autoaccel adds to the steps of a script, under the script's own settings, beside plain Python.
 
-    python -m benchmarks.studies.script_overhead [NAME ...] [--pairs N]
+    python -m benchmarks.studies.script_overhead [NAME ...] [--rounds N]
 
-Each pair is two fresh processes, one after the other: plain Python with a clock after each update of an optimizer and
-nothing else, and the same script in a worker, whose hooks tell each step. Who begins changes from pair to pair. A row
-is a script: the difference of the middle steps, and their ratio, over the pairs. Rows go to
-benchmarks/results/script_overhead.jsonl. Nothing else should run meanwhile.
+Each round is three fresh processes, one after the other:
+
+    plain   the script under plain Python, with a clock after each update of an optimizer and nothing else
+    run     the same, with what `autoaccel run` puts into the process of the script
+    hooked  the script in a worker that measures it, whose hooks tell each step
+
+Who begins changes from round to round. A row is a script: the difference of the middle steps from those of plain
+Python, and their ratio, over the rounds. Rows go to benchmarks/results/script_overhead.jsonl. Nothing else should run
+meanwhile.
 """
 
 from __future__ import annotations
@@ -19,11 +24,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoaccel.records.trial import Failure, GiveTurn
+from autoaccel.records.base import encode
+from autoaccel.records.trial import Failure, GiveTurn, Train, WorkerSpec
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
@@ -37,13 +43,20 @@ SCRIPTS = ROOT / "tests" / "scripts"
 NAMES = ("mlp.py", "trainer_class.py", "lstm_lm.py", "gpt/train.py", "digits.py")
 """From steps of a fraction of a millisecond to some of a twentieth of a second."""
 
-PAIRS = 12
+ROUNDS = 12
 _SECONDS = 2.0  # that a process is measured, about
 _START_SECONDS = 120.0
-_PLAIN = """
+_TIMED = """
 import json, os, runpy, sys, time
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
+
+if spec := os.environ.pop("SPEC", ""):
+    from autoaccel.records.base import decode
+    from autoaccel.records.trial import WorkerSpec
+    from autoaccel.runtime.script.whole_run import apply_to_run
+
+    apply_to_run(decode(spec.encode(), WorkerSpec))
 
 ends, seconds = [], float(sys.argv[1])
 
@@ -65,10 +78,18 @@ told()
 """
 
 
-def plain_seconds(program: str) -> float:
-    """Return the middle step of a script under plain Python, in the working folder."""
-    command = [sys.executable, "-c", _PLAIN, str(_SECONDS), program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=True)
+def timed_seconds(program: str, spec: WorkerSpec | None = None) -> float:
+    """Return the middle step of a script under Python, in the working folder.
+
+    Args:
+        program: The script.
+        spec: What `autoaccel run` applies to it; None: nothing.
+    """
+    command = [sys.executable, "-c", _TIMED, str(_SECONDS), program]
+    environment = os.environ | ({"SPEC": encode(spec).decode()} if spec is not None else {})
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_START_SECONDS, check=True, env=environment
+    )
     ends = json.loads(done.stderr.rpartition("ENDS")[2])
     return _middle([late - early for early, late in itertools.pairwise(ends)])
 
@@ -96,12 +117,12 @@ def _middle(seconds: Sequence[float]) -> float:
     return statistics.median(seconds[len(seconds) // 5 :])
 
 
-def measure(name: str, pairs: int) -> dict[str, Any]:
+def measure(name: str, rounds: int) -> dict[str, Any]:
     """Return what was found of a script.
 
     Args:
         name: Of its file.
-        pairs: How many.
+        rounds: How many.
     """
     with tempfile.TemporaryDirectory() as scratch:
         own, logs = Path(scratch) / "own", Path(scratch) / "logs"
@@ -114,41 +135,52 @@ def measure(name: str, pairs: int) -> dict[str, Any]:
         with WorkerStarter(logs, workload) as starter:
             context = KnobContext(*probe_and_describe(starter, workload, _START_SECONDS))
             starter = starter.at(context)
-            plain, hooked = [], []
-            for number in range(pairs):
-                for is_plain in (number % 2 == 0, number % 2 == 1):
-                    if is_plain:
-                        plain.append(plain_seconds(program))
-                    else:
-                        hooked.append(hooked_seconds(starter, context))
+            facts = context.training
+            assert facts is not None  # it was described
+            spec = WorkerSpec(
+                Train(seeds=()), workload, baseline_settings(context), found=facts.found, script=facts.script
+            )
+            ways: dict[str, Callable[[], float]] = {
+                "plain": lambda: timed_seconds(program),
+                "run": lambda: timed_seconds(program, spec),
+                "hooked": lambda: hooked_seconds(starter, context),
+            }
+            seconds: dict[str, list[float]] = {way: [] for way in ways}
+            for number in range(rounds):
+                for place in range(len(ways)):
+                    way = list(ways)[(number + place) % len(ways)]
+                    seconds[way].append(ways[way]())
         os.chdir(ROOT)
-    ratio, ratio_radius = mean_and_radius([math.log(b / a) for a, b in zip(plain, hooked, strict=True)])
-    added, added_radius = mean_and_radius([b - a for a, b in zip(plain, hooked, strict=True)])
-    return {
-        "plain_seconds": plain,
-        "hooked_seconds": hooked,
-        "ratio": [math.exp(ratio), math.exp(ratio - ratio_radius), math.exp(ratio + ratio_radius)],
-        "added_seconds": [added, added - added_radius, added + added_radius],
-    }
+    plain = seconds["plain"]
+    found: dict[str, Any] = {f"{way}_seconds": seconds[way] for way in ways}
+    for way in ("run", "hooked"):
+        ratio, ratio_radius = mean_and_radius([math.log(b / a) for a, b in zip(plain, seconds[way], strict=True)])
+        added, added_radius = mean_and_radius([b - a for a, b in zip(plain, seconds[way], strict=True)])
+        found[way] = {
+            "ratio": [math.exp(ratio), math.exp(ratio - ratio_radius), math.exp(ratio + ratio_radius)],
+            "added_seconds": [added, added - added_radius, added + added_radius],
+        }
+    return found
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure what is wanted and was not measured with today's code; return the exit code."""
     parser = make_parser(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--pairs", type=at_least(2), default=PAIRS, help="another number adds no row")
+    parser.add_argument("--rounds", type=at_least(2), default=ROUNDS, help="another number adds no row")
     parsed = parser.parse_args(arguments)
     if unknown := sorted(set(parsed.names) - set(NAMES)):
         parser.error(f"there is no script {', '.join(unknown)} here; there are {', '.join(NAMES)}")
     wanted = parsed.names or list(NAMES)
-    for name in wanted if parsed.pairs != PAIRS else to_measure("script_overhead", wanted):
-        found = measure(name, parsed.pairs)
-        if parsed.pairs == PAIRS:
+    for name in wanted if parsed.rounds != ROUNDS else to_measure("script_overhead", wanted):
+        found = measure(name, parsed.rounds)
+        if parsed.rounds == ROUNDS:
             code = ("autoaccel/runtime", "benchmarks/studies/script_overhead.py", f"tests/scripts/{name}")
             add_row("script_overhead", name, found, code=code)
-        added, ratio = [1e6 * each for each in found["added_seconds"]], found["ratio"]
-        print(f"{name}: {added[0]:.0f} us more a step ({added[1]:.0f} to {added[2]:.0f}), "
-              f"{ratio[0]:.3f} ({ratio[1]:.3f} to {ratio[2]:.3f}) times as long", flush=True)  # fmt: skip
+        for way in ("run", "hooked"):
+            added, ratio = [1e6 * each for each in found[way]["added_seconds"]], found[way]["ratio"]
+            print(f"{name}, {way}: {added[0]:.0f} us more a step ({added[1]:.0f} to {added[2]:.0f}), "
+                  f"{ratio[0]:.3f} ({ratio[1]:.3f} to {ratio[2]:.3f}) times as long", flush=True)  # fmt: skip
     return 0
 
 

@@ -24,7 +24,10 @@ def memory(observed: Observations) -> Finding | None:
         "what fresh memory costs other operators",
         Gain(share, removable=0.2),
         "An allocator that keeps freed pages, and huge pages, reduce the system's work.",
-        knobs=("memory.allocator", "memory.huge_pages", "memory.keep_gradients", "memory.expandable_segments"),
+        knobs=(
+            "memory.allocator", "memory.keep_freed", "memory.huge_pages", "memory.keep_gradients",
+            "memory.expandable_segments",
+        ),  # fmt: skip
     )
 
 
@@ -40,8 +43,9 @@ def page_faults(observed: Observations) -> Finding | None:
         "page-faults",
         f"{faults:,.0f} page faults a step: memory is returned to the system and requested again",
         Gain(share, removable=0.5),
-        "Use an allocator that keeps freed pages (jemalloc, tcmalloc), or keep the gradients.",
-        knobs=("memory.allocator", "memory.keep_gradients"),
+        "Let glibc keep freed memory (MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776), use an allocator that "
+        "does (jemalloc, tcmalloc), or keep the gradients.",
+        knobs=("memory.keep_freed", "memory.allocator", "memory.keep_gradients"),
         numbers={"faults_per_step": faults},
     )
 

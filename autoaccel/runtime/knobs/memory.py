@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import re
@@ -28,6 +29,43 @@ class Allocator(Effect):
                 f"{self.value} is not loaded: the dynamic loader could not use it, or it was not preloaded"
             )
         return f"{self.value} is loaded"
+
+
+_REUSED_BYTES = 48 << 20
+"""Above 32 MiB, which is the largest block that glibc ever keeps by itself (DEFAULT_MMAP_THRESHOLD_MAX)."""
+
+
+class KeepFreed(Effect):
+    """Memory that is freed stays with the process; the variables were set when it started."""
+
+    def check(self) -> str:
+        if self.is_off:
+            return ""
+        if faults := _faults_of_reuse(_REUSED_BYTES):
+            raise IneffectiveError(
+                f"{faults:,} pages of memory that was freed came back from the system: another allocator is loaded, or "
+                "MALLOC_TRIM_THRESHOLD_ was not set when the process started"
+            )
+        return "memory that is freed is kept"
+
+
+def _faults_of_reuse(size: int) -> int:
+    """Return how many pages the system hands out where a block is written that is as large as one just freed."""
+    import resource  # not on Windows
+
+    library = ctypes.CDLL(None)
+    library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    library.free.restype, library.free.argtypes = None, [ctypes.c_void_p]
+    faults = 0
+    for _ in range(2):
+        block = library.malloc(size)
+        if block is None:
+            return 0  # nothing is free that could tell
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        ctypes.memset(block, 1, size)
+        faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+        library.free(block)
+    return faults
 
 
 class HugePages(Effect):

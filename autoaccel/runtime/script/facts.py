@@ -18,12 +18,10 @@ from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.modules import count_parameters, normalises_batches, repeated_blocks
 from autoaccel.runtime.script.numbering import ranks_now
-from autoaccel.runtime.script.planned import planned_rounds
+from autoaccel.runtime.script.planned import assumed_steps, planned_rounds
 from autoaccel.runtime.script.seen import Seen
 
 METRIC = "training loss"
-_ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
-_ASSUMED_STEPS = 1000  # nor how long an epoch is
 
 
 def script_facts(seen: Seen) -> ScriptFacts:
@@ -63,7 +61,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
     """Return the same in the terms of any training."""
     loader = script.loader
     own = next((found for key, found in seen.loaders.items() if loader and key == loader.key), None)
-    steps = script.planned_steps or (script.steps_per_epoch or _ASSUMED_STEPS // _ASSUMED_EPOCHS) * _ASSUMED_EPOCHS
+    steps = script.planned_steps or assumed_steps(script.steps_per_epoch, script.step_seconds)
     per_epoch = min(steps, script.steps_per_epoch or steps)
     batch = loader.key.batch_size if loader else None
     return TrainingFacts(

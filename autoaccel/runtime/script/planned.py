@@ -19,6 +19,10 @@ from torch.utils.data import DataLoader
 from autoaccel.runtime.script.numbering import length_of
 from autoaccel.runtime.script.places import place_of
 
+_ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
+_ASSUMED_STEPS = 1000  # nor how long an epoch is
+_MAX_ASSUMED_SECONDS = 24 * 3600.0  # samplers that are not meant to end say that an epoch has 10**10 samples
+
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -70,6 +74,17 @@ def planned_rounds(loops: Sequence[EnclosingLoop]) -> int | None:
     rounds = [loop.rounds for loop in loops]
     known = [each for each in rounds if each is not None]
     return math.prod(known) if rounds and len(known) == len(rounds) else None
+
+
+def assumed_steps(steps_per_epoch: int | None, step_seconds: float) -> int:
+    """Return how many steps a training is taken to plan that does not say it: ten epochs, a day at most.
+
+    Args:
+        steps_per_epoch: None: that is not known either.
+        step_seconds: Of a step, as it was seen; above zero.
+    """
+    steps = _ASSUMED_STEPS if steps_per_epoch is None else steps_per_epoch * _ASSUMED_EPOCHS
+    return max(1, min(steps, int(_MAX_ASSUMED_SECONDS / step_seconds)))
 
 
 @functools.cache

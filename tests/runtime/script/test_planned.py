@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.runtime.script.places import user_frames
-from autoaccel.runtime.script.planned import loops_around, planned_rounds
+from autoaccel.runtime.script.planned import assumed_steps, loops_around, planned_rounds
 
 HEADER = """\
 from types import SimpleNamespace
@@ -70,3 +70,16 @@ CASES = {
 @pytest.mark.parametrize(("source", "rounds"), CASES.items())
 def test_it_is_the_product_of_the_loops(source: str, rounds: int | None, tmp_path: Path) -> None:
     assert rounds_in(tmp_path, source) == rounds
+
+
+@pytest.mark.parametrize(
+    ("steps_per_epoch", "step_seconds", "steps"),
+    [
+        (18, 0.1, 180),  # ten epochs
+        (None, 0.1, 1000),
+        (156_000_000, 0.1, 864_000),  # ten epochs would take five years: a day
+        (3, 100_000.0, 1),
+    ],
+)
+def test_what_is_assumed_takes_a_day_at_most(steps_per_epoch: int | None, step_seconds: float, steps: int) -> None:
+    assert assumed_steps(steps_per_epoch, step_seconds) == steps
