@@ -120,10 +120,11 @@ def interaction_words(interaction: Interaction) -> str:
     """Return which two settings depend on each other, and how."""
     one, other = map(one_line, interaction.settings)
     how = "reinforce each other" if interaction.factor > 1 else "partly do the same work"
+    seem = "seem to " if interaction.low <= 1 <= interaction.high else ""
     interval = f"{interaction.low:.2f} to {interaction.high:.2f}"
     return (
-        f"{one} and {other} {how}: together they give {speedup_words(interaction.factor)} ({interval}) the product "
-        "of what each contributes alone"
+        f"{one} and {other} {seem}{how}: together they give {speedup_words(interaction.factor)} ({interval}) the "
+        "product of what each contributes alone"
     )
 
 

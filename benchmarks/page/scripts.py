@@ -50,8 +50,7 @@ def hard_cases(found: Mapping[str, Any]) -> list[str]:
 def script_overhead(found: Mapping[str, Any]) -> list[str]:
     """Return what is added to the steps of each script, in its run and where it is measured."""
     lines = [
-        "| Script | Step under plain Python | Added by `autoaccel run` | Times as long | Added where it is measured "
-        "| Times as long | Rounds |",
+        "| Script | Plain step | Added by `run` | Times as long | Added by measuring | Times as long | Rounds |",
         f"|{'---|' * 7}",
     ]
     for name, row in found.items():

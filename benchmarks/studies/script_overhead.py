@@ -87,9 +87,7 @@ def timed_seconds(program: str, spec: WorkerSpec | None = None) -> float:
     """
     command = [sys.executable, "-c", _TIMED, str(_SECONDS), program]
     environment = os.environ | ({"SPEC": encode(spec).decode()} if spec is not None else {})
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=_START_SECONDS, check=True, env=environment
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=True, env=environment)
     ends = json.loads(done.stderr.rpartition("ENDS")[2])
     return _middle([late - early for early, late in itertools.pairwise(ends)])
 

@@ -169,6 +169,7 @@ def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
     ("settings", "said"),
     [
         ({"memory.allocator": "jemalloc"}, "jemalloc is not loaded"),
+        ({"memory.keep_freed": True}, "pages of memory that was freed came back from the system"),
         ({"threads.openmp": "intel"}, "not loaded"),
         ({"threads.omp_proc_bind": "close"}, "OMP_PROC_BIND is not set"),
         ({"threads.affinity": "compact"}, "start it with `autoaccel run`"),

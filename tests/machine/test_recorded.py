@@ -287,6 +287,16 @@ def test_what_guides_advise_beside_it_is_guessed_next_where_it_is_installed(on: 
     assert not any("threads.openmp" in guess for guess in guesses(on("arm-64")))
 
 
+def test_freed_memory_is_guessed_to_stay_where_glibc_alone_hands_it_out(on: On) -> None:
+    server = on("xeon-2x32")
+    with_glibc = guesses(KnobContext(msgspec.structs.replace(server.machine, libc="glibc 2.36"), server.training))
+    assert "memory.keep_freed" not in guesses(server)[0]
+    assert with_glibc[0] == {**guesses(server)[0], "memory.keep_freed": True}
+    (of_guides,) = [guess for guess in with_glibc if "memory.allocator" in guess]
+    assert "memory.keep_freed" not in of_guides  # another allocator does that itself
+    assert {"memory.keep_freed": True} in with_glibc
+
+
 def test_data_that_will_be_late_for_a_faster_step_are_guessed_with_workers(on: On) -> None:
     """Loading takes a fifth of a step that other settings make three times as fast, eight times with AMX."""
     assert guesses(on("arm-64", Demand(0.1, GIB, 0.02, 0.02)))[0]["loader.workers"] == 1

@@ -150,9 +150,12 @@ def test_names_the_settings_that_depend_on_each_other():
     page = Page(report(msgspec.structs.replace(samples.RECIPE, interaction=interaction)))
     assert "whole recipe 1.50x, which differ" in page.words
     assert "layout.channels_last and precision.autocast reinforce each other: together they give 1.20x" in page.words
-    opposed = msgspec.structs.replace(interaction, factor=0.8)
+    opposed = msgspec.structs.replace(interaction, factor=0.8, low=0.7, high=0.9)
     page = Page(report(msgspec.structs.replace(samples.RECIPE, interaction=opposed)))
     assert "partly do the same work: together they give 0.80x" in page.words
+    unclear = msgspec.structs.replace(interaction, low=0.9, high=1.6)
+    page = Page(report(msgspec.structs.replace(samples.RECIPE, interaction=unclear)))
+    assert "seem to reinforce each other: together they give 1.20x" in page.words
 
 
 def test_contributions_share_one_scale(source):

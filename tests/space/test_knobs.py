@@ -160,6 +160,15 @@ def test_libraries_to_preload_are_joined_and_only_what_this_machine_has(context:
     assert "background_thread:true" in found["MALLOC_CONF"]
 
 
+def test_freed_memory_is_kept_where_glibc_hands_it_out(context: KnobContext, vary: Vary) -> None:
+    on: Settings = {**default_settings(context), "memory.keep_freed": True}
+    assert environment_of(on, context, at_start_only=True)["MALLOC_MMAP_MAX_"] == "0"
+    knob = KNOBS["memory.keep_freed"]
+    assert not knob.why_closed(vary(context, libc="glibc 2.28"))
+    assert "not known to be glibc" in knob.why_closed(vary(context, libc="musl 1.2"))
+    assert "not known to be glibc" in knob.why_closed(vary(context, libc=None))
+
+
 CORES = ((0, 4), (1, 5), (2, 6), (3, 7))
 
 

@@ -25,9 +25,12 @@ def memory(observed: Observations) -> Finding | None:
         Gain(share, removable=0.2),
         "An allocator that keeps freed pages, and huge pages, reduce the system's work.",
         knobs=(
-            "memory.allocator", "memory.keep_freed", "memory.huge_pages", "memory.keep_gradients",
+            "memory.keep_freed",
+            "memory.allocator",
+            "memory.huge_pages",
+            "memory.keep_gradients",
             "memory.expandable_segments",
-        ),  # fmt: skip
+        ),
     )
 
 

@@ -20,6 +20,7 @@ Nothing else should run meanwhile. `--seconds` (for each search) and `--rounds` 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import math
 import sys
@@ -33,7 +34,7 @@ import optuna
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.session.workloads import find_workload
-from autoaccel.space.knobs import KnobContext, baseline_settings
+from autoaccel.space.knobs import KnobContext, baseline_settings, environment_of
 from autoaccel.space.search_space import load_space
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter
@@ -56,7 +57,7 @@ from benchmarks.studies.unseen.searches import Case, Grid, effective, launch_by_
 from benchmarks.studies.unseen.suite import HALVES, half_of, workloads
 from benchmarks.studies.unseen.tunes import tune
 
-SPACE = ROOT / "benchmarks" / "spaces" / "all.toml"
+SPACE = ROOT / "benchmarks" / "spaces" / "unseen.toml"
 START_SECONDS = 600.0  # until the training is described
 
 
@@ -92,6 +93,7 @@ def measure(
             context.training.steps_per_epoch,
             folder,
             seconds,
+            functools.partial(environment_of, context=context, at_start_only=True),
         )
         if piece == "side_by_side":
             starter = starter.at(context)

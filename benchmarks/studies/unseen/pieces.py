@@ -19,7 +19,7 @@ _PLAIN_CODE = (
     "autoaccel/space/knobs",
     "benchmarks/harness/peers.py",
     "benchmarks/harness/side_by_side.py",
-    "benchmarks/spaces/all.toml",
+    "benchmarks/spaces/unseen.toml",
     "benchmarks/studies/unseen/plain.py",
     "benchmarks/studies/unseen/searches.py",
     "benchmarks/studies/unseen/suite.py",

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ class Case:
     """Of what is kept until a piece is whole, and of compiled code."""
     budget_seconds: float | None
     """Of Optuna; None: as long as autoaccel has unless it is told."""
+    variables: Callable[[Settings], Mapping[str, str]] = lambda settings: {}
+    """Returns those with which a process must be started that trains under settings."""
 
 
 class PlainReading(Record, frozen=True):
@@ -269,7 +271,7 @@ def search_by_optuna(case: Case, grid: Grid) -> dict[str, Any]:
     readings: list[PlainReading] = []
 
     def read(settings: Settings) -> Reading | None:
-        found = read_plainly(case, Pick(settings), "optuna")
+        found = read_plainly(case, Pick(settings, case.variables(settings)), "optuna")
         readings.append(found)
         return None if found.failure else (found.step_seconds, found.first_seconds)
 
