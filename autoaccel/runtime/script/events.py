@@ -42,8 +42,11 @@ class Events:
         """Something is about to be saved."""
 
 
-def listen(events: Events, failed: Callable[[BaseException], None]) -> None:
-    """Tell what happens in this process from now on, until it ends; not in those that it forks.
+def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[[], None]:
+    """Tell what happens in this process from now on; not in those that it forks.
+
+    Return what ends that, and leaves torch as it was; not to be called while an optimizer makes an update, whose hooks
+    are being gone through.
 
     Args:
         events: Hears it.
@@ -61,15 +64,17 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> None:
             except BaseException as error:
                 failed(error)
 
-    register_optimizer_step_pre_hook(lambda optimizer, *_: tell(events.update_begins, optimizer))
-    register_optimizer_step_post_hook(lambda optimizer, *_: tell(events.update_ended, optimizer))
+    hooks = (
+        register_optimizer_step_pre_hook(lambda optimizer, *_: tell(events.update_begins, optimizer)),
+        register_optimizer_step_post_hook(lambda optimizer, *_: tell(events.update_ended, optimizer)),
+    )
 
     def skipped(optimizer: torch.optim.Optimizer) -> None:
         tell(events.update_begins, optimizer)
         tell(events.update_ended, optimizer)
 
-    _hear_skipped_updates(skipped)
-    own_loss = _before_scaling()
+    end_skipped = _hear_skipped_updates(skipped)
+    own_loss, end_scaling = _before_scaling()
 
     def gradients_begin(by_backward: bool) -> None:
         if events.own_updates is not None:
@@ -83,14 +88,28 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> None:
         tell(gradients_begin, False)
         tell(events.differentiates)
 
-    before(torch.autograd, "backward", backward_begins)
-    before(torch.autograd, "grad", differentiates)  # torch.func calls it, too
-    before(DataLoader, "__iter__", lambda loader: tell(events.loader_begins, loader))
-    before(torch, "save", lambda *_, **__: tell(events.saves))
+    ends = (
+        *(hook.remove for hook in hooks),
+        end_skipped,
+        end_scaling,
+        before(torch.autograd, "backward", backward_begins),
+        before(torch.autograd, "grad", differentiates),  # torch.func calls it, too
+        before(DataLoader, "__iter__", lambda loader: tell(events.loader_begins, loader)),
+        before(torch, "save", lambda *_, **__: tell(events.saves)),
+    )
+
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end
 
 
-def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> None:
-    """Tell of each step of a GradScaler in which the optimizer makes no update, because gradients have overflown."""
+def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> Callable[[], None]:
+    """Tell of each step of a GradScaler in which the optimizer makes no update, because gradients have overflown.
+
+    Return what ends that.
+    """
     kind: Any = torch.amp.GradScaler
     own = kind.step
     has_updated = False
@@ -99,7 +118,7 @@ def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> No
         nonlocal has_updated
         has_updated = True
 
-    register_optimizer_step_post_hook(updated)
+    hook = register_optimizer_step_post_hook(updated)
 
     @functools.wraps(own)
     def step(scaler: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -110,11 +129,19 @@ def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> No
             skipped(optimizer)
         return result
 
-    kind.step = step
+    put_back = _put(kind, "step", step)
+
+    def end() -> None:
+        hook.remove()
+        put_back()
+
+    return end
 
 
-def _before_scaling() -> Callable[[torch.Tensor], torch.Tensor]:
+def _before_scaling() -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[], None]]:
     """Return what gives the loss that a GradScaler was given, where it is asked about what that has made of it.
+
+    The second ends that.
 
     The scale changes, at other steps under other settings.
     """
@@ -133,12 +160,11 @@ def _before_scaling() -> Callable[[torch.Tensor], torch.Tensor]:
     def before_it(tensor: torch.Tensor) -> torch.Tensor:
         return scaled[1] if scaled is not None and scaled[0]() is tensor else tensor
 
-    kind.scale = scale
-    return before_it
+    return before_it, _put(kind, "scale", scale)
 
 
-def before(holder: Any, name: str, call: Callable[..., Any]) -> None:
-    """Call a function with the same arguments before each call of an attribute, for as long as the process lives."""
+def before(holder: Any, name: str, call: Callable[..., Any]) -> Callable[[], None]:
+    """Call a function with the same arguments before each call of an attribute; return what ends that."""
     own = getattr(holder, name)
 
     @functools.wraps(own)
@@ -146,7 +172,19 @@ def before(holder: Any, name: str, call: Callable[..., Any]) -> None:
         call(*args, **kwargs)
         return own(*args, **kwargs)
 
-    setattr(holder, name, both)
+    return _put(holder, name, both)
+
+
+def _put(holder: Any, name: str, function: Callable[..., Any]) -> Callable[[], None]:
+    """Put a function in place of an attribute; return what puts that back, unless somebody has replaced it since."""
+    own = getattr(holder, name)
+    setattr(holder, name, function)
+
+    def put_back() -> None:
+        if getattr(holder, name) is function:
+            setattr(holder, name, own)
+
+    return put_back
 
 
 def _first(tensors: Any) -> torch.Tensor:

@@ -15,6 +15,7 @@ from autoaccel.records.script import LoaderKey, ScriptFacts
 from autoaccel.records.settings import Value
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import map_tensors
+from autoaccel.runtime.knobs.effect import Effect
 from autoaccel.runtime.script.numbering import Naming, length_of, size_of_batches, whole
 
 _OF_WORKERS = {"persistent_workers": False, "prefetch_factor": None, "timeout": 0, "multiprocessing_context": None}
@@ -32,6 +33,14 @@ class AppliedToScript(Applied):
         """Called with the error of the first call of a model under these settings: a script may catch it, and go on."""
         self._calls = 0  # of models that were equipped
         self._calls_before = 0  # the last check
+
+    @property
+    def has_equipped_all(self) -> bool:
+        """Whether neither a model nor an optimizer that the script may still make is to be changed."""
+        own = (Effect.optimizer, Effect.rate_factor)
+        return not self.changing_calls and all(
+            effect.is_off or (type(effect).optimizer, type(effect).rate_factor) == own for effect in self._effects
+        )
 
     def equip_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Let an optimizer that is about to make its first update do it as the settings say."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,13 +27,15 @@ def apply_to_run(spec: WorkerSpec) -> None:
     run = _Run(applied)
     if spec.script.updates_itself:
         run.own_updates = OwnUpdates(run, spec.script.has_loss)
-    listen(run, _tell_error)
+    run.end = listen(run, _tell_error)
 
 
 class _Run(Events):
-    """Hears of the script's first updates."""
+    """Hears of the script's first updates; of later ones if models and optimizers that are new are to be changed."""
 
     def __init__(self, applied: AppliedToScript) -> None:
+        self.end: Callable[[], None] = lambda: None
+        """Ends that, outside of an update."""
         self._applied = applied
         self._numbers = Numbers()
         self._updates = 0
@@ -56,9 +59,11 @@ class _Run(Events):
             self._applied.insist()
 
     def backward_begins(self, loss: torch.Tensor) -> None:
-        """The same, where no loader is drawn from."""
+        """The same, where no loader is drawn from; and stop listening where nothing is left to be done."""
         if not self._updates:
             self._applied.insist()
+        elif self._updates >= _LOOK_AFTER and self._roots is None and self._applied.has_equipped_all:
+            self.end()  # each step of the script takes as long as without us from here on
 
     def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """Let an optimizer that is new update as the settings say."""

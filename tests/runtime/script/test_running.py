@@ -75,6 +75,28 @@ def test_settings_are_in_force_in_it_whatever_its_arguments(tmp_path: Path) -> N
     assert (done.stderr, done.returncode) == ("", 5)
 
 
+HEARS = """\
+from torch.optim.optimizer import _global_optimizer_post_hooks as hooks
+print(len(hooks), torch.autograd.backward.__code__.co_filename.endswith("events.py"))
+sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "hears"),
+    [
+        ({}, "0 False"),
+        ({"threads.intra_op": 2, "loader.workers": 1}, "0 False"),
+        ({"optimizer.fused": True}, "2 True"),
+    ],
+)
+def test_it_is_left_alone_where_nothing_is_left_to_be_done(tmp_path: Path, settings: Settings, hears: str) -> None:
+    """Optimizers that it makes later are to be changed, too; all else is over after its first updates."""
+    done = run(tmp_path, settings, SOURCE.replace("sys.exit(5)\n", HEARS))
+    assert done.stdout.splitlines()[-1] == hears
+    assert (done.stderr, done.returncode) == ("", 5)
+
+
 def test_what_has_no_effect_is_said_once(tmp_path: Path) -> None:
     source = SOURCE.replace("torch.optim.Adam", "torch.optim.Rprop")
     done = run(tmp_path, {"optimizer.fused": True}, source.replace('["fused"]', '.get("fused")'))
