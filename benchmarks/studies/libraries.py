@@ -33,6 +33,7 @@ CHANGES: tuple[Settings, ...] = (
     {},  # what two equal processes show
     {"memory.allocator": "jemalloc"},
     {"memory.allocator": "tcmalloc"},
+    {"memory.keep_freed": True},
     {"memory.huge_pages": True},
     {"memory.allocator": "jemalloc", "memory.huge_pages": True},
     INTEL,
