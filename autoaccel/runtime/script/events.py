@@ -6,6 +6,7 @@ import functools
 import os
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -64,17 +65,9 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
             except BaseException as error:
                 failed(error)
 
-    hooks = (
-        register_optimizer_step_pre_hook(lambda optimizer, *_: tell(events.update_begins, optimizer)),
-        register_optimizer_step_post_hook(lambda optimizer, *_: tell(events.update_ended, optimizer)),
-    )
-
     def skipped(optimizer: torch.optim.Optimizer) -> None:
         tell(events.update_begins, optimizer)
         tell(events.update_ended, optimizer)
-
-    end_skipped = _hear_skipped_updates(skipped)
-    own_loss, end_scaling = _before_scaling()
 
     def gradients_begin(by_backward: bool) -> None:
         if events.own_updates is not None:
@@ -88,28 +81,20 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
         tell(gradients_begin, False)
         tell(events.differentiates)
 
-    ends = (
-        *(hook.remove for hook in hooks),
-        end_skipped,
-        end_scaling,
-        before(torch.autograd, "backward", backward_begins),
-        before(torch.autograd, "grad", differentiates),  # torch.func calls it, too
-        before(DataLoader, "__iter__", lambda loader: tell(events.loader_begins, loader)),
-        before(torch, "save", lambda *_, **__: tell(events.saves)),
-    )
-
-    def end() -> None:
-        for each in ends:
-            each()
-
-    return end
+    with ExitStack() as ends:
+        ends.callback(register_optimizer_step_pre_hook(lambda one, *_: tell(events.update_begins, one)).remove)
+        ends.callback(register_optimizer_step_post_hook(lambda one, *_: tell(events.update_ended, one)).remove)
+        _hear_skipped_updates(skipped, ends)
+        own_loss = _before_scaling(ends)
+        ends.callback(before(torch.autograd, "backward", backward_begins))
+        ends.callback(before(torch.autograd, "grad", differentiates))  # torch.func calls it, too
+        ends.callback(before(DataLoader, "__iter__", lambda loader: tell(events.loader_begins, loader)))
+        ends.callback(before(torch, "save", lambda *_, **__: tell(events.saves)))
+        return ends.pop_all().close
 
 
-def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> Callable[[], None]:
-    """Tell of each step of a GradScaler in which the optimizer makes no update, because gradients have overflown.
-
-    Return what ends that.
-    """
+def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any], ends: ExitStack) -> None:
+    """Tell of each step of a GradScaler in which the optimizer makes no update, because gradients have overflown."""
     kind: Any = torch.amp.GradScaler
     own = kind.step
     has_updated = False
@@ -118,7 +103,7 @@ def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> Ca
         nonlocal has_updated
         has_updated = True
 
-    hook = register_optimizer_step_post_hook(updated)
+    ends.callback(register_optimizer_step_post_hook(updated).remove)
 
     @functools.wraps(own)
     def step(scaler: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -129,19 +114,11 @@ def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any]) -> Ca
             skipped(optimizer)
         return result
 
-    put_back = _put(kind, "step", step)
-
-    def end() -> None:
-        hook.remove()
-        put_back()
-
-    return end
+    ends.callback(_put(kind, "step", step))
 
 
-def _before_scaling() -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[], None]]:
+def _before_scaling(ends: ExitStack) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return what gives the loss that a GradScaler was given, where it is asked about what that has made of it.
-
-    The second ends that.
 
     The scale changes, at other steps under other settings.
     """
@@ -160,7 +137,8 @@ def _before_scaling() -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[
     def before_it(tensor: torch.Tensor) -> torch.Tensor:
         return scaled[1] if scaled is not None and scaled[0]() is tensor else tensor
 
-    return before_it, _put(kind, "scale", scale)
+    ends.callback(_put(kind, "scale", scale))
+    return before_it
 
 
 def before(holder: Any, name: str, call: Callable[..., Any]) -> Callable[[], None]:
