@@ -11,9 +11,9 @@ _JEMALLOC = "oversize_threshold:1,background_thread:true,metadata_thp:auto,dirty
 """What PyTorch's own launcher for Xeon processors sets (torch/backends/xeon/run_cpu.py): freed pages are kept."""
 
 _KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-"""For glibc's allocator: no block is mapped by itself, and unmapped when it is freed; and the heap is not trimmed unless
-more than a TiB at its end is free (`man mallopt`). Its own thresholds follow the blocks that were freed, but none above
-32 MiB."""
+"""For glibc's allocator: no block is mapped by itself, and unmapped when it is freed; and the heap is not trimmed,
+unless more than a TiB at its end is free (`man mallopt`). Its own thresholds follow the blocks that were freed, but
+none above 32 MiB."""
 
 _HOW_TO_GET = "apt install libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
 
