@@ -40,6 +40,7 @@ def add_model(parser: argparse.ArgumentParser, or_script: bool = False) -> None:
     if or_script:
         parser.add_argument("--script", action="store_true", help="run the file as a script even if it defines build()")
         parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module as a script, as `python -m` does")
+        parser.add_argument("--stdin", metavar="FILE", help="file that a script reads as its standard input")
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -57,14 +58,14 @@ def workload_of(parsed: argparse.Namespace) -> Workload:
         BadRequestError: If it is a script, and the command has no use for one.
     """
     from autoaccel.records.workload import Script
-    from autoaccel.session.workloads import find_module, find_workload
+    from autoaccel.session.workloads import find_module, find_workload, with_stdin
 
-    module = getattr(parsed, "module", None)
+    module, stdin = getattr(parsed, "module", None), getattr(parsed, "stdin", None)
     if (module is None) == (parsed.model is None):
         raise BadRequestError("name either a Python file or -m MODULE.")
     if module is not None:
-        return find_module(module, parsed.arguments)
-    workload = find_workload(parsed.model, parsed.arguments, getattr(parsed, "script", False))
+        return with_stdin(find_module(module, parsed.arguments), stdin)
+    workload = with_stdin(find_workload(parsed.model, parsed.arguments, getattr(parsed, "script", False)), stdin)
     if isinstance(workload, Script) and not hasattr(parsed, "script"):
         raise BadRequestError(
             f"{parsed.model}: must define a function build(). `autoaccel {parsed.command}` cannot use a script; tune, "
@@ -77,7 +78,8 @@ def training_of(parsed: argparse.Namespace) -> list[str]:
     """Return the arguments that name the training, as they were typed."""
     module, as_script = getattr(parsed, "module", None), getattr(parsed, "script", False)
     named = ["-m", module] if module else [*(["--script"] if as_script else []), parsed.model]
-    return [*named, *(["--", *parsed.arguments] if parsed.arguments else [])]
+    stdin = ["--stdin", parsed.stdin] if getattr(parsed, "stdin", None) else []
+    return [*stdin, *named, *(["--", *parsed.arguments] if parsed.arguments else [])]
 
 
 def make_console(to_stderr: bool = False) -> Console:

@@ -76,6 +76,7 @@ class Script(Record, frozen=True, tag="script"):
     arguments: tuple[str, ...] = ()  # its sys.argv[1:]
     module: str = ""  # as `python -m` names it; empty: a file is run
     forced: bool = False  # the file defines build(), and is to be run all the same
+    stdin: str = ""  # absolute path of the file that its standard input is; empty: it has none while it is measured
 
     @property
     def is_launcher(self) -> bool:

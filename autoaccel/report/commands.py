@@ -10,7 +10,7 @@ from autoaccel.records.options import TuneOptions, as_arguments
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import describe_change
-from autoaccel.records.workload import PickledFunction, Workload
+from autoaccel.records.workload import PickledFunction, Script, Workload
 from autoaccel.report.wording import one_line
 from autoaccel.units import format_duration, round_duration
 
@@ -62,7 +62,12 @@ def _arguments(workload: Workload) -> list[str]:
 
 def _target(workload: Workload) -> list[str]:
     """Return how a command names a workload, most by their file."""
-    here = Path.cwd()
-    file = Path(workload.path)
-    file = file.relative_to(here) if file.is_relative_to(here) else file
-    return workload.target(str(file))
+    target = workload.target(_from_here(workload.path))
+    if isinstance(workload, Script) and workload.stdin:
+        return ["--stdin", _from_here(workload.stdin), *target]
+    return target
+
+
+def _from_here(path: str) -> str:
+    here, file = Path.cwd(), Path(path)
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)

@@ -80,6 +80,25 @@ def find_module(name: str, arguments: Sequence[str] = ()) -> Script:
     return _of_what_is_launched(script)
 
 
+def with_stdin(workload: Workload, file: str | None) -> Workload:
+    """Return the workload of a script that reads a file as its standard input.
+
+    Args:
+        workload: Without one.
+        file: As a person typed it; None: there is none.
+
+    Raises:
+        BadRequestError: If it is no script, or there is no such file.
+    """
+    if file is None:
+        return workload
+    if not isinstance(workload, Script):
+        raise BadRequestError("--stdin: for a script only; build() is called without a standard input.")
+    if not Path(file).is_file():  # neither can be read more than once: a folder, and a pipe as /dev/stdin is
+        raise BadRequestError(f"--stdin {file}: must be a file, which each trial reads anew, and there is none.")
+    return msgspec.structs.replace(workload, stdin=str(Path(file).resolve()))
+
+
 def _of_what_is_launched(script: Script) -> Script:
     """Return the script; of a launcher with the digest of the files that it starts, which are what may change."""
     files = [Path(argument) for argument in script.arguments if argument.endswith(".py") and Path(argument).is_file()]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from autoaccel.records.base import encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.trial import WorkerSpec
+from autoaccel.records.workload import Script
 from autoaccel.workers.forking import START
 from autoaccel.workers.launchers import command, launcher_of, variables
 
@@ -23,6 +25,9 @@ def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
         spec: What to run.
         environment: All variables it gets.
     """
+    if isinstance(spec.workload, Script) and spec.workload.stdin:
+        with Path(spec.workload.stdin).open("rb") as file:
+            os.dup2(file.fileno(), sys.stdin.fileno())
     if (launcher := launcher_of(spec)) is not None:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -85,7 +85,8 @@ class Worker:
         if launcher is not None:
             self._listener = Listener()
             told = variables(Launched(spec, self._listener.path), environment)
-            self._process: Process = _start(command(launcher), log_path, told, cwd=spec.scratch or launcher.folder)
+            folder = spec.scratch or launcher.folder
+            self._process: Process = _start(command(launcher), log_path, told, cwd=folder, stdin=launcher.stdin)
         else:
             self._start_ours(log_path, environment, server, modules)
             self._send(encode(spec))
@@ -322,6 +323,7 @@ def _start(
     environment: Mapping[str, str],
     cwd: str | None = None,
     channels: Sequence[int] = (),
+    stdin: str = "",
 ) -> Process:
     """Start a program in a process group of its own.
 
@@ -331,12 +333,13 @@ def _start(
         environment: All of its variables.
         cwd: Its working folder; None for this process's own.
         channels: Descriptors that it gets.
+        stdin: The file that its standard input is; empty: none.
     """
-    log = log_path.open("wb") if log_path else None
-    try:
+    with contextlib.ExitStack() as files:
+        log = files.enter_context(log_path.open("wb")) if log_path else None
         return subprocess.Popen(
             arguments,
-            stdin=subprocess.DEVNULL,
+            stdin=files.enter_context(Path(stdin or os.devnull).open("rb")),
             stdout=log,
             stderr=subprocess.STDOUT if log else None,
             env=dict(environment),
@@ -344,6 +347,3 @@ def _start(
             pass_fds=channels,
             **_OWN_GROUP,
         )
-    finally:
-        if log:
-            log.close()

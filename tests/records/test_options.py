@@ -22,7 +22,7 @@ from autoaccel.records.base import decode, encode
 from autoaccel.records.options import OPTIONS, TuneOptions, as_arguments, options_in
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
-from autoaccel.records.workload import BuildFunction
+from autoaccel.records.workload import BuildFunction, Script
 from autoaccel.report.commands import resume_command, tune_command
 
 ALL = [option.name for option in OPTIONS]
@@ -140,6 +140,10 @@ def test_commands_repeat_and_resume_a_run() -> None:
     )
     assert resume_command(WORKLOAD, Path("my run"), "+5m") == (
         "autoaccel tune /model.py --budget +5m --output 'my run' --resume -- --epochs 3"
+    )
+    script = Script("/train.py", "train.py", "/", "0" * 64, stdin="/settings.json")
+    assert resume_command(script, Path("run"), "+5m") == (
+        "autoaccel tune --stdin /settings.json /train.py --budget +5m --output run --resume"
     )
 
 

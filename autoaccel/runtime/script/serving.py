@@ -49,7 +49,7 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     attached: list[Attached] = []
     enter(running.imports_from, script.program, script.arguments)
     watch_for_torchvision()
-    start = Start(running.folder)
+    start = Start(running.folder, running.stdin)
     start.go()
     when_torch_is_imported(lambda: attached.append(attach(partial(fail, spec, line))))
     try:
@@ -66,12 +66,12 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
             start.go()
     except BaseException as error:
         failure = _failure(spec, error)
-        if not start.input.was_read:
+        if running.stdin or not start.input.was_read:
             return failure
         return msgspec.structs.replace(failure, message=f"{failure.message}{_NO_INPUT}")
 
 
-_NO_INPUT = " (it has read standard input, which is empty in a trial: give it arguments, or a file)"
+_NO_INPUT = " (it has read standard input, which is empty in a trial: name the file that it is with --stdin FILE)"
 
 
 def _in_scratch(scratch: str | None, script: Script) -> Script:

@@ -18,41 +18,54 @@ from typing import Any
 from autoaccel.runtime.script.entry import installed_folders
 
 
-class NoInput(io.TextIOWrapper):
-    """An empty standard input that remembers whether it was read."""
+class Input(io.TextIOWrapper):
+    """A standard input that remembers whether it was read."""
 
-    def __init__(self) -> None:
-        super().__init__(Path(os.devnull).open("rb"))  # noqa: SIM115  # it is open until the process ends
+    def __init__(self, path: str) -> None:
+        """Open the file anew, also as the descriptor 0, which a script may read itself."""
+        with Path(path).open("rb") as file:
+            os.dup2(file.fileno(), 0)
+        super().__init__(open(0, "rb", closefd=False))  # noqa: SIM115  # it is open until the process ends
         self.was_read = False
 
     def read(self, size: int | None = -1) -> str:
-        """Return nothing."""
+        """Return what is left of it, or so many characters."""
         self.was_read = True
         return super().read(size)
 
     def readline(self, size: int = -1) -> str:  # type: ignore[override]  # of which there are several
-        """Return nothing."""
+        """Return its next line."""
         self.was_read = True
         return super().readline(size)
+
+    def __next__(self) -> str:  # type: ignore[override]  # of bytes, says the class that texts are derived from
+        """Return its next line."""
+        self.was_read = True
+        return super().__next__()
 
 
 class Start:
     """How a process is before a script begins in it."""
 
-    def __init__(self, folder: str) -> None:
-        """Take all of it from the process as it is now, but for the folder that the script is run in."""
-        self._folder = folder
+    def __init__(self, folder: str, stdin: str) -> None:
+        """Take the rest of it from the process as it is now.
+
+        Args:
+            folder: That the script is run in.
+            stdin: The file that its standard input is; empty: none.
+        """
+        self._folder, self._stdin = folder, stdin or os.devnull
         self._argv, self._path, self._environment = list(sys.argv), list(sys.path), dict(os.environ)
         self._environment["PWD"] = str(Path(folder).resolve())
         self._modules = frozenset(sys.modules)
         self._interrupt = signal.getsignal(signal.SIGINT)
         self._has_gone = False
-        self.input = sys.stdin = NoInput()
 
     def go(self) -> None:
         """Make the process so; what a script has left behind that was run before is forgotten."""
         os.chdir(self._folder)
         sys.argv[:], sys.path[:] = self._argv, self._path
+        self.input = sys.stdin = Input(self._stdin)
         os.environ.clear()
         os.environ.update(self._environment)
         if self._has_gone:

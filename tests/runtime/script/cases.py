@@ -20,11 +20,19 @@ class Case(NamedTuple):
     evaluations: bool = True  # whether some of the steps seen have one beside them
     does: tuple[str, ...] = ("seeds torch",)
     arguments: tuple[str, ...] = ()
+    stdin: str = ""  # the file beside it that it reads as its standard input
     steps: int = 20  # that are made under the baseline's settings
     lines: int = 5  # of its output that are compared
 
 
 CASES = [
+    Case(
+        "stdin/reads_stdin.py",
+        models=(("Linear", 15, "model ="),),
+        optimizers=(("SGD", "optimizer ="),),
+        evaluations=False,
+        stdin="settings.json",
+    ),
     Case(
         "digits.py",
         models=(("Net", 1199882, "model = Net()"),),

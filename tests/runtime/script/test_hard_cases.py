@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from autoaccel.records.machine import Machine
@@ -38,7 +39,7 @@ _GRADIENTS_ONLY = {"functional.py"}
 def test_a_script_is_seen_as_it_is_and_trains_as_it_does_without_us(
     case: Case, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
-    script = in_folder(case.file, folder, case.arguments)
+    script = in_folder(case.file, folder, case.arguments, case.stdin)
     before = listing(folder)
     starter = starter_of(script)
     found = describe(starter)
@@ -59,14 +60,15 @@ def test_a_script_is_seen_as_it_is_and_trains_as_it_does_without_us(
         assert printed[: case.lines] == plain, log
 
 
-def in_folder(file: str, folder: Path, arguments: tuple[str, ...]) -> Script:
-    """Return a script of tests/scripts in a folder of its own, with the modules beside it if it has any."""
+def in_folder(file: str, folder: Path, arguments: tuple[str, ...], stdin: str = "") -> Script:
+    """Return a script of tests/scripts in a folder of its own, with the files beside it if it has any."""
     own = SCRIPTS / file
     if own.parent == SCRIPTS:
         shutil.copy(own, folder)
     else:
         shutil.copytree(own.parent, folder, dirs_exist_ok=True)
-    return Script(str(folder / own.name), own.name, str(folder), "0" * 64, arguments)
+    script = Script(str(folder / own.name), own.name, str(folder), "0" * 64, arguments)
+    return msgspec.structs.replace(script, stdin=str(folder / stdin)) if stdin else script
 
 
 def listing(folder: Path) -> dict[str, bytes]:
@@ -77,15 +79,18 @@ def plain_lines(script: Script, count: int) -> list[str]:
     """Return the first lines that a script prints under plain Python, in a copy of its folder."""
     own = Path(script.folder).parent / "plain"
     shutil.copytree(script.folder, own)
-    with subprocess.Popen(
-        [sys.executable, script.program, *script.arguments],
-        cwd=own,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": ""},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with (
+        Path(script.stdin or os.devnull).open() as stdin,
+        subprocess.Popen(
+            [sys.executable, script.program, *script.arguments],
+            cwd=own,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": ""},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None
         lines: list[str] = []
         while len(lines) < count and (line := process.stdout.readline()):
@@ -128,7 +133,10 @@ def check(seen: ScriptFacts, case: Case, path: Path) -> None:
     [
         ("lbfgs_once.py", "it makes a single update (LBFGS) and ends, so no step is made twice"),
         ("no_updates.py", "it has computed gradients 1,000 times without a step of any torch.optim optimizer"),
-        ("reads_stdin.py", "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (it has read standard input"),
+        (
+            "stdin/reads_stdin.py",
+            "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (it has read standard input, which is empty",
+        ),
     ],
 )
 def test_a_script_that_cannot_be_measured_is_declined_with_the_reason(
@@ -171,7 +179,7 @@ def test_the_first_losses_are_bit_for_bit_those_of_plain_python(
 ) -> None:
     """Under all defaults; the script itself writes them down, by a line before its first."""
     monkeypatch.setattr(worker, "_MAX_LOG_BYTES", 1 << 30)  # of a log the end is kept
-    script = in_folder(case.file, folder, case.arguments)
+    script = in_folder(case.file, folder, case.arguments, case.stdin)
     path = Path(script.path)
     (folder / "logs_losses.py").write_text(LOGS_LOSSES)
     path.write_text(f"import logs_losses\n{path.read_text()}")

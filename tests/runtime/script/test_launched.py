@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -97,6 +98,19 @@ for step in range(1000):
     dist.all_reduce(model.weight.grad)
     optimizer.step()
 """
+
+
+@pytest.mark.long
+def test_what_a_launcher_starts_reads_the_file_that_is_named(
+    launched: Callable[..., Script], folder: Path, starter_of: Callable[[Script], WorkerStarter]
+) -> None:
+    (folder / "settings.txt").write_text("written")
+    script = launched('raise ValueError(open(0).read())')
+    script = msgspec.structs.replace(
+        script, arguments=("--nproc_per_node", "1", "train.py"), stdin=str(folder / "settings.txt")
+    )
+    failure = describe(starter_of(script))
+    assert isinstance(failure, Failure) and "ValueError: written" in failure.log_tail, failure
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])

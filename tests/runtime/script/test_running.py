@@ -50,9 +50,9 @@ OWN: Settings = {
 }
 
 
-def run(folder: Path, settings: Settings, source: str = SOURCE) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, settings: Settings, source: str = SOURCE, stdin: str = "") -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(source)
-    script = Script(str(folder / "train.py"), "train.py", str(folder), "", ("16",))
+    script = Script(str(folder / "train.py"), "train.py", str(folder), "", ("16",), stdin=stdin)
     spec = WorkerSpec(Train(seeds=()), script, {**OWN, **settings}, found=OWN, script=FACTS)
     code = ["-c", BECOME, encode(spec).decode()]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -65,6 +65,12 @@ def test_without_changes_it_is_as_if_plain_python_ran_it(tmp_path: Path) -> None
     done = run(tmp_path, {})
     assert done.stdout.splitlines() == ["0 0 None 1", "__main__ ['train.py', '16'] 'typed'"]
     assert (done.stderr, done.returncode) == ("", 5)
+
+
+def test_its_standard_input_is_the_file_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "settings.txt").write_text("written")
+    done = run(tmp_path, {}, stdin=str(tmp_path / "settings.txt"))
+    assert done.stdout.splitlines()[1] == "__main__ ['train.py', '16'] 'written'"
 
 
 def test_settings_are_in_force_in_it_whatever_its_arguments(tmp_path: Path) -> None:

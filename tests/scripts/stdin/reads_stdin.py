@@ -1,4 +1,4 @@
-# Takes its settings from standard input: echo '{"lr": 0.1, "epochs": 3}' | python reads_stdin.py
+# Takes its settings from standard input: python reads_stdin.py < settings.json
 import json
 import sys
 
