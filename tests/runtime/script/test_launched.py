@@ -105,7 +105,7 @@ def test_what_a_launcher_starts_reads_the_file_that_is_named(
     launched: Callable[..., Script], folder: Path, starter_of: Callable[[Script], WorkerStarter]
 ) -> None:
     (folder / "settings.txt").write_text("written")
-    script = launched('raise ValueError(open(0).read())')
+    script = launched("raise ValueError(open(0).read())")
     script = msgspec.structs.replace(
         script, arguments=("--nproc_per_node", "1", "train.py"), stdin=str(folder / "settings.txt")
     )
