@@ -31,16 +31,34 @@ def add_model(parser: argparse.ArgumentParser, or_script: bool = False) -> None:
     what = "Python file that defines build(), or the function ENTRY"
     if or_script:
         what += "; any other Python file or program is run as a script"
-        parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help=what, nargs="?")
-    else:
-        parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help=what)
+    parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help=what)
     parser.add_argument(
-        "arguments", nargs="*", metavar="-- ARGUMENT", help="arguments that the file finds in sys.argv[1:]"
+        "arguments", nargs="*", default=[], metavar="-- ARGUMENT", help="arguments that the file finds in sys.argv[1:]"
     )
     if or_script:
         parser.add_argument("--script", action="store_true", help="run the file as a script even if it defines build()")
-        parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module as a script, as `python -m` does")
+        parser.add_argument("-m", dest="module", metavar="MODULE", action=_InPlaceOfFile,
+                            help="run a module as a script, as `python -m` does")  # fmt: skip
         parser.add_argument("--stdin", metavar="FILE", help="file that a script reads as its standard input")
+
+
+class _InPlaceOfFile(argparse.Action):
+    """The file is not required beside this option.
+
+    It cannot be declared as optional: argparse would take it as missing wherever an option stands before it.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Take in the name of the module."""
+        setattr(namespace, self.dest, values)
+        for action in parser._actions:
+            action.required = action.required and action.dest != "model"
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:

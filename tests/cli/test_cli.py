@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.cli import _parse
+
 WriteModel = Callable[..., Path]
 
 
@@ -88,6 +90,23 @@ def test_bad_input_is_one_clear_error_and_writes_nothing(
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model", "module"),
+    [
+        (["--stdin", "settings.json", "train.py"], "train.py", None),
+        (["train.py", "--stdin", "settings.json"], "train.py", None),
+        (["--script", "train.py", "--", "--epochs", "3"], "train.py", None),
+        (["-m", "own.train", "--", "--epochs", "3"], None, "own.train"),
+    ],
+)
+def test_options_may_stand_between_the_recipe_and_the_file(
+    arguments: list[str], model: str | None, module: str | None
+) -> None:
+    parsed = _parse(["run", "recipe.json", *arguments])
+    assert (parsed.recipe, parsed.model, parsed.module) == ("recipe.json", model, module)
+    assert parsed.arguments == (["--epochs", "3"] if "--" in arguments else [])
 
 
 @pytest.mark.parametrize(

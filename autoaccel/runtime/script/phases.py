@@ -33,7 +33,7 @@ class PhaseHooks:
         self.loader: DataLoader[Any] | None = None
         """That feeds the training, as far as it was drawn from."""
         self.batch: Any = None
-        """The last one, else what a model was called with."""
+        """The last one, else what a model was called with while gradients were recorded."""
         self._tell = tell
         self._feeds = feeds
         self._owner = os.getpid(), threading.get_ident()
@@ -55,7 +55,7 @@ class PhaseHooks:
 
         def begins(model: nn.Module, args: Any) -> None:
             look(model, args)
-            if self.loader is None and args:
+            if self.loader is None and args and torch.is_grad_enabled():
                 self.batch = args
             if not self._depth:
                 self._ended("other")

@@ -44,7 +44,7 @@ def test_a_script_that_waits_for_its_data_is_seen_to(
     [
         ("mlp.py", "AdamW", 32),  # is run several times: each time its model is another
         pytest.param("gan.py", "Adam", 64, marks=pytest.mark.long),
-        pytest.param("lbfgs.py", "LBFGS", 3, marks=pytest.mark.long),  # closures, no loader
+        pytest.param("lbfgs.py", "LBFGS", 7, marks=pytest.mark.long),  # closures, no loader
         pytest.param("accumulation.py", "AdamW", 64, marks=pytest.mark.long),  # four batches of 16
     ],
 )
