@@ -164,12 +164,37 @@ def _conditions_of_breaks(loop: ast.For | ast.While) -> list[ast.Compare]:
         targets = loop.target.elts[:1] if isinstance(loop.target, ast.Tuple) else [loop.target]
         counts |= {ast.unparse(each) for each in targets}
     return [
-        node.test
+        test
         for node in loop.body
         if isinstance(node, ast.If) and any(isinstance(each, ast.Break) for each in node.body)
         # Not the epochs without progress after which a training is stopped early: not every round counts those.
-        if isinstance(node.test, ast.Compare) and ast.unparse(node.test.left) in counts
+        for test in _that_suffice(node.test)
+        if ast.unparse(test.left) in counts
     ]
+
+
+def _that_suffice(test: ast.expr) -> list[ast.Compare]:
+    """Return the comparisons each of which alone makes a condition true.
+
+    One beside `limit is not None` is among them: where there is no limit, the comparison cannot be read either.
+    """
+    if isinstance(test, ast.Compare):
+        return [test]
+    if not isinstance(test, ast.BoolOp):
+        return []
+    parts = test.values
+    if isinstance(test.op, ast.And):
+        parts = [part for part in parts if not _is_not_none(part)]
+        if len(parts) > 1:
+            return []
+    return [found for part in parts for found in _that_suffice(part)]
+
+
+def _is_not_none(test: ast.expr) -> bool:
+    if not isinstance(test, ast.Compare):
+        return False
+    other = test.comparators[0]
+    return isinstance(test.ops[0], ast.IsNot) and isinstance(other, ast.Constant) and other.value is None
 
 
 def _limit(test: ast.Compare, frame: FrameType) -> int | None:
