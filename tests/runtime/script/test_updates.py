@@ -47,7 +47,7 @@ def compared(
 @pytest.mark.parametrize(
     ("file", "tensor"),
     [
-        ("trainer_class.py", ""),
+        pytest.param("trainer_class.py", "", marks=pytest.mark.long),
         ("hand_sgd.py", ""),  # without an optimizer
         pytest.param("gan.py", "model 2: ", marks=pytest.mark.long),  # two models, two optimizers
         pytest.param("accumulation.py", "", marks=pytest.mark.long),  # clipping, a schedule
