@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from autoaccel.errors import BudgetSpentError
 from autoaccel.records.space import SearchSpace
@@ -19,10 +19,6 @@ from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_secon
 from autoaccel.workers.measuring import Measuring
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
-_SLOWEST_LOOK = 2.0
-"""By how much the steps that were seen at first may exceed those to come: the budget must be too small for half of what
-they took before it is refused for their sake. A fifth is usual on a shared machine; the rest is for first steps."""
-
 _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
 
 
@@ -60,54 +56,6 @@ class Planner:
         rounding = [one for one in self._inexact if not why_not_by_rounding(one, own, space.risks)]
         self._may_only_round = bool(rounding) and may_compare_updates(context.training)
 
-    def after_first_look(self) -> None:
-        """Refuse a budget that is far too small before a baseline is started, whose first steps may take minutes.
-
-        Known then are the steps of a script, which has made some of them while it was looked at.
-
-        Raises:
-            BudgetSpentError: If not even the leanest run fits, were its steps quicker than they have been.
-        """
-        script = self._facts.script
-        if script is not None and plan_stages(self._costs(self._expected(script.step_seconds / _SLOWEST_LOOK))) is None:
-            self._give_up(self._costs(self._expected(script.step_seconds)), script.step_seconds)
-
-    def _expected(self, step_seconds: float) -> _Times:
-        """Return what things take at least where that is all that is known."""
-        warmup = [step_seconds, step_seconds]
-        return self._timed(step_seconds, warmup, sum(warmup), sum(warmup), still_to_come=sum(warmup))
-
-    def _timed(
-        self,
-        step_seconds: float,
-        warmup: Sequence[float],
-        ready_seconds: float,
-        ready_again_seconds: float,
-        still_to_come: float = 0.0,
-    ) -> _Times:
-        """Return what things take before the baseline is measured.
-
-        Args:
-            step_seconds: Of a step.
-            warmup: Seconds of each of its first steps.
-            ready_seconds: Until it has started and warmed up.
-            ready_again_seconds: The same for another process.
-            still_to_come: Of these, in seconds.
-        """
-        turns = plan_turns(step_seconds, self._facts.device)
-        ready, again = ready_seconds, ready_again_seconds
-        return _Times(
-            warmup_step_seconds=warmup,
-            ready_seconds=ready,
-            step_seconds=step_seconds,
-            trial_seconds=trial_seconds(turns, ready, turns_worth(turns, ready, turns.usual_deviation)),
-            pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, turns.usual_deviation)),
-            still_to_come=still_to_come + turns.turns_alone * turns.turn_seconds(),
-        )
-
-    def _give_up(self, costs: Costs, step_seconds: float) -> NoReturn:
-        raise BudgetSpentError(f"{Path(self._run.request.workload.path).name}: {too_small(costs, step_seconds)}")
-
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.
 
@@ -117,12 +65,21 @@ class Planner:
         Raises:
             BudgetSpentError: If not even the leanest run fits into the budget, with one that would do.
         """
-        warmup = baseline.measurement.warmup_step_seconds
-        step_seconds = min(warmup)
-        costs = self._costs(self._timed(step_seconds, warmup, baseline.ready_seconds, baseline.ready_again_seconds))
+        step_seconds = min(baseline.measurement.warmup_step_seconds)
+        turns = plan_turns(step_seconds, self._facts.device)
+        ready, again = baseline.ready_seconds, baseline.ready_again_seconds
+        times = _Times(
+            warmup_step_seconds=baseline.measurement.warmup_step_seconds,
+            ready_seconds=ready,
+            step_seconds=step_seconds,
+            trial_seconds=trial_seconds(turns, ready, turns_worth(turns, ready, turns.usual_deviation)),
+            pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, turns.usual_deviation)),
+            still_to_come=turns.turns_alone * turns.turn_seconds(),
+        )
+        costs = self._costs(times)
         plan = plan_stages(costs)
         if plan is None:
-            self._give_up(costs, step_seconds)
+            raise BudgetSpentError(f"{Path(self._run.request.workload.path).name}: {too_small(costs, step_seconds)}")
         self._run.stages.follow(plan)
 
     def anew(self, baseline: LiveBaseline) -> None:

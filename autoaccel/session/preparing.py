@@ -86,7 +86,6 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
 
     run.tell(StageStarted("baseline", "your own settings, measured first"))
     planner = Planner(run, context, space)
-    planner.after_first_look()
     baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps)
     run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
     setup = Setup(run, machine, baseline, space, study)
