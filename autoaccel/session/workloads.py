@@ -94,8 +94,8 @@ def with_stdin(workload: Workload, file: str | None) -> Workload:
         return workload
     if not isinstance(workload, Script):
         raise BadRequestError("--stdin: for a script only; build() is called without a standard input.")
-    if not Path(file).is_file():  # neither can be read more than once: a folder, and a pipe as /dev/stdin is
-        raise BadRequestError(f"--stdin {file}: must be a file, which each trial reads anew, and there is none.")
+    if not Path(file).is_file():  # a pipe, as /dev/stdin may be, could be read by the first trial alone
+        raise BadRequestError(f"--stdin {file}: must be a regular file, which each trial reads from its start.")
     return msgspec.structs.replace(workload, stdin=str(Path(file).resolve()))
 
 

@@ -27,7 +27,7 @@ def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
     """
     if isinstance(spec.workload, Script) and spec.workload.stdin:
         with Path(spec.workload.stdin).open("rb") as file:
-            os.dup2(file.fileno(), sys.stdin.fileno())
+            os.dup2(file.fileno(), 0)
     if (launcher := launcher_of(spec)) is not None:
         sys.stdout.flush()
         sys.stderr.flush()

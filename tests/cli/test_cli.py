@@ -58,7 +58,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["tune", "model.py", "--trials", "0"], "--trials must be at least 1, got 0"),
         (["tune", "model.py", "--metric-repeats", "1"], "--metric-repeats must be at least 2"),
         (["tune", "model.py", "--stdin", "notes.txt"], "--stdin: for a script only"),
-        (["tune", "--script", "model.py", "--stdin", "none.txt"], "--stdin none.txt: must be a file"),
+        (["tune", "--script", "model.py", "--stdin", "none.txt"], "--stdin none.txt: must be a regular file"),
         (["tune", "model.py", "--resume"], "there is no run of model to resume"),
         (["tune", "model.py", "--sampler", "bayes"], "--sampler must be autoaccel, tpe, gp, cmaes, random, or"),
         (["tune", "model.py", "--sampler", "mine:Own"], "there is no module mine. Run autoaccel in the folder of mine"),

@@ -176,7 +176,7 @@ def _conditions_of_breaks(loop: ast.For | ast.While) -> list[ast.Compare]:
 def _that_suffice(test: ast.expr) -> list[ast.Compare]:
     """Return the comparisons each of which alone makes a condition true.
 
-    One beside `limit is not None` is among them: where there is no limit, the comparison cannot be read either.
+    One beside `limit is not None` is among them, if it is compared with that limit: without one it cannot be read.
     """
     if isinstance(test, ast.Compare):
         return [test]
@@ -184,17 +184,16 @@ def _that_suffice(test: ast.expr) -> list[ast.Compare]:
         return []
     parts = test.values
     if isinstance(test.op, ast.And):
-        parts = [part for part in parts if not _is_not_none(part)]
+        limits = {ast.unparse(part.comparators[0]) for part in parts if isinstance(part, ast.Compare)}
+        parts = [part for part in parts if not _is_given(part, limits)]
         if len(parts) > 1:
             return []
     return [found for part in parts for found in _that_suffice(part)]
 
 
-def _is_not_none(test: ast.expr) -> bool:
-    if not isinstance(test, ast.Compare):
-        return False
-    other = test.comparators[0]
-    return isinstance(test.ops[0], ast.IsNot) and isinstance(other, ast.Constant) and other.value is None
+def _is_given(test: ast.expr, limits: set[str]) -> bool:
+    """Whether a condition is that one of these limits is not None."""
+    return any(ast.unparse(test) == f"{limit} is not None" for limit in limits)
 
 
 def _limit(test: ast.Compare, frame: FrameType) -> int | None:

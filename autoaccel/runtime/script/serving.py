@@ -71,7 +71,7 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
         return msgspec.structs.replace(failure, message=f"{failure.message}{_NO_INPUT}")
 
 
-_NO_INPUT = " (it has read standard input, which is empty in a trial: name the file that it is with --stdin FILE)"
+_NO_INPUT = " (it has read standard input, which is empty in a trial: give it a file with --stdin FILE)"
 
 
 def _in_scratch(scratch: str | None, script: Script) -> Script:

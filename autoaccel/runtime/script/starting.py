@@ -38,7 +38,7 @@ class Input(io.TextIOWrapper):
         self.was_read = True
         return super().readline(size)
 
-    def __next__(self) -> str:  # type: ignore[override]  # of bytes, says the class that texts are derived from
+    def __next__(self) -> str:  # type: ignore[override]  # io.IOBase says bytes
         """Return its next line."""
         self.was_read = True
         return super().__next__()

@@ -53,6 +53,7 @@ CASES = {
     "for n, batch in enumerate(batches):\n    update()\n    if n == 5:\n        break": 5,
     "n = 0\nwhile True:\n    update()\n    n += 1\n    if args.epochs is not None and n >= args.epochs: break": 3,
     "n, done = 0, False\nwhile True:\n    update()\n    n += 1\n    if done or n >= args.epochs: break": 3,
+    "n, best = 0, 1\nwhile True:\n    update()\n    n += 1\n    if best is not None and n >= args.epochs: break": None,
     "n, done = 0, True\nwhile True:\n    update()\n    n += 1\n    if done and n >= args.epochs: break": None,
     "for n in range(50):\n    update()\n    if n >= len(batches): break": 7,
     "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1": 10,
