@@ -8,9 +8,11 @@ Each round is three fresh processes, one after the other:
     run     the same, with what `autoaccel run` puts into the process of the script
     hooked  the script in a worker that measures it, whose hooks tell each step
 
-Who begins changes from round to round. A row is a script: the difference of the middle steps from those of plain
-Python, and their ratio, over the rounds. Rows go to benchmarks/results/script_overhead.jsonl. Nothing else should run
-meanwhile.
+Who begins changes from round to round. Rounds of `plain` and `run` alone follow until the interval of their ratio is
+1 % to either side, or there are 72 in all. A row is a script: the difference of the middle steps from those of plain
+Python, and their ratio, over the rounds. A process now and then takes half as long again as the others, whatever is in
+it, so both are trimmed means, without the lowest and the highest fifth, with their 95 % intervals (Tukey and
+McLaughlin, Sankhya A 25, 1963). Rows go to benchmarks/results/script_overhead.jsonl. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from scipy.stats.mstats import trimmed_mean, trimmed_mean_ci
+
 from autoaccel.records.base import encode
 from autoaccel.records.trial import Failure, GiveTurn, Train, WorkerSpec
 from autoaccel.session.workloads import find_workload
@@ -37,13 +41,14 @@ from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import at_least
 from benchmarks.harness.rows import ROOT, add_row, to_measure
-from benchmarks.harness.side_by_side import mean_and_radius
 
 SCRIPTS = ROOT / "tests" / "scripts"
 NAMES = ("mlp.py", "trainer_class.py", "lstm_lm.py", "gpt/train.py", "digits.py")
 """From steps of a fraction of a millisecond to some of a twentieth of a second."""
 
 ROUNDS = 12
+_MOST_ROUNDS = 72  # of `plain` and `run`
+_RADIUS = 0.01  # of the logarithm of their ratio, at which no more rounds are needed
 _SECONDS = 2.0  # that a process is measured, about
 _START_SECONDS = 120.0
 _TIMED = """
@@ -115,12 +120,13 @@ def _middle(seconds: Sequence[float]) -> float:
     return statistics.median(seconds[len(seconds) // 5 :])
 
 
-def measure(name: str, rounds: int) -> dict[str, Any]:
+def measure(name: str, rounds: int, most_rounds: int) -> dict[str, Any]:
     """Return what was found of a script.
 
     Args:
         name: Of its file.
-        rounds: How many.
+        rounds: Of all three ways.
+        most_rounds: Of the first two.
     """
     with tempfile.TemporaryDirectory() as scratch:
         own, logs = Path(scratch) / "own", Path(scratch) / "logs"
@@ -144,21 +150,42 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
                 "hooked": lambda: hooked_seconds(starter, context),
             }
             seconds: dict[str, list[float]] = {way: [] for way in ways}
-            for number in range(rounds):
-                for place in range(len(ways)):
-                    way = list(ways)[(number + place) % len(ways)]
+
+            def take_round(names: Sequence[str], number: int) -> None:
+                for place in range(len(names)):
+                    way = names[(number + place) % len(names)]
                     seconds[way].append(ways[way]())
+
+            for number in range(rounds):
+                take_round(list(ways), number)
+            number = rounds
+            while number < most_rounds and _is_wide(trimmed(_log_ratios(seconds["plain"], seconds["run"]))):
+                take_round(["plain", "run"], number)
+                number += 1
         os.chdir(ROOT)
-    plain = seconds["plain"]
     found: dict[str, Any] = {f"{way}_seconds": seconds[way] for way in ways}
     for way in ("run", "hooked"):
-        ratio, ratio_radius = mean_and_radius([math.log(b / a) for a, b in zip(plain, seconds[way], strict=True)])
-        added, added_radius = mean_and_radius([b - a for a, b in zip(plain, seconds[way], strict=True)])
+        plain = seconds["plain"][: len(seconds[way])]
         found[way] = {
-            "ratio": [math.exp(ratio), math.exp(ratio - ratio_radius), math.exp(ratio + ratio_radius)],
-            "added_seconds": [added, added - added_radius, added + added_radius],
+            "ratio": [math.exp(each) for each in trimmed(_log_ratios(plain, seconds[way]))],
+            "added_seconds": trimmed([late - early for early, late in zip(plain, seconds[way], strict=True)]),
         }
     return found
+
+
+def trimmed(values: Sequence[float]) -> list[float]:
+    """Return the mean without the lowest and the highest fifth, and the ends of its 95 % interval."""
+    sides = (0.2, 0.2)
+    low, high = trimmed_mean_ci(values, limits=sides, alpha=0.05)
+    return [float(trimmed_mean(values, limits=sides)), float(low), float(high)]
+
+
+def _log_ratios(below: Sequence[float], above: Sequence[float]) -> list[float]:
+    return [math.log(late / early) for early, late in zip(below, above, strict=True)]
+
+
+def _is_wide(interval: Sequence[float]) -> bool:
+    return interval[2] - interval[1] > 2 * _RADIUS
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -171,7 +198,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"there is no script {', '.join(unknown)} here; there are {', '.join(NAMES)}")
     wanted = parsed.names or list(NAMES)
     for name in wanted if parsed.rounds != ROUNDS else to_measure("script_overhead", wanted):
-        found = measure(name, parsed.rounds)
+        found = measure(name, parsed.rounds, _MOST_ROUNDS if parsed.rounds == ROUNDS else parsed.rounds)
         if parsed.rounds == ROUNDS:
             code = ("autoaccel/runtime", "benchmarks/studies/script_overhead.py", f"tests/scripts/{name}")
             add_row("script_overhead", name, found, code=code)
