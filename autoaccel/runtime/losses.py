@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -31,7 +31,10 @@ class StepLosses:
         self._kept: list[torch.Tensor] = []
 
     def add(self, loss: torch.Tensor) -> None:
-        """Take in the loss of a part of the step, a tensor of no dimension."""
+        """Take in the loss of a part of the step, a tensor of one element.
+
+        This happens within the training's own steps, so what can wait until somebody asks for the loss does.
+        """
         # A copy, because a CUDA graph writes over its outputs.
         self._parts.append(loss.detach().clone())
 
@@ -46,17 +49,17 @@ class StepLosses:
         self._last, self._parts = self._parts, []
         self._latest.append(self._last)
         if steps_done == 1 or steps_done > self.kept_after:
-            self._kept.append(self._reduce(torch.stack(self._last)))
+            self._kept.append(self._reduce(_together(self._last)))
 
     @property
     def last(self) -> float:
         """The loss of the last step; the program waits for it."""
-        return float(self._reduce(torch.stack(self._last)))
+        return float(self._reduce(_together(self._last)))
 
     @property
     def have_diverged(self) -> bool:
         """Whether none of the last steps had a finite loss; the program waits for them."""
-        return bool(self._latest) and not any(bool(torch.stack(parts).isfinite().all()) for parts in self._latest)
+        return bool(self._latest) and not any(bool(_together(parts).isfinite().all()) for parts in self._latest)
 
     def kept(self) -> tuple[float, float]:
         """Return the loss of the first step and the mean of the later ones that were kept; not a number if none was."""
@@ -65,3 +68,8 @@ class StepLosses:
         first, *later = torch.stack(self._kept).tolist()
         later = later or [first]
         return first, math.fsum(later) / len(later)
+
+
+def _together(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the losses of a step's parts, of one element each, as a tensor of one dimension."""
+    return torch.stack([part.reshape(()).float() for part in parts])

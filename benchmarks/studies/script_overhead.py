@@ -8,11 +8,12 @@ Each round is three fresh processes, one after the other:
     run     the same, with what `autoaccel run` puts into the process of the script
     hooked  the script in a worker that measures it, whose hooks tell each step
 
-Who begins changes from round to round. Rounds of `plain` and `run` alone follow until the interval of their ratio is
-1 % to either side, or there are 72 in all. A row is a script: the difference of the middle steps from those of plain
-Python, and their ratio, over the rounds. A process now and then takes half as long again as the others, whatever is in
-it, so both are trimmed means, without the lowest and the highest fifth, with their 95 % intervals (Tukey and
-McLaughlin, Sankhya A 25, 1963). Rows go to benchmarks/results/script_overhead.jsonl. Nothing else should run meanwhile.
+Who begins changes from round to round; a script that ends within the two seconds of a process is run again, as trials
+do it. Rounds of `plain` and `run` alone follow until the interval of their ratio is 1 % to either side, or there are 72
+in all. A row is a script: the difference of the middle steps from those of plain Python, and their ratio, over the
+rounds. A process now and then takes half as long again as the others, whatever is in it, so both are trimmed means,
+without the lowest and the highest fifth, with their 95 % intervals (Tukey and McLaughlin, Sankhya A 25, 1963). Rows go
+to benchmarks/results/script_overhead.jsonl. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def ended(*_):
 register_optimizer_step_post_hook(ended)
 sys.argv = sys.argv[2:]
 sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
-runpy.run_path(sys.argv[0], run_name="__main__")
-told()
+while True:
+    runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 

@@ -105,7 +105,7 @@ class PacedScript:
         if self._backwards is not None:
             self._backwards += 1
         if loss.numel() == 1:
-            self.losses.add(loss.detach().reshape(()).float())
+            self.losses.add(loss)
 
     def forget_losses(self) -> None:
         """Those since the last step were of something else."""
@@ -247,11 +247,12 @@ class Boundary(Events):
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
         """A step may be complete."""
         self._closure_losses = None
-        if self._cycle.is_before(self._numbers.of(optimizer)):
+        number = self._numbers.of(optimizer)
+        if self._cycle.is_before(number):
             self._gap.evaluated("another training")
             self._paced.forget_losses()
             return
-        if not self._cycle.is_complete_after(self._numbers.of(optimizer)):
+        if not self._cycle.is_complete_after(number):
             return
         self._paced.end_step()
         self._epoch_steps += 1

@@ -127,6 +127,7 @@ class Gap:
         """Begin the next gap; return whether this one was a step's, and whether it began an epoch."""
         found = self._is_training, self._begins_epoch
         happened = self._others | self._before_epoch
-        self._in_a_row = collections.Counter({how: self._in_a_row[how] + 1 for how in happened})
+        if happened or self._in_a_row:  # after most steps neither, and a Counter takes longer than all the rest here
+            self._in_a_row = collections.Counter({how: self._in_a_row[how] + 1 for how in happened})
         self._others, self._before_epoch, self._begins_epoch = set(), set(), False
         return found

@@ -69,16 +69,14 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
         tell(events.update_begins, optimizer)
         tell(events.update_ended, optimizer)
 
-    def gradients_begin(by_backward: bool) -> None:
-        if events.own_updates is not None:
-            events.own_updates.gradients_begin(by_backward)
-
     def backward_begins(tensors: Any, *_: Any, **__: Any) -> None:
-        tell(gradients_begin, True)
+        if events.own_updates is not None:
+            tell(events.own_updates.gradients_begin, True)
         tell(events.backward_begins, own_loss(_first(tensors)))
 
     def differentiates(*_: Any, **__: Any) -> None:
-        tell(gradients_begin, False)
+        if events.own_updates is not None:
+            tell(events.own_updates.gradients_begin, False)
         tell(events.differentiates)
 
     with ExitStack() as ends:

@@ -24,10 +24,11 @@ class Numbers:
 
     def of(self, optimizer: torch.optim.Optimizer) -> int:
         """Return the optimizer's number, the next one if it has none yet."""
-        if optimizer not in self._numbers:
-            self._numbers[optimizer] = self._next
+        number = self._numbers.get(optimizer)
+        if number is None:
+            number = self._numbers[optimizer] = self._next
             self._next += 1
-        return self._numbers[optimizer]
+        return number
 
     def begin_anew(self) -> None:
         """The script was started again: its optimizers are other objects, and come in the same order."""
