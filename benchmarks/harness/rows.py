@@ -81,16 +81,21 @@ def provenance(code: Sequence[str] = ("autoaccel",), *, torch: str = "") -> Prov
         code: Files or folders of the repository that the row speaks of.
         torch: Its version where another environment than this process's measured.
     """
-    cpu = read_cpu(Path("/"), read_logical_cpus(Path("/")))
     return Provenance(
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         commit=_git("rev-parse", "HEAD") or UNKNOWN,
         changed=bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results")),
-        cpu=f"{cpu.model} {cpu.revision}".strip(),
+        cpu=this_cpu(),
         cores=len(os.sched_getaffinity(0)),
         torch=torch or _torch_version(),
         code={path: digest(path) for path in sorted(code)},
     )
+
+
+def this_cpu() -> str:
+    """Return what a row calls the CPU of this machine."""
+    cpu = read_cpu(Path("/"), read_logical_cpus(Path("/")))
+    return f"{cpu.model} {cpu.revision}".strip()
 
 
 def add_row(
@@ -116,6 +121,12 @@ def read_rows(result: str) -> list[Row]:
     """Return all rows of a result, in the order in which they were added; none if nothing was measured."""
     path = RESULTS / f"{result}.jsonl"
     return [decode(line, Row) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def of_this_cpu(rows: Iterable[Row]) -> list[Row]:
+    """Return those measured on a CPU like this one: what is best on another need not be here."""
+    cpu = this_cpu()
+    return [row for row in rows if row.made.cpu == cpu]
 
 
 def latest(rows: Iterable[Row]) -> dict[str, Row]:

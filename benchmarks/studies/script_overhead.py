@@ -9,7 +9,7 @@ Each round is three fresh processes, one after the other:
     hooked  the script in a worker that measures it, whose hooks tell each step
 
 Who begins changes from round to round; a script that ends within the two seconds of a process is run again, as trials
-do it. Rounds of `plain` and `run` alone follow until the interval of their ratio is 1 % to either side, or there are 72
+do it. Rounds of `plain` and `run` alone follow until the interval of their ratio is 1 % to either side, or there are 60
 in all. A row is a script: the difference of the middle steps from those of plain Python, and their ratio, over the
 rounds. A process now and then takes half as long again as the others, whatever is in it, so both are trimmed means,
 without the lowest and the highest fifth, with their 95 % intervals (Tukey and McLaughlin, Sankhya A 25, 1963). Rows go
@@ -47,8 +47,8 @@ SCRIPTS = ROOT / "tests" / "scripts"
 NAMES = ("mlp.py", "trainer_class.py", "lstm_lm.py", "gpt/train.py", "digits.py")
 """From steps of a fraction of a millisecond to some of a twentieth of a second."""
 
-ROUNDS = 12
-_MOST_ROUNDS = 72  # of `plain` and `run`
+ROUNDS = 20
+_MOST_ROUNDS = 60  # of `plain` and `run`
 _RADIUS = 0.01  # of the logarithm of their ratio, at which no more rounds are needed
 _SECONDS = 2.0  # that a process is measured, about
 _START_SECONDS = 120.0

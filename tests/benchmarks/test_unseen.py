@@ -363,15 +363,25 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def left_to_measure(*names: str) -> list[tuple[str, str]]:
     """Return what is to be measured, by the rows that are there."""
-    return list(pieces.to_measure(rows.latest(rows.read_rows("unseen")), names, pieces.PIECES))
+    here = rows.of_this_cpu(rows.read_rows("unseen"))
+    return list(pieces.to_measure(rows.latest(here), names, pieces.PIECES))
 
 
-def test_what_is_worth_most_is_measured_first_and_nothing_twice(repository: Path) -> None:
-    assert left_to_measure("a", "b")[:3] == [("a", "autoaccel"), ("b", "autoaccel"), ("a", "grid")]
+def test_a_workload_is_measured_whole_before_the_next_and_nothing_twice(repository: Path) -> None:
+    assert left_to_measure("a", "b")[:2] == [("a", "autoaccel"), ("a", "grid")]
+    assert left_to_measure("a", "b")[len(pieces.PIECES)] == ("b", "autoaccel")
     add("a", "autoaccel")
     add("a", "grid")
     assert left_to_measure("a") == [("a", "optuna"), ("a", "run_cpu"), ("a", "side_by_side")]
     (repository / "autoaccel" / "code.py").write_text("2\n")
+    assert left_to_measure("a")[0] == ("a", "autoaccel")
+
+
+def test_what_was_measured_on_another_cpu_is_measured_again(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(rows, "this_cpu", lambda: "another")
+        add("a", "autoaccel")
+        assert left_to_measure("a")[0] == ("a", "grid")
     assert left_to_measure("a")[0] == ("a", "autoaccel")
 
 
@@ -421,14 +431,16 @@ def test_each_piece_is_a_row_as_soon_as_it_ends_and_one_that_fails_stops_no_othe
         begun.append(f"{path.stem}: {piece}")
         if begun[-1] == "instrument: grid":
             raise AutoaccelError("it does not train")
-        if piece == "optuna":
+        if begun[-1] == "policy_gradient: optuna":
             raise TimeIsUp
         return {"choice": {"settings": {}}, "search_seconds": 1.0}
 
     monkeypatch.setattr(unseen_measure, "measure", measure)
     names = ["instrument", "policy_gradient"]
     assert unseen_measure.main([*names, "--minutes", "60"]) == 1
-    assert begun == [*(f"{name}: {piece}" for piece in ("autoaccel", "grid") for name in names), "instrument: optuna"]
+    pieces_of_first = ("autoaccel", "grid", "optuna", "run_cpu")  # there is nothing to compare without the grid
+    of_second = (f"policy_gradient: {piece}" for piece in ("autoaccel", "grid", "optuna"))
+    assert begun == [*(f"instrument: {piece}" for piece in pieces_of_first), *of_second]
     there = {row.name: row.status for row in rows.read_rows("unseen")}
     assert there == dict.fromkeys(begun[:-1], "measured") | {"instrument: grid": "failed"}
     begun.clear()

@@ -171,7 +171,7 @@ class Boundary(Events):
         self._has_begun = False
         self._closure_losses: int | None = None  # in the update that is being made
         self._begin: Mark = 0.0
-        self._ahead = Ahead()
+        self._ahead = Ahead() if paced.device.type != "cpu" else None
         if facts.updates_itself:
             self.own_updates = OwnUpdates(self, facts.has_loss)
 
@@ -224,7 +224,8 @@ class Boundary(Events):
 
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Keep the loss; of a closure, which an update may call any number of times, that at which it began."""
-        self.begin()
+        if not self._has_begun:
+            self.begin()
         if self._closure_losses is not None:
             self._closure_losses += 1
         if (self._closure_losses or 0) <= 1:
@@ -236,7 +237,8 @@ class Boundary(Events):
         Raises:
             TrainingOverError: If it is of another training that begins after the one that was seen.
         """
-        self.begin()
+        if not self._has_begun:
+            self.begin()
         if optimizer not in self._numbers:
             if self._cycle.is_after(self._numbers.of(optimizer)):
                 raise TrainingOverError
@@ -261,7 +263,8 @@ class Boundary(Events):
             is_last = self._epoch_steps == self._facts.steps_per_epoch
             begins_epoch = begins_epoch and self._has_epochs
             step = Step(self._begin, mark(self._paced.device), begins_epoch, self._last_share if is_last else 1.0)
-            self._ahead.add(step)
+            if self._ahead is not None:
+                self._ahead.add(step)
             self._step_ended(step)
         else:
             self._paced.step_left_out()

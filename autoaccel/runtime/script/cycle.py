@@ -53,6 +53,7 @@ class Cycle:
             period: Whose updates make a step, in order.
         """
         self._period = period
+        self._first, self._last = min(period), max(period)
         self._place = 0
 
     def is_complete_after(self, optimizer: int) -> bool:
@@ -72,11 +73,11 @@ class Cycle:
 
     def is_before(self, optimizer: int) -> bool:
         """Whether it is of a training that ends before this one begins."""
-        return optimizer < min(self._period)
+        return optimizer < self._first
 
     def is_after(self, optimizer: int) -> bool:
         """Whether it is of a training that begins once this one has ended, or was never seen."""
-        return optimizer > max(self._period)
+        return optimizer > self._last
 
     def begin_anew(self) -> None:
         """The script was started again: the updates of a step that it had begun no longer count."""
@@ -110,7 +111,7 @@ class Gap:
 
     @property
     def _is_training(self) -> bool:
-        return all(self._in_a_row[how] >= _MAX_IN_A_ROW for how in self._others)
+        return not self._others or all(self._in_a_row[how] >= _MAX_IN_A_ROW for how in self._others)
 
     def began_epoch(self) -> bool:
         """The loader that feeds the training begins anew; return whether the step's clock must start from here.
@@ -126,8 +127,10 @@ class Gap:
     def end(self) -> tuple[bool, bool]:
         """Begin the next gap; return whether this one was a step's, and whether it began an epoch."""
         found = self._is_training, self._begins_epoch
+        if not (self._others or self._before_epoch or self._in_a_row):  # as after most steps
+            self._begins_epoch = False
+            return found
         happened = self._others | self._before_epoch
-        if happened or self._in_a_row:  # after most steps neither, and a Counter takes longer than all the rest here
-            self._in_a_row = collections.Counter({how: self._in_a_row[how] + 1 for how in happened})
+        self._in_a_row = collections.Counter({how: self._in_a_row[how] + 1 for how in happened})
         self._others, self._before_epoch, self._begins_epoch = set(), set(), False
         return found

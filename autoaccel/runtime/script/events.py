@@ -95,20 +95,16 @@ def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any], ends:
     """Tell of each step of a GradScaler in which the optimizer makes no update, because gradients have overflown."""
     kind: Any = torch.amp.GradScaler
     own = kind.step
-    has_updated = False
-
-    def updated(*_: Any) -> None:
-        nonlocal has_updated
-        has_updated = True
-
-    ends.callback(register_optimizer_step_post_hook(updated).remove)
 
     @functools.wraps(own)
     def step(scaler: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
-        nonlocal has_updated
-        has_updated = False
-        result = own(scaler, optimizer, *args, **kwargs)
-        if not has_updated:
+        updated: list[torch.optim.Optimizer] = []
+        hook = register_optimizer_step_post_hook(lambda one, *_: updated.append(one))
+        try:
+            result = own(scaler, optimizer, *args, **kwargs)
+        finally:
+            hook.remove()
+        if not updated:
             skipped(optimizer)
         return result
 

@@ -12,8 +12,10 @@ Each workload (first/, second/) is measured in pieces, and each piece is a row o
                   processes that take turns: ratios with intervals. Without `optuna` or `run_cpu` where they have not
                   been measured; again when something else is chosen
 
-What was measured with today's code is left out. It may be stopped at any time: readings of the grid and rounds are kept
-one by one in autoaccel-runs/unseen; a tune or a search by Optuna is begun only where eleven of the minutes are left.
+What was measured with today's code on a CPU like this one is left out. A workload is measured whole before the next one
+is begun: choices can be compared where they were made on the same CPU. It may be stopped at any time: readings of the
+grid and rounds are kept one by one in autoaccel-runs/unseen; a tune or a search by Optuna is begun only where eleven of
+the minutes are left.
 Nothing else should run meanwhile. `--seconds` (for each search) and `--rounds` try it in small, and add no row.
 """
 
@@ -40,7 +42,7 @@ from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import MINUTES, above_zero, at_least, ending_in_time
-from benchmarks.harness.rows import ROOT, Row, add_row, digest, latest, provenance, read_rows
+from benchmarks.harness.rows import ROOT, Row, add_row, digest, latest, of_this_cpu, provenance, read_rows
 from benchmarks.harness.side_by_side import Pick, everything_on
 from benchmarks.studies.unseen.pieces import (
     CODE,
@@ -184,7 +186,7 @@ def main(arguments: Sequence[str]) -> int:
     parsed = read_arguments(arguments)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     tried, failed = parsed.seconds is not None or parsed.rounds != ROUNDS, False
-    rows = {} if tried else latest(read_rows("unseen"))
+    rows = {} if tried else latest(of_this_cpu(read_rows("unseen")))
     left: set[str] = set()  # workloads of which a piece was left for another time
     with tempfile.TemporaryDirectory() as scratch, ending_in_time(parsed.minutes) as seconds_left:
         for workload, piece in to_measure(rows, list(parsed.paths), parsed.pieces):

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.harness.rows import Row, is_stale
 
 PIECES = ("autoaccel", "grid", "optuna", "run_cpu", "side_by_side")
-"""What is worth most comes first; what others chose is compared last."""
+"""In this order: what others chose is compared last."""
 
 _WHOLE_SECONDS = {"autoaccel": 660.0, "optuna": 660.0, "run_cpu": 300.0}
 """What a piece takes that must be measured in one go. Of the others each reading, or round, is kept."""
@@ -90,14 +90,14 @@ def is_done(rows: Mapping[str, Row], workload: str, piece: str) -> bool:
 
 
 def to_measure(rows: Mapping[str, Row], workloads: Sequence[str], pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield workload and piece of what is not done when it is asked for: one piece of all workloads, then the next.
+    """Yield workload and piece of what is not done when it is asked for: all pieces of a workload, then the next.
 
     Args:
         rows: Name -> row; those that are added meanwhile count.
         workloads: Their names.
         pieces: Wanted ones.
     """
-    for piece in PIECES:
-        for workload in workloads if piece in pieces else ():
+    for workload in workloads:
+        for piece in (one for one in PIECES if one in pieces):
             if not is_done(rows, workload, piece):
                 yield workload, piece
