@@ -87,6 +87,7 @@ class ScriptFacts(Record, frozen=True):
     in_place: bool = False  # whether its trials work in its own folder instead of a copy
     updates_itself: bool = False  # whether it makes its updates by hand, without an optimizer of torch's
     ranks: int = 1  # processes that train together, started by its launcher
+    calls_models: bool = True  # whether it calls modules to train them; some call only their forward()
 
     @property
     def loader(self) -> SeenLoader | None:

@@ -265,6 +265,14 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: Kn
             {"threads.intra_op", "optimizer.fused"},
         ),
         (
+            {"calls_models": False},
+            {
+                "precision.autocast": "the script never calls its modules themselves, as model(inputs) does, but their "
+                "forward() or what they hold: there is no call that could be changed",
+            },
+            {"threads.intra_op", "optimizer.fused"},
+        ),
+        (
             {"does": ("differentiates its gradients",)},
             {"compile.mode": "the script differentiates its gradients, which compiled models do not support"},
             {"threads.intra_op", "precision.autocast", "optimizer.fused"},

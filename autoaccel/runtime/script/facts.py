@@ -54,6 +54,7 @@ def script_facts(seen: Seen) -> ScriptFacts:
         evaluations=seen.evaluations,
         updates_itself=seen.updates_itself,
         ranks=ranks_now(),
+        calls_models=bool(seen.roots),
     )
 
 

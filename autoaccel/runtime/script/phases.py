@@ -23,12 +23,13 @@ class PhaseHooks:
     What lies between two phases, such as logging, is "other".
     """
 
-    def __init__(self, tell: Callable[[str], None], feeds: frozenset[LoaderKey]) -> None:
+    def __init__(self, tell: Callable[[str], None], feeds: frozenset[LoaderKey], loss_is_apart: bool) -> None:
         """Begin to tell.
 
         Args:
             tell: Called with the phase that has just ended.
             feeds: Loaders whose batches are trained on.
+            loss_is_apart: Whether models will tell of their forward passes; else these are told as part of the loss.
         """
         self.loader: DataLoader[Any] | None = None
         """That feeds the training, as far as it was drawn from."""
@@ -38,10 +39,12 @@ class PhaseHooks:
         self._feeds = feeds
         self._owner = os.getpid(), threading.get_ident()
         self._depth = 0  # of models inside of each other
+        self._loss_is_apart = loss_is_apart
+        self._computes_loss = False  # a forward pass is over, and no gradients were computed since
         self._hear_loaders()
-        self._around(torch.autograd, "backward", "loss", "backward")
-        self._around(torch.optim.Optimizer, "zero_grad", "other", "zero grad")
-        self._around(nn.Module, "zero_grad", "other", "zero grad")
+        self._around(torch.autograd, "backward", lambda: "loss", "backward")
+        for holder in (torch.optim.Optimizer, nn.Module):  # many clear gradients between the loss and backward()
+            self._around(holder, "zero_grad", self._before_clearing, "zero grad")
         register_optimizer_step_pre_hook(lambda *_: self._ended("other"))
         register_optimizer_step_post_hook(lambda *_: self._ended("optimizer"))
 
@@ -65,6 +68,7 @@ class PhaseHooks:
             self._depth = max(0, self._depth - 1)
             if not self._depth:
                 self._ended("forward")
+                self._computes_loss = torch.is_grad_enabled()
 
         for model in models:
             model.register_forward_pre_hook(begins)
@@ -73,13 +77,17 @@ class PhaseHooks:
     def _ended(self, phase: str) -> None:
         if (os.getpid(), threading.get_ident()) == self._owner:
             self._tell(phase)
+            self._computes_loss = self._computes_loss and phase != "backward"
 
-    def _around(self, holder: Any, name: str, before: str, after: str) -> None:
+    def _before_clearing(self) -> str:
+        return "loss" if self._computes_loss or not self._loss_is_apart else "other"
+
+    def _around(self, holder: Any, name: str, before: Callable[[], str], after: str) -> None:
         own = getattr(holder, name)
 
         @functools.wraps(own)
         def told(*args: Any, **kwargs: Any) -> Any:
-            self._ended(before)
+            self._ended(before())
             result = own(*args, **kwargs)
             self._ended(after)
             return result

@@ -133,12 +133,28 @@ def _read(loop: ast.For | ast.While, frame: FrameType) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
     file = place_of(frame).partition(":")[0]
     words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
-    rounds = _unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
+    if _is_for_one_value(loop, frame.f_lineno):
+        rounds: int | None = 1
+    else:
+        rounds = _unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
     for end in _conditions_of_breaks(loop):
         limit = _unless_unreadable(_limit, end, frame)
         if limit is not None and (rounds is None or limit < rounds):
             words, rounds = f"{ast.unparse(end)} in {file}:{end.lineno}", limit
     return EnclosingLoop(words, rounds, rounds is None and _makes_loader(expression, frame))
+
+
+def _is_for_one_value(loop: ast.For | ast.While, line: int) -> bool:
+    """Whether a line within a loop is run for one of its values: `if phase == "train"` in `for phase in phases`."""
+    return isinstance(loop, ast.For) and any(
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Compare)
+        and isinstance(node.test.ops[0], ast.Eq)
+        and ast.unparse(node.test.left) == ast.unparse(loop.target)
+        and isinstance(node.test.comparators[0], ast.Constant)
+        and node.body[0].lineno <= line <= (node.body[-1].end_lineno or line)
+        for node in ast.walk(loop)
+    )
 
 
 def _makes_loader(expression: ast.expr, frame: FrameType) -> bool:
@@ -215,6 +231,10 @@ def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
     Raises:
         Unreadable: If that takes more than names and numbers.
     """
+    if isinstance(expression, (ast.List, ast.Tuple)) and not any(
+        isinstance(one, ast.Starred) for one in expression.elts
+    ):
+        return len(expression.elts)
     if not isinstance(expression, ast.Call):
         return length_of(_value(expression, frame))
     name = ast.unparse(expression.func).rpartition(".")[2]

@@ -42,7 +42,8 @@ class PhasedScript(PacedScript):
         self.samples_done = 0
         self.step_samples = _samples_of_step(facts)
         """0 if that is not known."""
-        self.loss_is_apart = "torch.compile" not in facts.does  # a hook on a compiled model would compile it anew
+        # A hook on a compiled model would compile it anew.
+        self.loss_is_apart = facts.calls_models and "torch.compile" not in facts.does
 
     def end_step(self) -> None:
         """Count its samples as well."""
@@ -98,7 +99,7 @@ class ProfiledScript:
         self._applied.failed = failed
         assert self._spec.script is not None
         feeds = frozenset(loader.key for loader in self._spec.script.loaders if loader.feeds)
-        self._hooks = PhaseHooks(lambda phase: self._paced.phase_ended(phase), feeds)
+        self._hooks = PhaseHooks(lambda phase: self._paced.phase_ended(phase), feeds, self._paced.loss_is_apart)
         listen(self._boundary, failed)
         self._models = Models(self._applied, self._paced, self._boundary)
         advance(self._looking, None)

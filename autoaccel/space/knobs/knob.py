@@ -85,6 +85,10 @@ _NO_LOSS = (
     "with --metric"
 )
 _NO_MODEL = "the script calls no module that it trains"
+_NOT_CALLED = (
+    "the script never calls its modules themselves, as model(inputs) does, but their forward() or what they hold: "
+    "there is no call that could be changed"
+)
 _NO_OPTIMIZER = "the script makes its updates itself, without an optimizer of torch.optim"
 _NOT_IN_SCRIPTS = "it does not work in a script, only in a file whose build() returns a Training"
 
@@ -171,6 +175,8 @@ class Knob:
             return _NOT_IN_SCRIPTS
         if not script.models and self.effect_stage in ("model", "step"):
             return _NO_MODEL
+        if not script.calls_models and self.effect_stage in ("model", "step"):
+            return _NOT_CALLED
         if script.updates_itself and self.effect_stage == "optimizer":
             return _NO_OPTIMIZER
         if not (script.has_loss or script.metric) and self.risk_at(context) != "exact":

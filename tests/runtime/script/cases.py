@@ -308,6 +308,14 @@ CASES = [
         lines=20,
     ),
     Case(
+        "layer_by_layer.py",  # two trainings, of modules that are not called
+        models=(("Layer", 4352, "for layer in [Layer("),),
+        optimizers=(("Adam", "self.optimizer ="),),
+        planned=200,
+        evaluations=False,
+        lines=1,
+    ),
+    Case(
         "replaced.py",
         models=(("Sequential", 65, "return nn.Sequential("),),
         optimizers=(("Adam", "optimizer = torch.optim.Adam(model.parameters(), lr=0.01)"),),

@@ -57,6 +57,12 @@ CASES = {
     "n, done = 0, True\nwhile True:\n    update()\n    n += 1\n    if done and n >= args.epochs: break": None,
     "for n in range(50):\n    update()\n    if n >= len(batches): break": 7,
     "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1": 10,
+    "for lr in [0.1, 0.01]:\n    for batch in batches:\n        update()": 14,
+    "for lr in [0.1, *batches]:\n    update()": None,
+    # One of the phases trains.
+    "for phase in ['train', 'val']:\n    for batch in batches:\n        if phase == 'train':\n            update()": 7,
+    "parts = 'ab'\nfor e in range(2):\n    for part in parts:\n        if part == 'a':\n            update()": 2,
+    "parts = 'ab'\nfor part in parts:\n    if part == 'c':\n        pass\n    update()": 2,
     # Early stopping is not the length that is planned.
     "bad = 0\nfor n in range(9):\n    update()\n    if n % 2:\n        bad += 1\n    if bad >= 2: break": 9,
     "def forever():\n    while True: yield 1\nfor n, one in zip(range(8), forever()):\n    update()": 8,
