@@ -93,7 +93,7 @@ sys.exit(5)
     [
         ({}, "0 False"),
         ({"threads.intra_op": 2, "loader.workers": 1}, "0 False"),
-        ({"optimizer.fused": True}, "2 True"),
+        ({"optimizer.fused": True}, "1 True"),
     ],
 )
 def test_it_is_left_alone_where_nothing_is_left_to_be_done(tmp_path: Path, settings: Settings, hears: str) -> None:
