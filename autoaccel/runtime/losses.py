@@ -71,5 +71,6 @@ class StepLosses:
 
 
 def _together(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the losses of a step's parts, of one element each, as a tensor of one dimension."""
-    return torch.stack([part.reshape(()).float() for part in parts])
+    """Return the losses of a step's parts, of one element each, as a tensor of one dimension, of float32 at least."""
+    stacked = torch.stack([part.reshape(()) for part in parts])
+    return stacked.float() if stacked.dtype.itemsize < 4 else stacked
