@@ -28,10 +28,6 @@ from autoaccel.space.knobs.arguments import changes_samples
 _PATIENCE_STEPS = 100  # that a script is given at least to say its metric, after those that it is asked about
 
 
-def _nothing(optimizer: torch.optim.Optimizer) -> None:
-    """Do nothing."""
-
-
 class PacedScript:
     """A script's training as a `Pacer` sees it: steps, and the losses that backward() was called on."""
 
@@ -59,9 +55,9 @@ class PacedScript:
         self._epoch = facts.steps_per_epoch or 0
         self.own_metric: OwnMetric | None = None
         """What it says of itself; None: its training loss does."""
-        self.before_update: Callable[[torch.optim.Optimizer], None] = _nothing
+        self.before_update: Callable[[torch.optim.Optimizer], None] | None = None
         """Called before each update of an optimizer."""
-        self.after_step: Callable[[], None] = lambda: None
+        self.after_step: Callable[[], None] | None = None
         """Called after each step, those with an evaluation beside them included."""
         self.has_ended = False
         """Whether the script has come to its end."""
@@ -129,7 +125,8 @@ class PacedScript:
         if self.own_metric is not None:
             self.own_metric.step_ends()
         self.losses.end_step(self.steps_done)
-        self.after_step()
+        if self.after_step is not None:
+            self.after_step()
 
     def step_left_out(self) -> None:
         """The step that was just made had an evaluation beside it, and does not count."""
@@ -240,17 +237,18 @@ class Boundary(Events):
         if not self._has_begun:
             self.begin()
         if optimizer not in self._numbers:
-            if self._cycle.is_after(self._numbers.of(optimizer)):
+            if self._numbers.of(optimizer) > self._cycle.last:
                 raise TrainingOverError
             self._first_update(optimizer)
-        self._paced.before_update(optimizer)
+        if self._paced.before_update is not None:
+            self._paced.before_update(optimizer)
         self._closure_losses = 0
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
         """A step may be complete."""
         self._closure_losses = None
         number = self._numbers.of(optimizer)
-        if self._cycle.is_before(number):
+        if number < self._cycle.first:
             self._gap.evaluated("another training")
             self._paced.forget_losses()
             return

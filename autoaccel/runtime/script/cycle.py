@@ -53,7 +53,10 @@ class Cycle:
             period: Whose updates make a step, in order.
         """
         self._period = period
-        self._first, self._last = min(period), max(period)
+        self.first = min(period)
+        """Those of lower numbers are of a training that ends before this one begins."""
+        self.last = max(period)
+        """Those of higher numbers are of a training that begins once this one has ended, or were never seen."""
         self._place = 0
 
     def is_complete_after(self, optimizer: int) -> bool:
@@ -70,14 +73,6 @@ class Cycle:
             )
         self._place = (self._place + 1) % len(self._period)
         return self._place == 0
-
-    def is_before(self, optimizer: int) -> bool:
-        """Whether it is of a training that ends before this one begins."""
-        return optimizer < self._first
-
-    def is_after(self, optimizer: int) -> bool:
-        """Whether it is of a training that begins once this one has ended, or was never seen."""
-        return optimizer > self._last
 
     def begin_anew(self) -> None:
         """The script was started again: the updates of a step that it had begun no longer count."""
@@ -126,11 +121,11 @@ class Gap:
 
     def end(self) -> tuple[bool, bool]:
         """Begin the next gap; return whether this one was a step's, and whether it began an epoch."""
-        found = self._is_training, self._begins_epoch
+        begins_epoch, self._begins_epoch = self._begins_epoch, False
         if not (self._others or self._before_epoch or self._in_a_row):  # as after most steps
-            self._begins_epoch = False
-            return found
+            return True, begins_epoch
+        is_training = self._is_training
         happened = self._others | self._before_epoch
         self._in_a_row = collections.Counter({how: self._in_a_row[how] + 1 for how in happened})
-        self._others, self._before_epoch, self._begins_epoch = set(), set(), False
-        return found
+        self._others, self._before_epoch = set(), set()
+        return is_training, begins_epoch

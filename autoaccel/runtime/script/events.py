@@ -56,38 +56,43 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
     """
     process = os.getpid()
 
-    def tell(method: Callable[..., None], *what: Any) -> None:
-        if os.getpid() == process:
-            try:
-                method(*what)
-            except TrainingOverError:
-                raise
-            except BaseException as error:
-                failed(error)
+    def told(method: Callable[..., None], first: int | None = None) -> Callable[..., None]:
+        """Return what calls a method with the first of what it is itself called with, or all; in this process alone."""
+
+        def tell(*args: Any, **kwargs: Any) -> None:
+            if os.getpid() == process:
+                try:
+                    method(*args[:first], **kwargs)
+                except TrainingOverError:
+                    raise
+                except BaseException as error:
+                    failed(error)
+
+        return tell
 
     def skipped(optimizer: torch.optim.Optimizer) -> None:
-        tell(events.update_begins, optimizer)
-        tell(events.update_ended, optimizer)
+        events.update_begins(optimizer)
+        events.update_ended(optimizer)
 
     def backward_begins(tensors: Any, *_: Any, **__: Any) -> None:
         if events.own_updates is not None:
-            tell(events.own_updates.gradients_begin, True)
-        tell(events.backward_begins, own_loss(_first(tensors)))
+            events.own_updates.gradients_begin(True)
+        events.backward_begins(own_loss(_first(tensors)))
 
     def differentiates(*_: Any, **__: Any) -> None:
         if events.own_updates is not None:
-            tell(events.own_updates.gradients_begin, False)
-        tell(events.differentiates)
+            events.own_updates.gradients_begin(False)
+        events.differentiates()
 
     with ExitStack() as ends:
-        ends.callback(register_optimizer_step_pre_hook(lambda one, *_: tell(events.update_begins, one)).remove)
-        ends.callback(register_optimizer_step_post_hook(lambda one, *_: tell(events.update_ended, one)).remove)
-        _hear_skipped_updates(skipped, ends)
+        ends.callback(register_optimizer_step_pre_hook(told(events.update_begins, 1)).remove)
+        ends.callback(register_optimizer_step_post_hook(told(events.update_ended, 1)).remove)
+        _hear_skipped_updates(told(skipped), ends)
         own_loss = _before_scaling(ends)
-        ends.callback(before(torch.autograd, "backward", backward_begins))
-        ends.callback(before(torch.autograd, "grad", differentiates))  # torch.func calls it, too
-        ends.callback(before(DataLoader, "__iter__", lambda loader: tell(events.loader_begins, loader)))
-        ends.callback(before(torch, "save", lambda *_, **__: tell(events.saves)))
+        ends.callback(before(torch.autograd, "backward", told(backward_begins)))
+        ends.callback(before(torch.autograd, "grad", told(differentiates)))  # torch.func calls it, too
+        ends.callback(before(DataLoader, "__iter__", told(events.loader_begins)))
+        ends.callback(before(torch, "save", told(lambda *_, **__: events.saves())))
         return ends.pop_all().close
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch.utils.data import DataLoader
@@ -18,21 +18,26 @@ class Numbers:
     def __init__(self) -> None:
         self._numbers: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
         self._next = 0
+        self._latest: tuple[ref[torch.optim.Optimizer], int] | None = None  # that was asked about, as mostly again
 
     def __contains__(self, optimizer: torch.optim.Optimizer) -> bool:
-        return optimizer in self._numbers
+        return (self._latest is not None and self._latest[0]() is optimizer) or optimizer in self._numbers
 
     def of(self, optimizer: torch.optim.Optimizer) -> int:
         """Return the optimizer's number, the next one if it has none yet."""
+        if self._latest is not None and self._latest[0]() is optimizer:
+            return self._latest[1]
         number = self._numbers.get(optimizer)
         if number is None:
             number = self._numbers[optimizer] = self._next
             self._next += 1
+        self._latest = ref(optimizer), number
         return number
 
     def begin_anew(self) -> None:
         """The script was started again: its optimizers are other objects, and come in the same order."""
         self._numbers.clear()
+        self._latest = None
         self._next = 0
 
 
