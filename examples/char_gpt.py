@@ -46,7 +46,7 @@ class Windows(Dataset):
 
 def rotate(x: torch.Tensor) -> torch.Tensor:
     """Return queries or keys rotated by angles that grow with their position (rotary embedding, arXiv 2104.09864)."""
-    T, D = x.shape[-2:]  # noqa: N806
+    T, D = x.shape[-2:]  # noqa: N806  # the field's names of dimensions
     frequencies = 10_000 ** (-torch.arange(0, D, 2, device=x.device) / D)  # (D / 2,)
     angles = torch.arange(T, device=x.device)[:, None] * frequencies  # (T, D / 2)
     a, b = x.chunk(2, dim=-1)  # each (B, heads, T, D / 2)
@@ -67,7 +67,7 @@ class Block(nn.Module):
         self.narrow = nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        B, T, C = x.shape  # noqa: N806
+        B, T, C = x.shape  # noqa: N806  # the field's names of dimensions
         heads = self.queries_keys_values(self.norm1(x)).view(B, T, 3, HEADS, C // HEADS)
         q, k, v = heads.permute(2, 0, 3, 1, 4)  # each (B, heads, T, C / heads)
         # Rotary, because a run this short ends before attention with learned positions has found its neighbours.

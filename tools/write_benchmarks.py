@@ -26,7 +26,7 @@ def page(text: str) -> str:
     for kind in ("check", "study"):
         text = re.sub(
             rf"(<!-- table: {kind} -->\n).*?(\n<!-- end -->)",
-            lambda marks, kind=kind: marks[1] + table(kind) + marks[2],  # type: ignore[misc]
+            lambda marks, kind=kind: marks[1] + table(kind) + marks[2],  # type: ignore[misc]  # mypy does not type defaults of a lambda
             text,
             flags=re.DOTALL,
         )

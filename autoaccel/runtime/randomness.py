@@ -90,7 +90,7 @@ class Apart:
         torch.set_rng_state(self._torch)
         random.setstate(self._python)
         other_numpy = numpy.random.get_bit_generator()  # type: ignore[attr-defined]  # not in its stubs
-        numpy.random.set_bit_generator(self._numpy)  # type: ignore[attr-defined]
+        numpy.random.set_bit_generator(self._numpy)  # type: ignore[attr-defined]  # not in its stubs
         self._torch, self._python, self._numpy = other_torch, other_python, other_numpy
 
 

@@ -86,7 +86,7 @@ def _batch_seconds(loader: DataLoader[Any], samples: list[Any]) -> tuple[float |
     collated = time.perf_counter()
     try:
         # As loader workers do: tensors go into shared memory.
-        torch.multiprocessing.reductions.reduction.ForkingPickler.dumps(batch)  # type: ignore[attr-defined]
+        torch.multiprocessing.reductions.reduction.ForkingPickler.dumps(batch)  # type: ignore[attr-defined]  # torch's stubs do not export it
     except (pickle.PicklingError, TypeError, RuntimeError, OSError):
         return collated - start, None
     return collated - start, time.perf_counter() - collated

@@ -158,4 +158,4 @@ def has_drawn(states: dict[str, object], device: torch.device) -> bool:
         device: Whose generator counts beside that of the CPU.
     """
     fresh = random_states(device)
-    return any(not torch.equal(fresh[name], states[name]) for name in fresh if name not in ("python", "numpy"))  # type: ignore[arg-type]
+    return any(not torch.equal(fresh[name], states[name]) for name in fresh if name not in ("python", "numpy"))  # type: ignore[arg-type]  # those of torch's generators are tensors

@@ -27,7 +27,7 @@ class _Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
     """Counts the bytes that operators read and write, if nothing stays in a cache between two of them."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.bytes = 0
 
     def __torch_dispatch__(

@@ -220,7 +220,7 @@ def main() -> int:
     attempt("contract", gpu, lambda: contract(time.monotonic() + _CONTRACT_SHARE * parsed.seconds))
     for number, name in enumerate(NAMES):
         share = (until - time.monotonic()) / (len(NAMES) - number)
-        attempt(name, gpu, lambda name=name, share=share: tuned(name, share))  # type: ignore[misc]
+        attempt(name, gpu, lambda name=name, share=share: tuned(name, share))  # type: ignore[misc]  # mypy does not type defaults of a lambda
     return 0
 
 

@@ -156,7 +156,7 @@ class Facts:
         key = settings_key(settings)
         if key not in self._compile_seconds:
             visits = self.whole.visits[key]
-            warm = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]
+            warm = statistics.median(visit.outcome.compile_seconds for visit in visits)  # type: ignore[union-attr]  # only visits that succeeded are here
             cold = self.cold_seconds.get(settings_key(compiled_part(settings)), 0.0)
             self._compile_seconds[key] = CompileSeconds(max(warm, cold), warm)
         return self._compile_seconds[key]

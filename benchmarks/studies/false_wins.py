@@ -91,8 +91,8 @@ class NullPairs:
         baseline, other = self._turns_of(visit)
         clock = SimulatedClock(math.inf)
         turns = self._taker.take(
-            Side(baseline, clock),  # type: ignore[arg-type]
-            Side(other, clock),  # type: ignore[arg-type]
+            Side(baseline, clock),  # type: ignore[arg-type]  # a side of a replay stands for a worker
+            Side(other, clock),  # type: ignore[arg-type]  # a side of a replay stands for a worker
             lambda pairs: len(pairs) >= TURNS,
         )
         assert not isinstance(turns, TurnFailed)
@@ -200,8 +200,8 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
         starter = starter.at(KnobContext(machine, facts))
         baseline = baseline_settings(KnobContext(machine, facts))
         first = starter.start_measuring(baseline, "first", 120.0)
-        step_seconds = first.warm_step_seconds  # type: ignore[union-attr]
-        first.close()  # type: ignore[union-attr]
+        step_seconds = first.warm_step_seconds  # type: ignore[union-attr]  # the baseline does not fail
+        first.close()  # type: ignore[union-attr]  # the baseline does not fail
         for number in range(start, end):
             request = Request(BuildFunction("", "", ""), math.inf, Constraint(0.0, True))
             run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(3600.0), ignore)

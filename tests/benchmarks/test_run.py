@@ -54,7 +54,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def use(monkeypatch: pytest.MonkeyPatch, *names: str, **options: object) -> None:
     """Let these be all benchmarks."""
-    declared = tuple(Benchmark(name, f"checks.{name}", name, {name: 1}, 10, **options) for name in names)  # type: ignore[arg-type]
+    declared = tuple(Benchmark(name, f"checks.{name}", name, {name: 1}, 10, **options) for name in names)  # type: ignore[arg-type]  # options of many types
     monkeypatch.setattr(runner, "BENCHMARKS", declared)
 
 

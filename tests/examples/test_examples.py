@@ -14,10 +14,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 pytest.importorskip("PIL")
 
-from torch.utils.data import DataLoader  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402  # after it is known that they can be imported
 
-from autoaccel import Training  # noqa: E402
-from autoaccel.runtime.metrics import read_metric  # noqa: E402
+from autoaccel import Training  # noqa: E402  # after it is known that they can be imported
+from autoaccel.runtime.metrics import read_metric  # noqa: E402  # after it is known that they can be imported
 
 FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = ("digits_cnn", "char_gpt", "image_pipeline", "tabular_mlp")

@@ -191,7 +191,7 @@ def ranks_told(command: Sequence[str], environment: dict[str, str] | None = None
 def check(told: Sequence[dict[str, object]], launcher: str, local_sizes: Sequence[int]) -> None:
     """Check that the ranks are all there, and agree on where they meet."""
     world_size = sum(local_sizes)
-    assert sorted(one["rank"] for one in told) == list(range(world_size))  # type: ignore[type-var]
+    assert sorted(one["rank"] for one in told) == list(range(world_size))  # type: ignore[type-var]  # numbers, from JSON
     assert {one["world_size"] for one in told} == {world_size}
     assert {one["launcher"] for one in told} == {launcher}
     assert len({(one["main_address"], one["main_port"]) for one in told}) == 1

@@ -127,7 +127,7 @@ def test_a_program_is_shown_every_option_by_name_type_default_and_help() -> None
         entry = f"{option.name}: {option.help[0].upper()}{option.help[1:]}"
         assert entry in " ".join((autotune.__doc__ or "").split())
     with pytest.raises(TypeError, match="unexpected keyword argument 'bugdet'"):
-        autotune("model.py", bugdet="1m")  # type: ignore[call-arg]
+        autotune("model.py", bugdet="1m")  # type: ignore[call-arg]  # misspelt, which is the case
     with pytest.raises(BadRequestError, match=r"none.py: there is no such file"):
         autotune(build="none.py", budget=60.0, listener=lambda event: None)
 

@@ -81,11 +81,11 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     return played
 
 
-class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Counts how often a number is read out of a tensor, for which a program waits."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.count = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:

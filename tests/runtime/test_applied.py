@@ -38,7 +38,7 @@ def network() -> nn.Module:
 def training(**changes: object) -> Training:
     data = TensorDataset(INPUTS, TARGETS)
     return Training(
-        **{  # type: ignore[arg-type]
+        **{  # type: ignore[arg-type]  # settings of any name
             "model": network(),
             "train_data": data,
             "eval_data": data,
@@ -95,7 +95,7 @@ def test_defaults_train_as_a_plain_loop_does(context: KnobContext) -> None:
         for inputs, targets in loader:
             loss = nn.functional.cross_entropy(model(inputs), targets)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             optimizer.step()
             expected.append(float(loss.detach()))
     assert losses(loop_with(settings)) == expected
@@ -123,7 +123,7 @@ def test_what_is_applied_shows_and_trains_alike(settings: Settings, shown: str) 
 def test_autocast_reaches_the_model() -> None:
     seen = []
     model = network()
-    model[0].register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))  # type: ignore[index]
+    model[0].register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))  # type: ignore[index]  # to mypy it may be a tensor
     loop_with({"precision.autocast": "bfloat16"}, model=model).step()
     assert seen == [torch.bfloat16]
 
@@ -138,7 +138,7 @@ def test_channels_last_reaches_batches_and_weights() -> None:
 
 def test_a_fused_optimizer_keeps_groups_and_arguments() -> None:
     model = network()
-    groups = [{"params": [*model[0].parameters()], "lr": 0.5}, {"params": [*model[2].parameters()]}]  # type: ignore[index]
+    groups = [{"params": [*model[0].parameters()], "lr": 0.5}, {"params": [*model[2].parameters()]}]  # type: ignore[index]  # to mypy it may be a tensor
     optimizer = torch.optim.AdamW(groups, lr=0.1, weight_decay=0.3, betas=(0.8, 0.9))
     fused = Applied({"optimizer.fused": True}).optimizer(optimizer)
     assert [group["lr"] for group in fused.param_groups] == [0.5, 0.1]
@@ -194,7 +194,7 @@ class Words(Dataset[dict[str, torch.Tensor]]):
 
 
 def plain_step(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    return model(batch).square().mean()  # type: ignore[no-any-return]
+    return model(batch).square().mean()  # type: ignore[no-any-return]  # torch leaves it untyped
 
 
 def test_iterable_data_and_a_step_of_ones_own() -> None:

@@ -18,7 +18,7 @@ IMAGES = torch.ones(2, 3, 4, 5)
 LABELS = torch.zeros(2)
 
 
-class Encoding(UserDict):  # type: ignore[type-arg]
+class Encoding(UserDict):  # type: ignore[type-arg]  # as transformers writes it
     """As transformers' BatchEncoding: a mapping with attributes of its own, and a `.to()` that changes it in place."""
 
     def __init__(self, data: dict[str, Any], n_sequences: int) -> None:

@@ -79,7 +79,7 @@ def rarely(draw: Callable[[], float], value: float) -> float:
 
 
 def mask(samples: list[float]) -> torch.Tensor:
-    return default_collate(samples) * (torch.rand(()) >= 0)  # type: ignore[no-any-return]
+    return default_collate(samples) * (torch.rand(()) >= 0)  # type: ignore[no-any-return]  # torch leaves it untyped
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def mask(samples: list[float]) -> torch.Tensor:
 )
 def test_a_sample_that_draws_random_numbers_is_noticed(change: Callable[[float], Any]) -> None:
     """Workers were called exact where they draw other numbers; a cache was offered that would freeze what is rare."""
-    before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()  # type: ignore[index]
+    before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()  # type: ignore[index]  # it may be a dict, too
     for data in (Samples(change), Subset(Samples(change), range(5, 15))):
         assert look_at_samples(DataLoader(data)) == (None, DRAWS)
     assert torch.equal(torch.get_rng_state(), before[0])
-    assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before[1:]  # type: ignore[index]
+    assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before[1:]  # type: ignore[index]  # it may be a dict, too
 
 
 def test_a_generator_of_torchs_own_kind_is_noticed() -> None:

@@ -140,5 +140,5 @@ def test_this_computers_own_refusal_is_a_failure_for_lack_of_memory(monkeypatch:
         torch.empty(1 << 60, dtype=torch.uint8)
 
     monkeypatch.setattr(tasks, "probe_torch", asks_for_too_much)
-    answer = tasks.serve(WorkerSpec(task=Probe()), line=None)  # type: ignore[arg-type]
+    answer = tasks.serve(WorkerSpec(task=Probe()), line=None)  # type: ignore[arg-type]  # the task needs none
     assert isinstance(answer, Failure) and answer.kind == "memory"

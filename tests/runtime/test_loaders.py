@@ -30,7 +30,7 @@ class Doubling(DataLoader[Any]):
         super().__init__(DATA, batch_size=4)
         self.factor = factor
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # as users write it
         for inputs, targets in super().__iter__():
             yield inputs * self.factor, targets
 
@@ -42,7 +42,7 @@ class Endless(DataLoader[Any]):
         super().__init__(DATA, batch_size=4, **arguments)
         self.iterator = super().__iter__()
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # as users write it
         for _ in range(len(self)):
             yield next(self.iterator)
 
@@ -74,7 +74,7 @@ def test_a_rebuilt_loader_keeps_every_argument() -> None:
     for made in (with_batches(loader, [[0]]), with_arguments(loader, {"num_workers": 2}, DATA)):
         kept = {**own, "num_workers": made.num_workers, "multiprocessing_context": loader.multiprocessing_context}
         assert {name: getattr(made, name) for name in own} == kept
-    assert list(with_batches(loader, [[0], [1]]).batch_sampler) == [[0], [1]]  # type: ignore[arg-type]
+    assert list(with_batches(loader, [[0], [1]]).batch_sampler) == [[0], [1]]  # type: ignore[arg-type]  # a list is no Sampler, but works as one
     assert loader.num_workers == 1
 
 

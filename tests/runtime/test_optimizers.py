@@ -80,7 +80,7 @@ def weights_by_hand(prepare: Callable[[nn.Module], None], steps: int = 6, rate: 
     for step in range(steps):
         part = slice(16 * (step % 4), 16 * (step % 4) + 16)
         optimizer.zero_grad()
-        nn.functional.mse_loss(model(INPUTS[part]), TARGETS[part]).backward()  # type: ignore[no-untyped-call]
+        nn.functional.mse_loss(model(INPUTS[part]), TARGETS[part]).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         prepare(model)
         optimizer.step()
     return nn.utils.parameters_to_vector(model.parameters()).detach()
@@ -90,13 +90,13 @@ def weights_by_hand(prepare: Callable[[nn.Module], None], steps: int = 6, rate: 
 def test_another_form_leaves_the_optimizer_itself(settings: Settings) -> None:
     """Rebuilt by its constructor it lost hooks, state and attributes, and what a scheduler held was another one."""
     model = network()
-    optimizer = torch.optim.Adam([{"params": model[0].parameters(), "lr": 0.5, "name": "first"},  # type: ignore[index]
+    optimizer = torch.optim.Adam([{"params": model[0].parameters(), "lr": 0.5, "name": "first"},  # type: ignore[index]  # to mypy it may be a tensor
                                   {"params": model[2].parameters()}], lr=0.1)  # type: ignore[index]  # fmt: skip
     called: list[str] = []
     optimizer.register_step_pre_hook(lambda *_: called.append("before"))
     optimizer.register_step_post_hook(lambda *_: called.append("after"))
     optimizer.register_state_dict_post_hook(lambda optimizer, state: called.append("state"))
-    optimizer.mine = "kept"  # type: ignore[attr-defined]
+    optimizer.mine = "kept"  # type: ignore[attr-defined]  # its own, which torch's has not
     model(INPUTS).sum().backward()
     optimizer.step()
     momenta = [optimizer.state[parameter]["exp_avg"] for parameter in model.parameters()]
@@ -112,7 +112,7 @@ def test_another_form_leaves_the_optimizer_itself(settings: Settings) -> None:
     optimizer.step()
     optimizer.state_dict()
     assert called == ["before", "after", "state"]
-    assert optimizer.mine == "kept"  # type: ignore[attr-defined]
+    assert optimizer.mine == "kept"  # type: ignore[attr-defined]  # its own, which torch's has not
     assert not applied.check()[1]
 
 
@@ -221,7 +221,7 @@ def test_a_loop_of_ones_own_clips_what_is_whole_and_unscaled() -> None:
     by_hand = weights_by_hand(lambda model: [clip.apply(layer.parameters()) for layer in (model[0], model[2])])  # type: ignore[arg-type, func-returns-value, index]  # fmt: skip
     model = network()
     applied = Applied(FLOAT16 | {"optimizer.accumulation": 2})
-    layers = (model[0], model[2])  # type: ignore[index]
+    layers = (model[0], model[2])  # type: ignore[index]  # to mypy it may be a tensor
     optimizers = [applied.optimizer(torch.optim.SGD(layer.parameters(), lr=1e-3)) for layer in layers]
     for part in range(12):
         chosen = slice(8 * (part % 8), 8 * (part % 8) + 8)
@@ -275,7 +275,7 @@ def test_an_optimizer_may_ask_for_names_or_the_model() -> None:
         return torch.optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0.0}], lr=0.1)
 
     def by_model(model: nn.Module, rate: float = 0.1) -> torch.optim.Optimizer:
-        return torch.optim.SGD(model[0].parameters(), lr=rate)  # type: ignore[index]
+        return torch.optim.SGD(model[0].parameters(), lr=rate)  # type: ignore[index]  # to mypy it may be a tensor
 
     named = Loop(training(optimizer=by_name), Applied({"optimizer.fused": True}), seed=0)
     assert [len(group["params"]) for group in named.optimizer.param_groups] == [2, 2]
@@ -332,7 +332,7 @@ def test_a_wrapped_optimizer_whose_rates_are_its_own_is_told() -> None:
     """The rule set what nobody read."""
 
     class Wrapper:
-        param_groups: list[dict[str, Any]] = [{"lr": 0.1, "params": []}]  # noqa: RUF012
+        param_groups: list[dict[str, Any]] = [{"lr": 0.1, "params": []}]  # noqa: RUF012  # as a user would write it
 
     with pytest.raises(IneffectiveError, match=r"Wrapper is not a torch\.optim\.Optimizer"):
-        Applied({"optimizer.batch_factor": 2.0, "optimizer.lr_rule": "linear"}).optimizer(Wrapper())  # type: ignore[arg-type]
+        Applied({"optimizer.batch_factor": 2.0, "optimizer.lr_rule": "linear"}).optimizer(Wrapper())  # type: ignore[arg-type]  # not an Optimizer, which is the case

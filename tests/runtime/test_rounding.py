@@ -249,7 +249,7 @@ def shifted(part: float) -> Callable[[], nn.Module]:
     def model() -> nn.Module:
         made = network()
         made[1] = ShiftedNorm(8)  # type: ignore[operator]  # it is an nn.Sequential
-        made[1].PART = part  # type: ignore[operator]
+        made[1].PART = part  # type: ignore[operator]  # a module's attribute
         return made
 
     return model

@@ -46,7 +46,7 @@ GOOD: dict[str, object] = {
 )
 def test_what_cannot_be_trained_is_one_clear_error(change: dict[str, object], message: str) -> None:
     with pytest.raises(BadRequestError) as error:
-        Training(**{**GOOD, **change})  # type: ignore[arg-type]
+        Training(**{**GOOD, **change})  # type: ignore[arg-type]  # arguments of many types
     assert message in str(error.value)
 
 
@@ -54,7 +54,7 @@ def test_a_metric_of_ones_own_has_its_name_and_direction() -> None:
     def perplexity(model: nn.Module, loader: object) -> float:
         return 1.0
 
-    metric = Training(**{**GOOD, "evaluate": perplexity, "direction": "minimize"}).metric  # type: ignore[arg-type]
+    metric = Training(**{**GOOD, "evaluate": perplexity, "direction": "minimize"}).metric  # type: ignore[arg-type]  # arguments of many types
     assert (metric.name, metric.direction) == ("perplexity", "minimize")
 
 

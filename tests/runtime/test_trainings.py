@@ -196,7 +196,7 @@ def by_hand(case: Case) -> Result:
         for ids in epoch:
             loss = loss_of(model, (data.inputs[ids], data.targets[ids], ids))
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             result.rates.append(optimizer.param_groups[0]["lr"])
             result.steps.append(sorted(ids))
             optimizer.step()
@@ -233,7 +233,7 @@ def start(case: Case, made: Training, checkpoints: Checkpoints | None = None, **
         result.steps.append([])
         return step()
 
-    loop.step_on, loop.step = noting, beginning  # type: ignore[method-assign]
+    loop.step_on, loop.step = noting, beginning  # type: ignore[method-assign]  # notes its calls
     loop.optimizer.register_step_pre_hook(lambda *_: result.rates.append(loop.optimizer.param_groups[0]["lr"]))
     return loop, result
 
@@ -251,7 +251,7 @@ def training(case: Case) -> Training:
         batch_size=case.batch if of_dataset else None,
         step=loss_of,
         scheduler=SCHEDULES[case.schedule] if case.schedule else None,
-        scheduler_interval=case.schedule or "epoch",  # type: ignore[arg-type]
+        scheduler_interval=case.schedule or "epoch",  # type: ignore[arg-type]  # one of its literals
         shuffle=case.sampler == "shuffled",
         drop_last=case.drop_last,
         steps_per_epoch=case.cut,
@@ -296,10 +296,10 @@ class Here:
             self.rank = rank
             found.append(start(self.case, made, checkpoints))
             applied, last = found[-1][0].applied, rank == self.case.ranks - 1
-            applied.backward = self._sharing(applied.backward)  # type: ignore[method-assign]
+            applied.backward = self._sharing(applied.backward)  # type: ignore[method-assign]  # breaks what is to be seen broken
             if not last:
-                applied.update = _without_gradients(applied.update)  # type: ignore[method-assign]
-                applied.zero_grad = lambda optimizer: None  # type: ignore[method-assign]
+                applied.update = _without_gradients(applied.update)  # type: ignore[method-assign]  # breaks what is to be seen broken
+                applied.zero_grad = lambda optimizer: None  # type: ignore[method-assign]  # breaks what is to be seen broken
         return found
 
     def _sharing(self, backward: Callable[[torch.Tensor], None]) -> Callable[[torch.Tensor], None]:

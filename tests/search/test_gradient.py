@@ -110,7 +110,7 @@ def test_candidates_come_first_in_their_order() -> None:
         {**BASELINE, "loader.workers": 2},
     )
     chosen = gradient(candidates=candidates)
-    assert [chosen.suggest(), chosen.suggest()][0].settings == candidates[0]  # type: ignore[union-attr]
+    assert [chosen.suggest(), chosen.suggest()][0].settings == candidates[0]  # type: ignore[union-attr]  # None fails the test
     chosen = gradient(candidates=candidates)
     found = [
         suggestion.settings for suggestion in (chosen.suggest(), chosen.suggest()) if isinstance(suggestion, Suggestion)

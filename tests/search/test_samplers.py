@@ -60,7 +60,7 @@ def test_optunas_samplers_have_short_names(name: str, kind: str, package: str) -
 
 def test_a_class_of_ones_own_is_found_in_the_working_folder_and_gets_the_seed() -> None:
     assert isinstance(make_sampler("my_samplers:Plain", 3), optuna.samplers.BaseSampler)
-    assert make_sampler("my_samplers:Seeded", 3).seed == 3  # type: ignore[attr-defined]
+    assert make_sampler("my_samplers:Seeded", 3).seed == 3  # type: ignore[attr-defined]  # its own, which the protocol has not
     assert isinstance(make_sampler("optuna.samplers:QMCSampler", 3), optuna.samplers.QMCSampler)
 
 

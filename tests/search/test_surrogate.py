@@ -28,7 +28,7 @@ def surrogate() -> Surrogate:
 
 
 def expected(model: Surrogate, **changes: object) -> tuple[float, float]:
-    mean, deviation = model.predict([{**BASELINE, **changes}])  # type: ignore[dict-item]
+    mean, deviation = model.predict([{**BASELINE, **changes}])  # type: ignore[dict-item]  # values of any type
     return float(mean[0]), float(deviation[0])
 
 

@@ -90,7 +90,7 @@ def searched(machine: Machine, *tried: Settings) -> Search:
     """Return a search that has tried these settings, each in a process with some luck."""
     economy = Economy(20, 20_000, 0.04, 3.0, 0.0, 4.0)
     task = SearchTask(SPACE, BASELINE, economy, Prior([], dict.fromkeys(SPACE.open, 0.2)))
-    search = Search(task, Instruments(None, machine, ignore, ignore))  # type: ignore[arg-type]
+    search = Search(task, Instruments(None, machine, ignore, ignore))  # type: ignore[arg-type]  # no workers are started
     trials = []
     for number, settings in enumerate(tried, start=1):
         log = machine.log(settings) + machine.random.gauss(0, 0.02)

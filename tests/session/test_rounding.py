@@ -123,7 +123,7 @@ def test_too_large_an_error_is_asked_again_later(
         run = run_for(model)
         monkeypatch.setattr(run.starter, "ask", ask)
         asked.clear()
-        return judge_rounding(run, BASELINE, SHORTER, lambda steps: times.append(steps) or has_time)  # type: ignore[func-returns-value]
+        return judge_rounding(run, BASELINE, SHORTER, lambda steps: times.append(steps) or has_time)  # type: ignore[func-returns-value]  # append() returns None, which is the point
 
     held = judged()
     assert isinstance(held, RoundingEvidence) and held.verdict == "holds"
@@ -170,7 +170,7 @@ def test_only_settings_that_round_are_judged_by_it(context: KnobContext) -> None
 
     def reason(risks: dict[str, Risk] | None = None, **changes: object) -> NotByRounding | None:
         named = {name.replace("__", "."): value for name, value in changes.items()}
-        return why_not_by_rounding({**baseline, **named}, baseline, risks or {})  # type: ignore[dict-item]
+        return why_not_by_rounding({**baseline, **named}, baseline, risks or {})  # type: ignore[dict-item]  # values of any type
 
     assert reason(precision__autocast="bfloat16", optimizer__fused=True, loader__workers=2) is None
     other = "changes the training"

@@ -42,7 +42,7 @@ def test_a_gpu_for_one_process_is_not_asked_about_while_the_training_makes_a_ste
     monkeypatch.setattr(describing, "probe_machine", probe)
     monkeypatch.setattr(describing, "read_gpu_use", lambda: (GpuUse("GPU-0", 0, 1 << 30, is_exclusive),))
     workload = BuildFunction("/model.py", "build", "0" * 64)
-    assert describing.probe_and_describe(WorkerStarter(), workload, 1.0) == (machine, facts)  # type: ignore[arg-type]
+    assert describing.probe_and_describe(WorkerStarter(), workload, 1.0) == (machine, facts)  # type: ignore[arg-type]  # a stand-in, which starts nothing
     assert happened == order
 
 

@@ -97,7 +97,7 @@ def test_an_interrupt_amid_a_request_does_not_leave_others_waiting(
     assert isinstance(first, Worker)
     assert isinstance(first.receive(60.0), Described)
     (server,) = starter._servers.running()
-    server._connection = InterruptedSocket(server._connection)  # type: ignore[assignment]
+    server._connection = InterruptedSocket(server._connection)  # type: ignore[assignment]  # a stand-in for a socket
     with pytest.raises(KeyboardInterrupt):
         starter.start(Describe(), {}, "second")
     closing = threading.Thread(target=first.close, daemon=True)

@@ -122,7 +122,7 @@ class CudnnTf32(_Flag):
             return super().found(device)
         except RuntimeError:
             # Set for convolutions alone, in the way that torch has had since 2.9, where the older one cannot tell.
-            convolutions: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
+            convolutions: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]  # torch's stubs lack it
             return bool(convolutions.fp32_precision != "ieee")
 
 

@@ -75,7 +75,7 @@ class AppliedToScript(Applied):
             finally:
                 vars(module)[_CALL] = call
 
-        call.equipped = True  # type: ignore[attr-defined]
+        call.equipped = True  # type: ignore[attr-defined]  # marks it as ours
         vars(module)[_CALL] = call
 
     def _trained(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

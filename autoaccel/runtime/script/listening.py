@@ -23,7 +23,7 @@ def listen_to_output(pattern: re.Pattern[str], hear: Callable[[float], None]) ->
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:
             lines = Lines(pattern, hear)
-            stream.write = _heard(stream.write, lines, process)  # type: ignore[method-assign]
+            stream.write = _heard(stream.write, lines, process)  # type: ignore[method-assign]  # replaced for as long as this process lives
 
 
 def _heard(own: Callable[[str], int], lines: Lines, process: int) -> Callable[[str], int]:

@@ -123,7 +123,7 @@ class Observer(Events):
                 self._drawn[key] += 1
             return batch
 
-        DataLoader.__iter__, iterators.__next__ = begun, drawn  # type: ignore[method-assign]
+        DataLoader.__iter__, iterators.__next__ = begun, drawn  # type: ignore[method-assign]  # replaced while it is observed
 
     def _hear_autocast(self) -> None:
         kind: Any = torch.autocast

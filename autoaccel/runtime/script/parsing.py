@@ -23,4 +23,4 @@ def watch_parsers(parsed: dict[str, str]) -> None:
                 parsed[name.replace("_", "-").lower()] = str(value)
         return found
 
-    argparse.ArgumentParser.parse_known_args = parse  # type: ignore[method-assign]
+    argparse.ArgumentParser.parse_known_args = parse  # type: ignore[method-assign]  # replaced for as long as this process lives

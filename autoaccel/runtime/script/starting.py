@@ -107,7 +107,7 @@ def _forcing(own: Callable[..., None]) -> Callable[..., None]:
     def set_start_method(method: str | None, force: bool = False) -> None:
         own(method, force=True)
 
-    set_start_method.forces = True  # type: ignore[attr-defined]
+    set_start_method.forces = True  # type: ignore[attr-defined]  # marks it as ours
     return set_start_method
 
 

@@ -60,7 +60,7 @@ class ReplayedPairs:
         most = turns_worth(facts.plan, 2 * facts.ready_seconds, self._taker.scatter.deviation)
         turns = self._taker.take(
             baseline,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
-            other,  # type: ignore[arg-type]
+            other,  # type: ignore[arg-type]  # a replay stands for a worker
             lambda pairs: len(pairs) >= most,
         )
         assert not isinstance(turns, TurnFailed)

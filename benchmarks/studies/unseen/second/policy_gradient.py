@@ -46,7 +46,7 @@ def play(model: nn.Module, seed: int) -> tuple[torch.Tensor, int]:
     An episode goes on to its last move even if the pole falls (it begins anew), so that all take the same time.
     """
     numbers = random.Random(seed)
-    state: State = tuple(numbers.uniform(-0.05, 0.05) for _ in range(4))  # type: ignore[assignment]
+    state: State = tuple(numbers.uniform(-0.05, 0.05) for _ in range(4))  # type: ignore[assignment]  # to mypy a tuple of a generator has any length
     chosen, stood, fell = [], 0, False
     for _ in range(MAX_MOVES):
         log_odds = model(torch.tensor([state]))  # (1, 2)
