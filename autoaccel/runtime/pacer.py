@@ -16,7 +16,7 @@ from autoaccel.records.trial import Built, Failure, Finished, GiveTurn, Measure,
 from autoaccel.runtime.ineffective import failure_of, no_longer_works
 from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.paced import Judged, Paced, not_inspectable
-from autoaccel.runtime.steps import Step, Stretch
+from autoaccel.runtime.steps import Step, Stretch, advance
 from autoaccel.runtime.turns import taking_turn
 from autoaccel.runtime.warmup import WarmedUp, warming_up
 
@@ -66,10 +66,7 @@ class Pacer:
 
     def _proceed(self, step: Step | None) -> bool:
         try:
-            if step is None:
-                next(self._measurement)
-            else:
-                self._measurement.send(step)
+            advance(self._measurement, step)
         except StopIteration as end:
             self.failure = end.value or self.failure
             return False

@@ -84,7 +84,7 @@ def leads() -> bool:
 
 def broadcast_decision(decision: bool) -> bool:
     """Return the decision of rank 0; every rank must call this. Without other ranks, return the argument."""
-    if not is_joined() or world_size() == 1:
+    if world_size() == 1:
         return decision
     told = torch.tensor([decision], dtype=torch.uint8)
     distributed.broadcast(told, src=0, group=_group())

@@ -117,7 +117,7 @@ def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = Fa
     task = SearchTask(
         space, head.baseline_settings, economy, expect(space, facts.context, head.baseline_settings, head.findings)
     )
-    source = (DoomedSource if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]  # it needs no more of a worker than a replay has
+    source = (DoomedSource if doomed else Replay)(facts, clock, random.Random(seed))  # type: ignore[arg-type]  # in place of a simulated clock: it waits
     held: list[tuple[float, Settings]] = [(0.0, head.baseline_settings)]
 
     def keep(trial: Trial) -> None:
