@@ -9,8 +9,9 @@ Each round is three fresh processes, one after the other:
     hooked  the script in a worker that measures it, whose hooks tell each step
 
 Who begins changes from round to round; a script that ends within the two seconds of a process is run again in all
-three, with its own modules imported anew, as trials do it: functions that are new to Python take longer at first. Rounds of `plain` and `run` alone follow until the interval of their ratio is 1 % to either side, or there are 60
-in all. A row is a script: the difference of the middle steps from those of plain Python, and their ratio, over the
+three, with its own modules imported anew, as trials do it: functions that are new to Python take longer at first.
+Rounds of `plain` and `run` alone follow until the interval of their ratio is 1 % to either side, or there are 60 in
+all. A row is a script: the difference of the middle steps from those of plain Python, and their ratio, over the
 rounds. A process now and then takes half as long again as the others, whatever is in it, so both are trimmed means,
 without the lowest and the highest fifth, with their 95 % intervals (Tukey and McLaughlin, Sankhya A 25, 1963). Rows go
 to benchmarks/results/script_overhead.jsonl. Nothing else should run meanwhile.
