@@ -56,16 +56,10 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
     """
     process = os.getpid()
 
-    def told(
-        method: Callable[..., None], first: int | None = None, own: Callable[..., Any] | None = None
-    ) -> Callable[..., Any]:
-        """Return what calls a method with the first of what it is itself called with, or all, in this process alone.
+    def told(method: Callable[..., None], first: int | None = None) -> Callable[..., None]:
+        """Return what calls a method with the first of what it is itself called with, or all; in this process alone."""
 
-        And then the own function, with all, if there is one: each Python function more that is called within a step
-        costs it microseconds, because what computes gradients has left little else in the caches.
-        """
-
-        def tell(*args: Any, **kwargs: Any) -> Any:
+        def tell(*args: Any, **kwargs: Any) -> None:
             if os.getpid() == process:
                 try:
                     method(*args[:first], **kwargs)
@@ -73,13 +67,8 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
                     raise
                 except BaseException as error:
                     failed(error)
-            return own(*args, **kwargs) if own is not None else None
 
         return tell
-
-    def tell_before(holder: Any, name: str, method: Callable[..., None]) -> None:
-        own = getattr(holder, name)
-        ends.callback(_put(holder, name, functools.wraps(own)(told(method, own=own))))
 
     def skipped(optimizer: torch.optim.Optimizer) -> None:
         events.update_begins(optimizer)
@@ -88,8 +77,7 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
     def backward_begins(tensors: Any, *_: Any, **__: Any) -> None:
         if events.own_updates is not None:
             events.own_updates.gradients_begin(True)
-        loss = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors))
-        events.backward_begins(loss if scaling.last is None else scaling.before(loss))
+        events.backward_begins(own_loss(_first(tensors)))
 
     def differentiates(*_: Any, **__: Any) -> None:
         if events.own_updates is not None:
@@ -100,11 +88,11 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
         ends.callback(register_optimizer_step_pre_hook(told(events.update_begins, 1)).remove)
         ends.callback(register_optimizer_step_post_hook(told(events.update_ended, 1)).remove)
         _hear_skipped_updates(told(skipped), ends)
-        scaling = _Scaling(ends)
-        tell_before(torch.autograd, "backward", backward_begins)
-        tell_before(torch.autograd, "grad", differentiates)  # torch.func calls it, too
-        tell_before(DataLoader, "__iter__", events.loader_begins)
-        tell_before(torch, "save", lambda *_, **__: events.saves())
+        own_loss = _before_scaling(ends)
+        ends.callback(before(torch.autograd, "backward", told(backward_begins)))
+        ends.callback(before(torch.autograd, "grad", told(differentiates)))  # torch.func calls it, too
+        ends.callback(before(DataLoader, "__iter__", told(events.loader_begins)))
+        ends.callback(before(torch, "save", told(lambda *_, **__: events.saves())))
         return ends.pop_all().close
 
 
@@ -128,27 +116,28 @@ def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any], ends:
     ends.callback(_put(kind, "step", step))
 
 
-class _Scaling:
-    """Knows the loss that a GradScaler was last given: its scale changes, at other steps under other settings."""
+def _before_scaling(ends: ExitStack) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return what gives the loss that a GradScaler was given, where it is asked about what that has made of it.
 
-    def __init__(self, ends: ExitStack) -> None:
-        self.last: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
-        """What a scaler has made of a loss, and that loss, detached: it holds no graph."""
-        kind: Any = torch.amp.GradScaler
-        own = kind.scale
+    The scale changes, at other steps under other settings.
+    """
+    kind: Any = torch.amp.GradScaler
+    own = kind.scale
+    scaled: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None  # the last one; detached: it holds no graph
 
-        @functools.wraps(own)
-        def scale(scaler: Any, outputs: Any) -> Any:
-            result = own(scaler, outputs)
-            if isinstance(outputs, torch.Tensor):
-                self.last = weakref.ref(result), outputs.detach()
-            return result
+    @functools.wraps(own)
+    def scale(scaler: Any, outputs: Any) -> Any:
+        nonlocal scaled
+        result = own(scaler, outputs)
+        if isinstance(outputs, torch.Tensor):
+            scaled = weakref.ref(result), outputs.detach()
+        return result
 
-        ends.callback(_put(kind, "scale", scale))
+    def before_it(tensor: torch.Tensor) -> torch.Tensor:
+        return scaled[1] if scaled is not None and scaled[0]() is tensor else tensor
 
-    def before(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the loss that a scaler was given, if it has made this of it; else this itself."""
-        return self.last[1] if self.last is not None and self.last[0]() is tensor else tensor
+    ends.callback(_put(kind, "scale", scale))
+    return before_it
 
 
 def before(holder: Any, name: str, call: Callable[..., Any]) -> Callable[[], None]:
@@ -173,6 +162,11 @@ def _put(holder: Any, name: str, function: Callable[..., Any]) -> Callable[[], N
             setattr(holder, name, own)
 
     return put_back
+
+
+def _first(tensors: Any) -> torch.Tensor:
+    found: torch.Tensor = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors))
+    return found
 
 
 class RootCalls:
