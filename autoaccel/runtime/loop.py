@@ -28,7 +28,7 @@ from autoaccel.runtime.data import (
     train_loader,
 )
 from autoaccel.runtime.dividing import Agreement, Piece
-from autoaccel.runtime.losses import StepLosses, mean
+from autoaccel.runtime.losses import StepLosses
 from autoaccel.runtime.metrics import Evaluated, read_metric
 from autoaccel.runtime.progress import Progress
 from autoaccel.runtime.randomness import random_states, restore_random_states, same_random_numbers_after, seed_all
@@ -84,7 +84,7 @@ class Loop:
         self.steps_done = resumed.steps_done if resumed else 0
         self.samples_done = resumed.samples_done if resumed else 0
         """By all ranks together."""
-        self.losses = StepLosses(mean, resumed.last_loss if resumed else math.nan)
+        self.losses = StepLosses(torch.mean, resumed.last_loss if resumed else math.nan)
         """Of this rank's pieces of the steps."""
         self._ahead = Ahead()
         self.phase_ended: Callable[[str], None] = _ignore_phase

@@ -1,54 +1,42 @@
-"""The losses of a training's steps: of those that an accelerator computes the program does not wait for the numbers."""
+"""The losses of a training's steps, kept as tensors: the program does not wait for their numbers."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import torch
 
 _DIVERGED_STEPS = 3
 """In a row whose losses are not finite: a single batch may have such a loss under anybody's settings."""
 
-_Part: TypeAlias = float | torch.Tensor
-"""The loss of a part of a step; a tensor, of one element, where the program would have to wait for its number."""
-
-
-def mean(numbers: Sequence[float]) -> float:
-    """Return their mean; not a number where infinities of both signs are among them, which statistics.fmean refuses."""
-    return sum(numbers) / len(numbers)
-
 
 class StepLosses:
     """The losses of the parts of each step, as far as somebody will ask for them."""
 
-    def __init__(self, reduce: Callable[[Sequence[float]], float], last: float = math.nan) -> None:
+    def __init__(self, reduce: Callable[[torch.Tensor], torch.Tensor], last: float = math.nan) -> None:
         """Begin before the first step.
 
         Args:
-            reduce: Makes the loss of a step from those of its parts, one at least.
+            reduce: Makes the loss of a step, of no dimension, from those of its parts, of one.
             last: The loss of the step before, if there was one.
         """
         self.kept_after: float = math.inf
         """After so many steps the losses of all later ones are kept, beside that of the first."""
         self._reduce = reduce
-        self._parts: list[_Part] = []  # of the step that is being made
-        self._last: list[_Part] = [last]
-        self._latest: deque[list[_Part]] = deque(maxlen=_DIVERGED_STEPS)
-        self._kept: list[list[_Part]] = []
+        self._parts: list[torch.Tensor] = []  # of the step that is being made
+        self._last = [torch.tensor(last)]
+        self._latest: deque[list[torch.Tensor]] = deque(maxlen=_DIVERGED_STEPS)
+        self._kept: list[torch.Tensor] = []
 
     def add(self, loss: torch.Tensor) -> None:
         """Take in the loss of a part of the step, a tensor of one element.
 
         This happens within the training's own steps, so what can wait until somebody asks for the loss does.
         """
-        # On a CPU the number is there, and costs the step less than a copy. Elsewhere the program would wait for it,
-        # as it would for that of a subclass whose parts lie on several ranks; a copy, as a CUDA graph writes over its
-        # outputs.
-        is_known = type(loss) is torch.Tensor and loss.is_cpu
-        self._parts.append(loss.item() if is_known else loss.detach().clone())
+        # A copy, because a CUDA graph writes over its outputs.
+        self._parts.append(loss.detach().clone())
 
     def forget(self) -> None:
         """Forget the parts that were taken in since the last step: they were of none."""
@@ -61,27 +49,28 @@ class StepLosses:
         self._last, self._parts = self._parts, []
         self._latest.append(self._last)
         if steps_done == 1 or steps_done > self.kept_after:
-            self._kept.append(self._last)
+            self._kept.append(self._reduce(_together(self._last)))
 
     @property
     def last(self) -> float:
         """The loss of the last step; the program waits for it."""
-        return self._loss_of(self._last)
+        return float(self._reduce(_together(self._last)))
 
     @property
     def have_diverged(self) -> bool:
         """Whether none of the last steps had a finite loss; the program waits for them."""
-        return bool(self._latest) and not any(all(map(math.isfinite, map(float, parts))) for parts in self._latest)
+        return bool(self._latest) and not any(bool(_together(parts).isfinite().all()) for parts in self._latest)
 
     def kept(self) -> tuple[float, float]:
-        """Return the loss of the first step and the mean of the later ones that were kept; not a number if none was.
-
-        The program waits for them.
-        """
+        """Return the loss of the first step and the mean of the later ones that were kept; not a number if none was."""
         if not self._kept:
             return math.nan, math.nan
-        first, *later = map(self._loss_of, self._kept)
-        return first, mean(later or [first])
+        first, *later = torch.stack(self._kept).tolist()
+        later = later or [first]
+        return first, math.fsum(later) / len(later)
 
-    def _loss_of(self, parts: Sequence[_Part]) -> float:
-        return self._reduce([float(part) for part in parts])
+
+def _together(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the losses of a step's parts, of one element each, as a tensor of one dimension, of float32 at least."""
+    stacked = torch.stack([part.reshape(()) for part in parts])
+    return stacked.float() if stacked.dtype.itemsize < 4 else stacked

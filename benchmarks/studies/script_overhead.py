@@ -2,14 +2,15 @@
 
     python -m benchmarks.studies.script_overhead [NAME ...] [--rounds N]
 
-Each round is three fresh processes, one after the other:
+Each round is four fresh processes, one after the other:
 
     plain   the script under plain Python, with a clock after each update of an optimizer and nothing else
     run     the same, with what `autoaccel run` puts into the process of the script
     hooked  the script in a worker that measures it, whose hooks tell each step
+    switched  the same, with hooks that are put in and taken out every few steps: what they add within one process
 
 Who begins changes from round to round; a script that ends within the two seconds of a process is run again in all
-three, with its own modules imported anew, as trials do it: functions that are new to Python take longer at first.
+four, with its own modules imported anew, as trials do it: functions that are new to Python take longer at first.
 Rounds of `plain` and `run` alone follow until the interval of their ratio is 1 % to either side, or there are 60 in
 all. A row is a script: the difference of the middle steps from those of plain Python, and their ratio, over the
 rounds. A process now and then takes half as long again as the others, whatever is in it, so both are trimmed means,
@@ -32,10 +33,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from scipy.stats.mstats import trimmed_mean, trimmed_mean_ci
 
 from autoaccel.records.base import encode
-from autoaccel.records.trial import Failure, GiveTurn, Train, WorkerSpec
+from autoaccel.records.trial import Failure, GiveTurn, Measure, Train, WorkerSpec
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
@@ -43,6 +45,7 @@ from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import at_least
 from benchmarks.harness.rows import ROOT, add_row, to_measure
+from benchmarks.harness.switched import MARK
 
 SCRIPTS = ROOT / "tests" / "scripts"
 NAMES = ("mlp.py", "trainer_class.py", "lstm_lm.py", "gpt/train.py", "digits.py")
@@ -121,6 +124,21 @@ def hooked_seconds(starter: WorkerStarter, context: KnobContext) -> float:
     return _middle(turn.step_seconds)
 
 
+def switched_seconds(spec: WorkerSpec) -> float:
+    """Return by how much a step with hooks takes longer than one without, in one process, in the working folder.
+
+    Args:
+        spec: Measures the script under its own settings.
+    """
+    command = [sys.executable, "-m", "benchmarks.harness.switched", str(_SECONDS)]
+    environment = os.environ | {"SPEC": encode(spec).decode(), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, env=environment)
+    if MARK not in done.stderr:
+        raise RuntimeError(done.stderr)
+    pairs: list[float] = json.loads(done.stderr.rpartition(MARK)[2])
+    return statistics.median(pairs)
+
+
 def _middle(seconds: Sequence[float]) -> float:
     """Return the median without the first fifth of the steps, in which a process warms up."""
     return statistics.median(seconds[len(seconds) // 5 :])
@@ -131,7 +149,7 @@ def measure(name: str, rounds: int, most_rounds: int) -> dict[str, Any]:
 
     Args:
         name: Of its file.
-        rounds: Of all three ways.
+        rounds: Of all ways.
         most_rounds: Of the first two.
     """
     with tempfile.TemporaryDirectory() as scratch:
@@ -154,6 +172,7 @@ def measure(name: str, rounds: int, most_rounds: int) -> dict[str, Any]:
                 "plain": lambda: timed_seconds(program),
                 "run": lambda: timed_seconds(program, spec),
                 "hooked": lambda: hooked_seconds(starter, context),
+                "switched": lambda: switched_seconds(msgspec.structs.replace(spec, task=Measure())),
             }
             seconds: dict[str, list[float]] = {way: [] for way in ways}
 
@@ -170,6 +189,7 @@ def measure(name: str, rounds: int, most_rounds: int) -> dict[str, Any]:
                 number += 1
         os.chdir(ROOT)
     found: dict[str, Any] = {f"{way}_seconds": seconds[way] for way in ways}
+    found["switched"] = {"added_seconds": trimmed(seconds["switched"])}
     for way in ("run", "hooked"):
         plain = seconds["plain"][: len(seconds[way])]
         found[way] = {
@@ -208,6 +228,8 @@ def main(arguments: Sequence[str]) -> int:
         if parsed.rounds == ROUNDS:
             code = ("autoaccel/runtime", "benchmarks/studies/script_overhead.py", f"tests/scripts/{name}")
             add_row("script_overhead", name, found, code=code)
+        within = [1e6 * each for each in found["switched"]["added_seconds"]]
+        print(f"{name}, hooks within a process: {within[0]:.0f} us more a step ({within[1]:.0f} to {within[2]:.0f})")
         for way in ("run", "hooked"):
             added, ratio = [1e6 * each for each in found[way]["added_seconds"]], found[way]["ratio"]
             print(f"{name}, {way}: {added[0]:.0f} us more a step ({added[1]:.0f} to {added[2]:.0f}), "

@@ -46,7 +46,7 @@ class PacedScript:
         self._ends_after = ends_after
         self.batch_factor = 1.0
         self.model_size: ModelSize | None = None
-        self.losses = StepLosses(sum)
+        self.losses = StepLosses(torch.sum)
         """Of the tensors that backward() was called on: several make up the loss of a step."""
         self.awaits_batches = changes_samples(applied.settings)
         """Whether arguments decide how many samples a step takes, and no loader that feeds it was drawn from yet."""
