@@ -88,7 +88,7 @@ class Switch:
             return own(*args, **kwargs)
 
         torch.autograd.backward = backward  # for as long as this process lives
-        events.start_again = start_again  # type: ignore[method-assign]  # the same
+        events.start_again = start_again  # type: ignore[method-assign]  # of this one object alone
         register_optimizer_step_post_hook(lambda *_: self._updates.append(time.perf_counter()))
         self._put_in = partial(listen, events, failed)
         self._take_out = self._put_in()
