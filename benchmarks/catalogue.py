@@ -106,6 +106,11 @@ BENCHMARKS = (
         {"script_overhead": 5}, 20,
     ),
     Benchmark(
+        "script-hooks", "studies.script_hooks",
+        "how long a step of a script is within the hooks of its measurement, by the clock",
+        {"script_hooks": 5}, 6,
+    ),
+    Benchmark(
         "scatter", "studies.scatter",
         "how much pairs of processes scatter in the recorded tables, and whether intervals hold",
         {"scatter": 7}, 1,

@@ -62,6 +62,17 @@ def script_overhead(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def script_hooks(found: Mapping[str, Any]) -> list[str]:
+    """Return how long a step of each script is within the hooks of its measurement."""
+    lines = ["| Script | Step | Within hooks | Of the step |", f"|{'---|' * 4}"]
+    for name, row in found.items():
+        middle, low, high = (1e6 * each for each in row["within_seconds"])
+        share = row["within_seconds"][0] / row["step_seconds"]
+        step = format_duration(row["step_seconds"])
+        lines.append(f"| {name} | {step} | {middle:.0f} µs ({low:.0f} to {high:.0f}) | {100 * share:.1f} % |")
+    return lines
+
+
 def _added(way: Mapping[str, Any]) -> tuple[str, str]:
     middle, low, high = (1e6 * each for each in way["added_seconds"])
     return f"{middle:.0f} µs ({low:.0f} to {high:.0f})", _ratio(way["ratio"], "")

@@ -2,20 +2,21 @@
 
     python -m benchmarks.studies.script_overhead [NAME ...] [--rounds N]
 
-Each round is four fresh processes, one after the other:
+Each round is three fresh processes, one after the other:
 
     plain   the script under plain Python, with a clock after each update of an optimizer and nothing else
     run     the same, with what `autoaccel run` puts into the process of the script
     hooked  the script in a worker that measures it, whose hooks tell each step
-    switched  the same, with hooks that are put in and taken out every few steps: what they add within one process
 
 Who begins changes from round to round; a script that ends within the two seconds of a process is run again in all
-four, with its own modules imported anew, as trials do it: functions that are new to Python take longer at first.
+three, with its own modules imported anew, as trials do it: functions that are new to Python take longer at first.
 Rounds of `plain` and `run` alone follow until the interval of their ratio is 1 % to either side, or there are 60 in
 all. A row is a script: the difference of the middle steps from those of plain Python, and their ratio, over the
 rounds. A process now and then takes half as long again as the others, whatever is in it, so both are trimmed means,
-without the lowest and the highest fifth, with their 95 % intervals (Tukey and McLaughlin, Sankhya A 25, 1963). Rows go
-to benchmarks/results/script_overhead.jsonl. Nothing else should run meanwhile.
+without the lowest and the highest fifth, with their 95 % intervals (Tukey and McLaughlin, Sankhya A 25, 1963). Two
+processes differ by a hundredth whatever is in them, so where steps are long the difference says little of hooks, which
+benchmarks.studies.script_hooks times. Rows go to benchmarks/results/script_overhead.jsonl. Nothing else should run
+meanwhile.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from scipy.stats.mstats import trimmed_mean, trimmed_mean_ci
 
 from autoaccel.records.base import encode
-from autoaccel.records.trial import Failure, GiveTurn, Measure, Train, WorkerSpec
+from autoaccel.records.trial import Failure, GiveTurn, Train, WorkerSpec
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
@@ -45,7 +46,6 @@ from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import at_least
 from benchmarks.harness.rows import ROOT, add_row, to_measure
-from benchmarks.harness.switched import MARK
 
 SCRIPTS = ROOT / "tests" / "scripts"
 NAMES = ("mlp.py", "trainer_class.py", "lstm_lm.py", "gpt/train.py", "digits.py")
@@ -103,7 +103,7 @@ def timed_seconds(program: str, spec: WorkerSpec | None = None) -> float:
     environment = os.environ | ({"SPEC": encode(spec).decode()} if spec is not None else {})
     done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=True, env=environment)
     ends = json.loads(done.stderr.rpartition("ENDS")[2])
-    return _middle([late - early for early, late in itertools.pairwise(ends)])
+    return middle_step([late - early for early, late in itertools.pairwise(ends)])
 
 
 def hooked_seconds(starter: WorkerStarter, context: KnobContext) -> float:
@@ -121,27 +121,43 @@ def hooked_seconds(starter: WorkerStarter, context: KnobContext) -> float:
         measuring.close()
     if isinstance(turn, Failure):
         raise RuntimeError(turn.message)
-    return _middle(turn.step_seconds)
+    return middle_step(turn.step_seconds)
 
 
-def switched_seconds(spec: WorkerSpec) -> float:
-    """Return by how much a step with hooks takes longer than one without, in one process, in the working folder.
-
-    Args:
-        spec: Measures the script under its own settings.
-    """
-    command = [sys.executable, "-m", "benchmarks.harness.switched", str(_SECONDS)]
-    environment = os.environ | {"SPEC": encode(spec).decode(), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, env=environment)
-    if MARK not in done.stderr:
-        raise RuntimeError(done.stderr)
-    pairs: list[float] = json.loads(done.stderr.rpartition(MARK)[2])
-    return statistics.median(pairs)
-
-
-def _middle(seconds: Sequence[float]) -> float:
+def middle_step(seconds: Sequence[float]) -> float:
     """Return the median without the first fifth of the steps, in which a process warms up."""
     return statistics.median(seconds[len(seconds) // 5 :])
+
+
+@contextmanager
+def described(name: str) -> Iterator[tuple[str, WorkerStarter, KnobContext, WorkerSpec]]:
+    """Make a copy of a script the working folder, and describe it.
+
+    Give the program, what starts its workers, what is known of it, and what `autoaccel run` applies to it under its own
+    settings.
+
+    Args:
+        name: Of its file.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        own, logs = Path(scratch) / "own", Path(scratch) / "logs"
+        shutil.copytree((SCRIPTS / name).parent, own) if "/" in name else own.mkdir()
+        program = Path(name).name
+        shutil.copy(SCRIPTS / name, own / program)
+        logs.mkdir()
+        os.chdir(own)
+        workload = find_workload(program)
+        try:
+            with WorkerStarter(logs, workload) as starter:
+                context = KnobContext(*probe_and_describe(starter, workload, _START_SECONDS))
+                facts = context.training
+                assert facts is not None  # it was described
+                spec = WorkerSpec(
+                    Train(seeds=()), workload, baseline_settings(context), found=facts.found, script=facts.script
+                )
+                yield program, starter.at(context), context, spec
+        finally:
+            os.chdir(ROOT)
 
 
 def measure(name: str, rounds: int, most_rounds: int) -> dict[str, Any]:
@@ -152,44 +168,26 @@ def measure(name: str, rounds: int, most_rounds: int) -> dict[str, Any]:
         rounds: Of all ways.
         most_rounds: Of the first two.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        own, logs = Path(scratch) / "own", Path(scratch) / "logs"
-        shutil.copytree((SCRIPTS / name).parent, own) if "/" in name else own.mkdir()
-        program = Path(name).name
-        shutil.copy(SCRIPTS / name, own / program)
-        logs.mkdir()
-        os.chdir(own)
-        workload = find_workload(program)
-        with WorkerStarter(logs, workload) as starter:
-            context = KnobContext(*probe_and_describe(starter, workload, _START_SECONDS))
-            starter = starter.at(context)
-            facts = context.training
-            assert facts is not None  # it was described
-            spec = WorkerSpec(
-                Train(seeds=()), workload, baseline_settings(context), found=facts.found, script=facts.script
-            )
-            ways: dict[str, Callable[[], float]] = {
-                "plain": lambda: timed_seconds(program),
-                "run": lambda: timed_seconds(program, spec),
-                "hooked": lambda: hooked_seconds(starter, context),
-                "switched": lambda: switched_seconds(msgspec.structs.replace(spec, task=Measure())),
-            }
-            seconds: dict[str, list[float]] = {way: [] for way in ways}
+    with described(name) as (program, starter, context, spec):
+        ways: dict[str, Callable[[], float]] = {
+            "plain": lambda: timed_seconds(program),
+            "run": lambda: timed_seconds(program, spec),
+            "hooked": lambda: hooked_seconds(starter, context),
+        }
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
 
-            def take_round(names: Sequence[str], number: int) -> None:
-                for place in range(len(names)):
-                    way = names[(number + place) % len(names)]
-                    seconds[way].append(ways[way]())
+        def take_round(names: Sequence[str], number: int) -> None:
+            for place in range(len(names)):
+                way = names[(number + place) % len(names)]
+                seconds[way].append(ways[way]())
 
-            for number in range(rounds):
-                take_round(list(ways), number)
-            number = rounds
-            while number < most_rounds and _is_wide(trimmed(_log_ratios(seconds["plain"], seconds["run"]))):
-                take_round(["plain", "run"], number)
-                number += 1
-        os.chdir(ROOT)
+        for number in range(rounds):
+            take_round(list(ways), number)
+        number = rounds
+        while number < most_rounds and _is_wide(trimmed(_log_ratios(seconds["plain"], seconds["run"]))):
+            take_round(["plain", "run"], number)
+            number += 1
     found: dict[str, Any] = {f"{way}_seconds": seconds[way] for way in ways}
-    found["switched"] = {"added_seconds": trimmed(seconds["switched"])}
     for way in ("run", "hooked"):
         plain = seconds["plain"][: len(seconds[way])]
         found[way] = {
@@ -228,8 +226,6 @@ def main(arguments: Sequence[str]) -> int:
         if parsed.rounds == ROUNDS:
             code = ("autoaccel/runtime", "benchmarks/studies/script_overhead.py", f"tests/scripts/{name}")
             add_row("script_overhead", name, found, code=code)
-        within = [1e6 * each for each in found["switched"]["added_seconds"]]
-        print(f"{name}, hooks within a process: {within[0]:.0f} us more a step ({within[1]:.0f} to {within[2]:.0f})")
         for way in ("run", "hooked"):
             added, ratio = [1e6 * each for each in found[way]["added_seconds"]], found[way]["ratio"]
             print(f"{name}, {way}: {added[0]:.0f} us more a step ({added[1]:.0f} to {added[2]:.0f}), "
