@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
 
 from autoaccel.runtime.losses import StepLosses
@@ -34,3 +37,27 @@ def test_what_the_training_writes_over_later_is_kept_as_it_was() -> None:
     loss.zero_()
     losses.end_step(1)
     assert losses.last == 2.0
+
+
+def test_a_loss_that_gradients_go_through_is_kept_without_them() -> None:
+    loss = torch.tensor(2.0, requires_grad=True) * 2
+    assert last_of(loss) == 4.0
+
+
+def test_the_loss_of_the_first_step_and_the_mean_of_those_that_are_asked_for_are_kept() -> None:
+    losses = StepLosses(torch.mean)
+    losses.kept_after = 2
+    for step, parts in enumerate([(1.0, 3.0), (9.0,), (4.0, 6.0), (8.0,)], 1):
+        for part in parts:
+            losses.add(torch.tensor(part))
+        losses.end_step(step)
+    assert losses.kept() == (2.0, pytest.approx(6.5))
+
+
+def test_only_losses_without_a_finite_one_among_the_last_steps_have_diverged() -> None:
+    losses = StepLosses(torch.mean)
+    for step, loss in enumerate([1.0, math.inf, math.nan, -math.inf], 1):
+        assert not losses.have_diverged
+        losses.add(torch.tensor(loss))
+        losses.end_step(step)
+    assert losses.have_diverged
