@@ -135,15 +135,15 @@ class Waiting:
 def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """End a command and all that descends from it: politely first, because a launcher then ends its ranks itself."""
     descendants = []
-    with contextlib.suppress(psutil.NoSuchProcess):
+    with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
         # torchrun's ranks are in sessions of their own: killing its group would miss them.
         descendants = psutil.Process(process.pid).children(recursive=True)
     process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    with contextlib.suppress(subprocess.TimeoutExpired):  # it is killed now
         process.wait(_POLITE_SECONDS)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # its whole group has ended
         os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    with contextlib.suppress(subprocess.TimeoutExpired):  # it was killed: no more can be done
         process.wait(_POLITE_SECONDS)
     for one in descendants:
         if one.is_running():

@@ -140,14 +140,14 @@ def measure_alone(loop: Inspectable, batch: Any, seconds: float) -> Alone:
     """Return what a step on a batch that is there takes while all loader workers are stopped."""
     workers = psutil.Process().children(recursive=True)
     for worker in workers:
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error):  # it has ended
             worker.suspend()
     try:
         taken = _seconds_on(loop, batch, seconds)
         return Alone(_quantile(taken, 0.5), _quantile(taken, 0.25))
     finally:
         for worker in workers:
-            with contextlib.suppress(psutil.Error):
+            with contextlib.suppress(psutil.Error):  # it has ended
                 worker.resume()
 
 

@@ -158,7 +158,7 @@ class Server:
             if pid == 0:
                 continue
             del self._status[worker_pid]
-            with contextlib.suppress(BrokenPipeError):
+            with contextlib.suppress(BrokenPipeError):  # the tuner no longer waits for it
                 os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
             os.close(descriptor)
 
@@ -204,6 +204,7 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     watch_for_torchvision()  # what it imports, users' files find imported
+    # The tuner is gone, or whoever has interrupted it has interrupted this process as well.
     with contextlib.suppress(ConnectionError, msgspec.MsgspecError, KeyboardInterrupt):
         Server(connection).serve()
     os._exit(0)

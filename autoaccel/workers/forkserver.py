@@ -127,6 +127,6 @@ class ForkServer:
     def close(self) -> None:
         """End it; the kernel ends with it the workers that it forked."""
         self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it was killed: no more can be done
             self._process.wait(_END_SECONDS)
         self._connection.close()

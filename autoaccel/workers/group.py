@@ -71,7 +71,7 @@ class WorkerGroup:
         """Kill them all."""
         for worker in self._workers:
             worker.close()
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # the ranks have not met yet
             self._rendezvous_file.unlink()
 
     def _with_news(self, seconds: float) -> list[Worker]:

@@ -54,7 +54,7 @@ class Guard:
         """Kill the groups that are still watched, and end the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it ends by itself, as its input has
             self._process.wait(_CLOSE_SECONDS)
 
     def _tell(self, number: int) -> None:

@@ -70,7 +70,7 @@ class Listener:
             deadline: By `time.perf_counter`.
         """
         while time.perf_counter() < deadline:
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError):  # nobody has connected yet
                 return self._socket.accept()[0]
             if has_ended():
                 return None

@@ -107,7 +107,7 @@ def _mirror(own: Path, into: Path) -> Path:
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Return what is in a folder; nothing if it is too full to be looked at, or must not be."""
-    with contextlib.suppress(OSError), os.scandir(folder) as found:
+    with contextlib.suppress(OSError), os.scandir(folder) as found:  # it must not be looked at
         entries = list(_at_most(found, _MAX_FOLDER + 1))
         return entries if len(entries) <= _MAX_FOLDER else []
     return []

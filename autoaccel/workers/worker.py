@@ -255,7 +255,7 @@ class Worker:
     def _hung(self, timeout_seconds: float) -> Failure:
         self.resume()
         self._signal_group(signal.SIGUSR1)  # its faulthandler writes where it is
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may be stuck for good; its log says where
             self._process.wait(_LAST_WORDS_SECONDS)
         message = (
             f"no answer within {timeout_seconds:.0f} s" if timeout_seconds > 0 else "no time was left for an answer"
@@ -306,7 +306,7 @@ def _await_end(killed: Sequence[psutil.Process], max_seconds: float) -> None:
     """Wait until none of them runs any more. A zombie counts as ended: in a container, nobody may reap it."""
     deadline = time.perf_counter() + max_seconds
     for process in killed:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended, and somebody has reaped it
             while process.status() != psutil.STATUS_ZOMBIE and time.perf_counter() < deadline:
                 time.sleep(0.005)
 
