@@ -261,10 +261,19 @@ class Measurement(Record, frozen=True, tag="measurement"):
 
     @property
     def compile_seconds(self) -> float:
-        """The extra time of the first steps: compilation, start of loader workers, cold caches, a larger model."""
-        settled = statistics.median(second for turn in self.turns for second in turn.step_seconds)
+        """The extra time of the first steps: compilation, start of loader workers, cold caches, a larger model.
+
+        Before the first turn, the quickest of the first steps counts as settled.
+        """
+        steps = [second for turn in self.turns for second in turn.step_seconds]
+        settled = statistics.median(steps or [min(self.warmup_step_seconds)])
         slower = sum(max(0.0, second - settled) for second in self.warmup_step_seconds)
         return self.lazy_import_seconds + self.late_seconds + slower
+
+    @property
+    def overhead_seconds(self) -> float:
+        """What a run takes beside its settled steps: start-up and the extra time of the first steps."""
+        return self.startup_seconds + self.compile_seconds
 
 
 # --- what the parent keeps ---------------------------------------------------------------------------------

@@ -111,8 +111,8 @@ class LiveBaseline:
 
     @property
     def overhead_seconds(self) -> float:
-        """What a run takes beside its settled steps: start-up and slower first steps."""
-        return self.measurement.startup_seconds + self.measurement.compile_seconds
+        """What a run takes beside its settled steps."""
+        return self.measurement.overhead_seconds
 
     @property
     def total_seconds(self) -> float:

@@ -12,6 +12,7 @@ from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.evidence import choose_evidence, training_costs
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import may_compare_updates, why_not_by_rounding
+from autoaccel.session.setup import can_win
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext, baseline_settings, is_exact
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
@@ -60,7 +61,8 @@ class Planner:
         """Make the plan from the first steps of the baseline.
 
         The quickest of them counts: a neighbour on a shared machine may have slowed the others down, and giving up a
-        run that could end in time is worse than trying one that cannot.
+        run that could end in time is worse than trying one that cannot. Where start-up is nearly all of the run, no
+        budget would do: nothing is refused, since the baseline alone tells that there is nothing to win.
 
         Raises:
             BudgetSpentError: If not even the leanest run fits into the budget, with one that would do.
@@ -76,14 +78,18 @@ class Planner:
             pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, turns.usual_deviation)),
             still_to_come=turns.turns_alone * turns.turn_seconds(),
         )
-        costs = self._costs(times)
-        plan = plan_stages(costs)
-        if plan is None:
-            raise BudgetSpentError(f"{Path(self._run.request.workload.path).name}: {too_small(costs, step_seconds)}")
-        self._run.stages.follow(plan)
+        overhead_seconds = baseline.measurement.overhead_seconds
+        total_seconds = overhead_seconds + self._facts.planned_steps * step_seconds
+        self._follow(times, must_fit=can_win(overhead_seconds, total_seconds))
 
     def anew(self, baseline: LiveBaseline) -> None:
-        """Make the plan once more, now that the baseline was measured; keep to the first if nothing fits any more."""
+        """Make the plan once more, now that the baseline was measured and something can be won.
+
+        If nothing fits any more, the first plan is kept.
+
+        Raises:
+            BudgetSpentError: If nothing fits and there is no first plan.
+        """
         times = _Times(
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
             ready_seconds=baseline.ready_seconds,
@@ -91,8 +97,16 @@ class Planner:
             trial_seconds=baseline.trial_seconds,
             pair_seconds=baseline.pair_seconds(),
         )
-        if plan := plan_stages(self._costs(times)):
+        self._follow(times, must_fit=self._run.stages.current is None)
+
+    def _follow(self, times: _Times, must_fit: bool) -> None:
+        """Make the plan and follow it; if nothing fits, raise if something must, else leave all as it is."""
+        costs = self._costs(times)
+        if plan := plan_stages(costs):
             self._run.stages.follow(plan)
+        elif must_fit:
+            name = Path(self._run.request.workload.path).name
+            raise BudgetSpentError(f"{name}: {too_small(costs, times.step_seconds)}")
 
     @property
     def profile_seconds(self) -> float:

@@ -26,6 +26,16 @@ MIN_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
 
 
+def can_win(overhead_seconds: float, total_seconds: float) -> bool:
+    """Return whether steps take enough of a run for anything to be won.
+
+    Args:
+        overhead_seconds: What a run takes beside its settled steps.
+        total_seconds: Of the whole planned run.
+    """
+    return bound_of_run(overhead_seconds, total_seconds) >= MIN_RUN_SPEEDUP
+
+
 @dataclass(frozen=True)
 class Setup:
     """What a run has found out, measured and decided before its search begins."""
@@ -61,7 +71,7 @@ class Setup:
     @property
     def can_win(self) -> bool:
         """Whether steps take enough of a run for anything to be won."""
-        return bound_of_run(self.baseline.overhead_seconds, self.baseline.total_seconds) >= MIN_RUN_SPEEDUP
+        return can_win(self.baseline.overhead_seconds, self.baseline.total_seconds)
 
 
 @dataclass(frozen=True)

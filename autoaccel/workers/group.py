@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,8 +70,7 @@ class WorkerGroup:
         """Kill them all."""
         for worker in self._workers:
             worker.close()
-        with contextlib.suppress(FileNotFoundError):  # the ranks have not met yet
-            self._rendezvous_file.unlink()
+        self._rendezvous_file.unlink(missing_ok=True)  # as it is where the ranks have not met yet
 
     def _with_news(self, seconds: float) -> list[Worker]:
         """Return the workers that have answered or died, after at most so many seconds; empty if none has."""

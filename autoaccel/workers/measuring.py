@@ -66,7 +66,7 @@ class Measuring:
 
     @property
     def measurement(self) -> Measurement:
-        """All that it has measured so far; take at least one turn first."""
+        """All that it has measured so far."""
         return Measurement(
             startup_seconds=self._readiness.startup_seconds,
             warmup_step_seconds=self._ready.warmup_step_seconds,

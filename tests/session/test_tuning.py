@@ -165,6 +165,22 @@ def test_a_run_of_milliseconds_is_left_alone(write_model: WriteModel, tmp_path: 
     assert "nothing to verify" in verified.stdout
 
 
+def test_where_nothing_can_be_won_no_budget_is_too_small(write_model: WriteModel, tmp_path: Path) -> None:
+    """A larger budget was asked for, only to hear that start-up is all there is to the run."""
+    code = """
+    import time
+
+    tiny = build
+
+    def build():
+        time.sleep(5.0)
+        return tiny()
+    """
+    done = autoaccel("tune", write_model(code), "--budget", "40s", "--output", "run", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert recipe_in(tmp_path / "run")["summary"].startswith("Tuning cannot help: a run takes ")
+
+
 def test_an_interrupted_run_keeps_its_trials_and_goes_on(write_model: WriteModel, tmp_path: Path) -> None:
     model = write_model(WAITING)
     (tmp_path / "two.toml").write_text('title = "two"\n[knobs]\n"loader.workers" = [0, 1, 2]\n')
@@ -198,6 +214,7 @@ def test_an_interrupted_run_keeps_its_trials_and_goes_on(write_model: WriteModel
     assert recipe_in(tmp_path / "run")["search"]["trials"] == len(numbers) >= 1
 
 
+@pytest.mark.long
 def test_an_interrupted_proof_goes_on_with_its_next_pair_and_with_what_was_asked(
     write_model: WriteModel, tmp_path: Path
 ) -> None:
