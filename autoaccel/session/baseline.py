@@ -101,8 +101,7 @@ class LiveBaseline:
         Args:
             speedup: Of the candidate's steps over the baseline's.
         """
-        turns = turns_worth(self.plan, 2 * self.ready_again_seconds, self._taker.scatter.deviation, speedup)
-        return pair_seconds(self.plan, self.ready_again_seconds, turns, speedup)
+        return self.reference.pair_seconds(self.ready_again_seconds, speedup)
 
     @property
     def _turns_apart(self) -> int:

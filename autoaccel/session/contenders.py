@@ -281,12 +281,13 @@ def _break_down(setup: Setup, search: Search, settings: Settings, proof: Proof) 
     if count > 1:
         run.tell(StageStarted("contributions", f"what each of the {count} settings contributes"))
     usual = _batch_factor(search, settings) * proof.baseline_step_seconds / proof.comparison.speedup
-    reference = baseline.reference._replace(settings=settings, usual_seconds=usual)
+    plan = baseline.plan._replace(step_seconds=usual)
+    reference = baseline.reference._replace(settings=settings, usual_seconds=usual, plan=plan)
     return break_down(
         ProvenSettings(settings, setup.baseline_settings, setup.space, proof.comparison),
         FreshPairs(run, reference, purpose="contributions"),
         search,
-        TimeLeft(run.clock, run.request.budget_seconds, baseline.pair_seconds()),
+        TimeLeft(run.clock, run.request.budget_seconds, reference.pair_seconds(baseline.ready_again_seconds)),
     )
 
 

@@ -76,7 +76,7 @@ class TimeLeft(NamedTuple):
 
     clock: Clock
     budget_seconds: float  # of the run
-    pair_seconds: float  # of a pair that compiles nothing
+    pair_seconds: float  # of a pair that compiles nothing and is as fast as the recipe
 
 
 class _Left(NamedTuple):
@@ -84,14 +84,21 @@ class _Left(NamedTuple):
 
     name: str  # of the setting
     settings: Settings
-    seconds: float  # that a pair of it is expected to take
+    seconds: float  # that a pair of it is expected to take,
+    cold_seconds: float  # and its first one more, if something is compiled that was not compiled before
+
+    @property
+    def least_seconds(self) -> float:
+        """What as many pairs take as tell anything."""
+        return self.cold_seconds + MIN_PAIRS_EACH * self.seconds
 
 
 def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, time: TimeLeft) -> Breakdown:
     """Return what each changed setting contributes; nothing where fewer than two changed.
 
-    As many settings as time allows are measured, the least known first; each round measures one pair of every setting,
-    so that a drift of the machine meets all. What the others contribute is predicted from all trials.
+    As many settings as time allows are measured, the least known first; one that takes too long leaves its time to
+    others. Each round measures one pair of every setting, so that a drift of the machine meets all. What the others
+    contribute is predicted from all trials.
 
     Args:
         recipe: That was proven.
@@ -110,7 +117,7 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
 
     possible = (name for name in names if recipe.space.allows(recipe.without(name)))
     least_known = sorted(possible, key=lambda name: contribution(name, [proven])[1], reverse=True)
-    left = [_Left(name, recipe.without(name), _seconds(recipe.without(name), predictor, time)) for name in least_known]
+    left = [_without(name, recipe, predictor, time) for name in least_known]
     end = clock.spent + min(clock.left, _BUDGET_SHARE * time.budget_seconds)
     logs = _summed_up(_read(_affordable(left, end - clock.spent), pairs, clock, end))
     measured = set(logs)
@@ -128,8 +135,15 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
     )
 
 
-def _seconds(settings: Settings, predictor: Predictor, time: TimeLeft) -> float:
-    return time.pair_seconds + predictor.compile_seconds(settings).cold
+def _without(name: str, recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> _Left:
+    """Return the recipe without a setting, and what pairs of it take.
+
+    The recipe was compiled for its proof; what is left of it without the setting is compiled for its first pair.
+    """
+    settings = recipe.without(name)
+    compiling = predictor.compile_seconds(settings)
+    warm_seconds = predictor.compile_seconds(recipe.settings).warm + compiling.warm
+    return _Left(name, settings, time.pair_seconds + warm_seconds, compiling.cold - compiling.warm)
 
 
 def _contributions(logs: Mapping[str, _Log], settings: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:
@@ -149,11 +163,11 @@ def _contributions(logs: Mapping[str, _Log], settings: Settings, measured: Colle
 
 
 def _affordable(candidates: Sequence[_Left], seconds: float) -> list[_Left]:
-    """Return the first candidates that can all be measured in this time as often as it takes to tell."""
-    total, found = 0.0, []
+    """Return the candidates that can all be measured in this time as often as it takes to tell, the first preferred."""
+    found = []
     for one in candidates:
-        total += MIN_PAIRS_EACH * one.seconds
-        if total <= seconds:
+        if one.least_seconds <= seconds:
+            seconds -= one.least_seconds
             found.append(one)
     return found
 
@@ -172,7 +186,8 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, clock: Clock, end: flo
     for number in range(MAX_PAIRS_EACH):
         # The order changes, so that a drift of the machine favours none.
         for one in candidates if number % 2 == 0 else reversed(candidates):
-            if one.name in failed or clock.spent + one.seconds > end:
+            expected_seconds = one.seconds + (one.cold_seconds if number == 0 else 0.0)
+            if one.name in failed or clock.spent + expected_seconds > end:
                 continue
             reading = pairs.measure(one.settings, number, None)
             if isinstance(reading, Failure):

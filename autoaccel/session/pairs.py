@@ -15,7 +15,7 @@ from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, lacks_room
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair
-from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, turns_worth
+from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, pair_seconds, turns_worth
 from autoaccel.workers.measuring import Measuring
 
 _MAX_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
@@ -38,6 +38,17 @@ class Reference(NamedTuple):
     usual_seconds: float  # what a step takes while nothing disturbs it
     is_apart: bool = False  # whether two processes must not be alive together; found out where that is not known
     scatter: TurnScatter | None = None  # what this run has shown of how much turns scatter; None: nothing yet
+
+    def pair_seconds(self, ready_seconds: float, speedup: float = 1.0) -> float:
+        """Return about what a fresh pair takes that does not train to its end.
+
+        Args:
+            ready_seconds: What it takes until a process has warmed up.
+            speedup: Of the candidate's steps.
+        """
+        deviation = self.scatter.deviation if self.scatter else self.plan.usual_deviation
+        turns = turns_worth(self.plan, 2 * ready_seconds, deviation, speedup)
+        return pair_seconds(self.plan, ready_seconds, turns, speedup)
 
 
 class FreshPairs:

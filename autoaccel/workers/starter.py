@@ -20,7 +20,6 @@ from autoaccel.records.ranks import LaunchedRank, RankPlacement
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.trial import (
-    Built,
     Describe,
     Described,
     Failure,
@@ -49,6 +48,7 @@ from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
+from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.scratch import Scratches, trackers_offline
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.worker import Worker
@@ -101,6 +101,7 @@ class WorkerStarter:
         self._servers = ForkServers(self._logs, self._compiled)
         self._started: list[Worker] = []
         self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
+        self._overlapping = Overlapping()
 
     def __enter__(self) -> WorkerStarter:
         return self
@@ -264,9 +265,9 @@ class WorkerStarter:
     ) -> list[Measuring | Failure]:
         """Start a worker for each of the settings, warm it up and pause it; return the Failure of each that fails.
 
-        They start side by side, which takes less time, and warm up one after the other: threads of two trainings that
-        wait for each other on the same cores make steps of a tenth of a second last for seconds. The number of steps
-        that settings need to warm up is found out once.
+        They start side by side where that takes less time (see `Overlapping`) and warm up one after the other: threads
+        of two trainings that wait for each other on the same cores make steps of a tenth of a second last for seconds.
+        The number of steps that settings need to warm up is found out once.
 
         Args:
             task: What all are to do.
@@ -275,8 +276,8 @@ class WorkerStarter:
             fresh: See `start`.
         """
         deadline = time.perf_counter() + timeout_seconds
-        workers = [self.start(self._with_known_warmup(task, one), one, name, fresh) for name, one in settings.items()]
-        built = [_await_built(worker, deadline) for worker in workers]
+        starting = (self.start(self._with_known_warmup(task, one), one, name, fresh) for name, one in settings.items())
+        workers, built = self._overlapping.start(starting, deadline, fresh)
         return [
             self._warm_up(worker, one, since_start, deadline)
             for worker, one, since_start in zip(workers, settings.values(), built, strict=True)
@@ -337,9 +338,3 @@ class WorkerStarter:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
         return environment_of(changed, self._context, at_start_only)
-
-
-def _await_built(worker: Worker | WorkerGroup, deadline: float) -> float | Failure:
-    """Return how long after its start a worker had built its training."""
-    answer = worker.receive(deadline - time.perf_counter())
-    return time.perf_counter() - worker.started_at if isinstance(answer, Built) else failure_of(answer)

@@ -19,12 +19,14 @@ from autoaccel.session.contributions import (
     MAX_PAIRS_EACH,
     MIN_PAIRS_EACH,
     Breakdown,
+    Predictor,
     ProvenSettings,
     TimeLeft,
     break_down,
 )
 from autoaccel.session.pairs import PairReading
 from autoaccel.statistics.comparison import compare_in_process
+from autoaccel.statistics.runs import CompileSeconds
 
 BASELINE: Settings = {
     "precision.autocast": "off",
@@ -102,12 +104,43 @@ def searched(machine: Machine, *tried: Settings) -> Search:
 
 
 def broken_down(machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace = SPACE, *tried: Settings) -> Breakdown:
+    return broken_down_by(searched(machine, chosen, *tried), machine, chosen, space)
+
+
+def broken_down_by(
+    predictor: Predictor, machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace = SPACE
+) -> Breakdown:
     machine.chosen = chosen
     log = machine.log(chosen)
     whole = Comparison(math.exp(log), math.exp(log - 0.05), math.exp(log + 0.05), "faster", 0.975, 6, 48)
-    search = searched(machine, chosen, *tried)
     time = TimeLeft(machine, machine.budget_seconds, PAIR_SECONDS)
-    return break_down(ProvenSettings(chosen, BASELINE, space, whole), machine, search, time)
+    return break_down(ProvenSettings(chosen, BASELINE, space, whole), machine, predictor, time)
+
+
+class Compiles:
+    """Predicts what a search does, and that what computes in float32 is compiled once."""
+
+    def __init__(self, search: Search, cold_seconds: float) -> None:
+        self.cold_seconds = cold_seconds
+        self.contrast = search.contrast
+
+    def compile_seconds(self, settings: Settings) -> CompileSeconds:
+        return CompileSeconds(self.cold_seconds if settings["precision.autocast"] == "off" else 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cold_seconds", "measured"),
+    [
+        (60.0, {"precision.autocast", "layout.channels_last"}),  # 60 s and 2 x 3 pairs of 8 s, of the 120 s there are
+        (100.0, {"layout.channels_last", "loader.workers"}),  # too long: what it would take is left to others
+    ],
+)
+def test_what_must_be_compiled_is_compiled_once_and_takes_no_time_from_others(
+    cold_seconds: float, measured: set[str]
+) -> None:
+    machine = Machine(budget_seconds=600.0)
+    found = broken_down_by(Compiles(searched(machine, CHOSEN), cold_seconds), machine)
+    assert {one.setting for one in found.contributions if one.measured} == measured
 
 
 def test_each_setting_is_left_out_and_measured_against_the_recipe() -> None:

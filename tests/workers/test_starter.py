@@ -290,12 +290,51 @@ def test_of_those_that_start_together_one_warms_up_at_a_time(
     """
     starter = starter_for(write_model(code))
     settings: dict[str, Settings] = {"one": {"threads.intra_op": 1}, "other": {"threads.intra_op": 2}}
+    measuring(starter, settings["one"]).close()  # until a start was seen alone, none overlap
+    (tmp_path / "steps").unlink()
     both = starter.start_all_measuring(Measure(), settings, 60.0)
     assert all(isinstance(side, Measuring) for side in both), both
     pids = (tmp_path / "steps").read_text().split()
     changes = sum(one != other for one, other in itertools.pairwise(pids))
     assert len(set(pids)) == 2
     assert changes == 1
+
+
+def test_starts_that_slow_each_other_down_no_longer_overlap(
+    starter_for: StarterOf, write_model: WriteModel, tmp_path: Path
+) -> None:
+    """Each of ten pairs took 29 s to start, of a training that starts in 4 s alone."""
+    code = f"""
+    import fcntl, time
+
+    plain = build
+
+    def note(what):
+        with open({str(tmp_path / "builds")!r}, "a") as file:
+            print(what, file=file)
+
+    def build():
+        note("begins")
+        with open({str(tmp_path / "building")!r}, "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                time.sleep(1.0)
+            except BlockingIOError:
+                time.sleep(5.0)
+        note("ends")
+        return plain()
+    """
+    starter = starter_for(write_model(code))
+    measuring(starter, {}).close()
+    starter._overlapping._alone_seconds[False] = 2.0  # a slow machine took longer
+    for name in ("first", "second"):
+        sides: dict[str, Settings] = {f"{name} {side}": {} for side in ("one", "other")}
+        for side in starter.start_all_measuring(Measure(), sides, 60.0):
+            assert isinstance(side, Measuring), side
+            side.close()
+    alone = ["begins", "ends"]
+    side_by_side = ["begins", "begins", "ends", "ends"]
+    assert (tmp_path / "builds").read_text().split() == [*alone, *side_by_side, *alone, *alone]
 
 
 def test_nothing_survives_a_killed_worker(starter_for: StarterOf, write_model: WriteModel) -> None:
