@@ -29,19 +29,20 @@ class Played:
     device = torch.device("cpu")
     steps_per_epoch = 100
 
-    def __init__(self, seconds: Iterable[float], workers: int = 0) -> None:
+    def __init__(self, seconds: Iterable[float], workers: int = 0, **settings: Any) -> None:
         *first, last = seconds
         self._seconds = itertools.chain(first, itertools.repeat(last))
         self.steps_done = 0
-        self.applied = SimpleNamespace(settings={"loader.workers": workers}, compiles=False, shrinks_after=None)
+        settings = {"loader.workers": workers, **settings}
+        self.applied = SimpleNamespace(settings=settings, compiles=False, shrinks_after=None)
 
     def step(self) -> Any:
         self.steps_done += 1
         return SimpleNamespace(seconds=next(self._seconds))
 
 
-def warmed(seconds: Iterable[float], workers: int = 0, **asked: Any) -> WarmedUp:
-    played = cast("Loop", Played(seconds, workers))
+def warmed(seconds: Iterable[float], workers: int = 0, kept: bool = False, **asked: Any) -> WarmedUp:
+    played = cast("Loop", Played(seconds, workers, **{"memory.keep_freed": kept}))
     return make_steps(warming_up(played, 10.0, **asked), played.step)
 
 
@@ -71,6 +72,12 @@ def test_what_is_warm_at_once_is_known_to_be() -> None:
     found = warmed([1.7, 1.6])
     assert found.settling_steps == 0
     assert warmed([1.7, 1.6], known_steps=0).step_seconds == [1.7]
+
+
+def test_where_freed_memory_is_kept_the_second_step_is_not_warm_though_it_takes_no_longer() -> None:
+    found = warmed([1.7, 1.65, 1.6], kept=True)
+    assert found.settling_steps == 1
+    assert warmed([1.7, 1.65, 1.6], kept=True, known_steps=found.settling_steps).step_seconds == [1.7, 1.65]
 
 
 def test_batches_that_workers_had_prepared_belong_to_the_warm_up() -> None:
