@@ -43,9 +43,9 @@ def burst_steps(paced: Paced) -> int:
 def growing_steps(paced: Paced) -> int:
     """Return how many steps after the first still ask the system for memory, where freed memory is kept: one.
 
-    What the first step allocated of gradients and of the optimizer's state stays in use, so that the second finds too
-    little that was freed. It took longer by less than the time of steps shows: of a BERT classifier it had 31,000 page
-    faults, as many as a step without `memory.keep_freed`, and the third none.
+    The first step's gradients and optimizer state stay in use, so that the second finds too little freed memory. Step
+    times do not show it: the second step of a BERT classifier took as long as later ones, within their scatter, but had
+    31,000 page faults, as many as a step without `memory.keep_freed`; the third had none.
     """
     return int(bool(paced.applied.settings.get("memory.keep_freed", False)))
 

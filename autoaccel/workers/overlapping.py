@@ -12,7 +12,7 @@ from autoaccel.workers.worker import Worker
 
 
 class Overlapping:
-    """Starts workers side by side until that was seen to take longer than one after the other.
+    """Starts workers side by side, once a start was seen alone and until that is seen to take longer than one by one.
 
     A start that one thread does takes no longer beside another. Where two processes divide small operators among
     threads on the same cores, each waits for threads of its own that the other keeps from running: on two cores, the
@@ -38,21 +38,20 @@ class Overlapping:
         workers: list[Worker | WorkerGroup] = []
         built: list[float | Failure] = []
         alone_seconds = self._alone_seconds.get(fresh)
-        if alone_seconds is None or fresh in self._slowed_down:
+        one_by_one = alone_seconds is None or fresh in self._slowed_down
+        if one_by_one:
             for worker in starting:
                 workers.append(worker)
                 built.append(_await_built(worker, deadline))
-            self._alone_seconds[fresh] = max([alone_seconds or 0.0, *_seconds(built)])
         else:
             workers = list(starting)
             built = [_await_built(worker, deadline) for worker in workers]
-            if len(workers) > 1 and max(_seconds(built), default=0.0) > len(workers) * alone_seconds:
-                self._slowed_down.add(fresh)
+        longest = max((one for one in built if not isinstance(one, Failure)), default=0.0)
+        if alone_seconds is None or one_by_one or len(workers) == 1:  # nothing else was starting
+            self._alone_seconds[fresh] = max(alone_seconds or 0.0, longest)
+        elif longest > len(workers) * alone_seconds:
+            self._slowed_down.add(fresh)
         return workers, built
-
-
-def _seconds(built: Iterable[float | Failure]) -> list[float]:
-    return [one for one in built if not isinstance(one, Failure)]
 
 
 def _await_built(worker: Worker | WorkerGroup, deadline: float) -> float | Failure:
