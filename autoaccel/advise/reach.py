@@ -86,29 +86,13 @@ def sixteen_bits(observed: Observations) -> dict[str, float]:
     return {"matmul": matmul, "attention": matmul, "convolution": min(most, max(matmul, convolutions or unmeasured))}
 
 
-def emulates_sixteen_bits(observed: Observations) -> bool:
-    """Whether torch would emulate dense operators in 16 bits: the CPU has no instructions for them.
-
-    Where their rates were measured all the same, these show that nothing is won. On two cores with AVX2 alone, a U-Net
-    took 8 times as long in bfloat16 as in float32, a recommender twice as long (benchmarks/results/unseen.jsonl).
-    """
-    cpu = observed.machine.cpu
-    if observed.on_gpu or cpu.has_bfloat16 or not cpu.features:  # no features: nobody could tell
-        return False
-    ratios = [rate_ratio(observed, kind, "float32", "bfloat16", "float16") for kind in ("matmul", "convolution")]
-    return all(ratio is None or ratio <= 1 for ratio in ratios)
-
-
 def bound_of_sixteen_bits(observed: Observations) -> float:
     """Return what a 16-bit type could win at most: dense operators by their rates, all others by half the bytes.
 
-    The update stays as it is: parameters stay float32. Nothing is won where dense operators are emulated: what is
-    computed in 16 bits begins with their results.
+    The update stays as it is: parameters stay float32.
     """
     if observed.conditions is not None and observed.conditions.autocast:
         return bound_of_groups(observed, {}, MARGIN)  # it computes in 16 bits already
-    if emulates_sixteen_bits(observed):
-        return 1.0
     dense = {name: MARGIN * ratio for name, ratio in sixteen_bits(observed).items()}
     return bound_of_groups(observed, dense, MARGIN * _HALF_THE_BYTES)
 

@@ -35,8 +35,9 @@ JUDGEMENTS: Mapping[ProofResult, Judgement] = {
 """What the result of a proof that was not made says to a search; one that fails has a failure instead."""
 
 
-ProofReason = StopReason | Literal["without what slows it down"]
-"""Why settings are proven now: the search has stopped, or proven ones hold settings that make them slower."""
+ProofReason = StopReason | Literal["without what slows it down", "better than what is proven"]
+"""Why settings are proven now: the search has stopped, or proven ones hold settings that make them slower, or time was
+left to find better ones."""
 
 
 class ContenderResult(Record, frozen=True):

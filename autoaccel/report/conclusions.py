@@ -65,7 +65,15 @@ def proof_start_words(why: ProofReason, trials: int) -> str:
     """Return what is to be proven, and why now, after this many trials."""
     if why == "without what slows it down":
         return "the recipe without what seems to slow it down, against your own settings, in fresh processes"
+    if why == "better than what is proven":
+        return "what seems better still, against your own settings, in fresh processes"
     return f"the best against your own settings, in fresh processes ({stop_words(why, trials)})"
+
+
+def searching_on_words(proven: Comparison) -> str:
+    """Return why the search continues although something is proven."""
+    speed = f"{proven.speedup:.2f}x ({proven.low:.2f} to {proven.high:.2f})"
+    return f"{speed} is proven; looking for something better in the time that is left"
 
 
 def value_result(lost: Lost, stop: StopReason, trials: int) -> ValueResult:

@@ -135,6 +135,11 @@ class Search:
         """Return mean and deviation of the weighted sum of the settings' log speed-ups; see `Knowledge.contrast`."""
         return self._knowledge.contrast(settings, weights, known)
 
+    def total_seconds(self, settings: Settings, comparison: Comparison) -> float:
+        """Return the projected time of an average run with this speed-up."""
+        start_seconds = self._knowledge.average_start(settings)
+        return float(self._economy.total_seconds(math.log(comparison.speedup), start_seconds))
+
     def min_speedup(self, settings: Settings) -> float:
         """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.
 
@@ -162,7 +167,7 @@ class Search:
             comparison: Of their speed, if this run has proven it: the study is told.
         """
         if comparison is not None:
-            total_seconds = self._total_seconds(settings, comparison)
+            total_seconds = self.total_seconds(settings, comparison)
             self._study.tell_proof(settings, judgement, total_seconds, accuracy)
         risky = risky_part(settings, self._baseline, self._knowledge.space.inexact)
         if judgement == "drops":
@@ -319,7 +324,7 @@ class Search:
         self._knowledge.learn(trial)
         if trial.comparison is not None:
             step_seconds = self._economy.step_seconds / trial.comparison.speedup
-            total_seconds = self._total_seconds(trial.settings, trial.comparison)
+            total_seconds = self.total_seconds(trial.settings, trial.comparison)
             trial = msgspec.structs.replace(trial, step_seconds=step_seconds, total_seconds=total_seconds)
         self.trials.append(trial)
         self._instruments.keep(trial)
@@ -328,11 +333,6 @@ class Search:
             self._tell(Note(f"settings that compile to the same code are not tried again: {trial.outcome.message}"))
         self._tell_closed()
         return trial
-
-    def _total_seconds(self, settings: Settings, comparison: Comparison) -> float:
-        """Return the projected time of an average run with this speed-up."""
-        start_seconds = self._knowledge.average_start(settings)
-        return float(self._economy.total_seconds(math.log(comparison.speedup), start_seconds))
 
     def _tell_closed(self) -> None:
         """Tell what failed trials have in common, once that is clear."""

@@ -76,9 +76,12 @@ class Stages:
                 self._planned[stage] = planned
 
     def expect(self, stage: StageName, seconds: float) -> None:
-        """Set what a stage is to take that has not begun, now that more is known than when the plan was made."""
-        if stage not in self._spent:
-            self._planned[stage] = seconds
+        """Set what a stage is to take, now that more is known than when the plan was made.
+
+        Of a stage that has begun, what it is to take in addition.
+        """
+        before = self._planned.get(stage, 0.0) if stage in self._spent else 0.0
+        self._planned[stage] = before + seconds
 
     def held_back(self, needed: float, trials: int) -> float:
         """Return how much of the budget a trial must leave; see `Plan.held_back`.

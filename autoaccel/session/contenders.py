@@ -22,8 +22,8 @@ from autoaccel.records.progress import Note, StageName, StageStarted
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure, Measurement
-from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words
-from autoaccel.search.loop import Search
+from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words, searching_on_words
+from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
 from autoaccel.session.best import Best, keep_baseline, proven
@@ -155,6 +155,28 @@ class _Proving:
         run.tell(Note(refused_words(self._refused, self._setup.baseline_settings)))
         if searches_on:
             run.tell(StageStarted("search", "continuing without it"))
+
+    def spare_seconds(self, attempt: Attempt) -> float:
+        """Return the seconds that are left beside what is planned for the contributions."""
+        return self._run.clock.left - self._contributions_seconds
+
+    def searches_on(self, attempt: Attempt) -> Reserve:
+        """Tell that something better than what was proven is looked for; return what must be left to prove it."""
+        run, held, comparison = self._run, attempt.contender.settings, attempt.proof.comparison
+        assert comparison is not None  # nothing is proven without
+        run.stages.expect("search", self.spare_seconds(attempt) - attempt.spent_seconds)
+        run.tell(StageStarted("search", searching_on_words(comparison)))
+
+        def reserve(settings: Settings, speedup: float | None) -> float:
+            needed = 0.0 if settings == held else self.needed(settings, speedup)
+            return self._contributions_seconds + needed
+
+        return reserve
+
+    @property
+    def _contributions_seconds(self) -> float:
+        plan = self._run.stages.current
+        return plan.seconds["contributions"] if plan else 0.0
 
     def break_down(self, attempt: Attempt) -> Breakdown:
         """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""

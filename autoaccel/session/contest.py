@@ -1,4 +1,4 @@
-"""Contest: a search's best settings, proven one after the other until one holds."""
+"""Contest: a search's best settings, proven one after the other until one holds, and what is better still."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autoaccel.records.contender import JUDGEMENTS, OPEN, ProofReason, ProofResu
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.search.loop import Search
+from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.contributions import Breakdown
@@ -73,6 +73,12 @@ class Proving(Protocol):
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Hear that a contender was not proven, before the next is looked for."""
+
+    def spare_seconds(self, attempt: Attempt) -> float:
+        """Return the seconds that are left to look for something better than what was proven, and to prove it."""
+
+    def searches_on(self, attempt: Attempt) -> Reserve:
+        """Hear that something better than what was proven is looked for; return what must be left to prove it."""
 
 
 class Contest:
@@ -168,9 +174,59 @@ class Contest:
             if attempt is None:
                 return None
             if attempt.proof.result == "proven":
-                return self._without_harm(attempt, stop)
+                return self._without_harm(*self._bettered(attempt, stop))
             searches = self.refuse(attempt)
             self._proving.refused(attempt, searches)
+
+    def _bettered(self, attempt: Attempt, stop: StopReason) -> tuple[Attempt, StopReason]:
+        """Return what was proven, or what proves better in the time that is left over; and why the search stopped.
+
+        Only where the search ended for want of time. Its share is small, so that something is proven early: where
+        trials take a minute, most of what it would have tried is untried, and what the proof has left of its own share
+        suffices for a few.
+        """
+        number = self.number_of(attempt.contender.settings)
+        if (
+            stop != "out of time"
+            or number >= MAX_CONTENDERS
+            or self._proving.spare_seconds(attempt) < attempt.spent_seconds + self._search.trial_seconds
+        ):
+            return attempt, stop
+        self._number = max(self._number, number + 1)
+        trials = len(self._search.trials)
+        stop = self._search.run(self._proving.searches_on(attempt))
+        rival = self._rival(attempt) if len(self._search.trials) > trials else None
+        if rival is None:
+            return attempt, stop
+        number = self.number_of(rival.settings)
+        further = self._proving.prove(rival, number, "better than what is proven")
+        if further is None:
+            return attempt, stop
+        if further.proof.result != "proven":
+            self.refuse(further)
+            self._proving.refused(further, searches_on=False)
+            return attempt, stop
+        self._number = max(self._number, number + 1)
+        return min(further, attempt, key=self._run_seconds), stop
+
+    def _rival(self, attempt: Attempt) -> Contender | None:
+        """Return what should rather have been proven, by what is known now, if there is time to prove it.
+
+        A difference that is noise is none, and it must save more time than its proof takes.
+        """
+        held = attempt.contender.settings
+        worth = {settings_key(one.settings): one for one in self.worth_proving()}
+        proven = worth.get(settings_key(held))
+        first = self._search.ranking.first([one for one in worth.values() if one is proven or self._fits(one)])
+        if proven is None or first is None or first is proven:
+            return None
+        saved = self._search.saving_of(first.total_seconds) - self._search.saving_of(proven.total_seconds)
+        return first if saved >= MIN_PAIRS * self._search.trial_seconds else None
+
+    def _run_seconds(self, attempt: Attempt) -> float:
+        """Return how long a run is expected to take under settings that were proven."""
+        assert attempt.proof.comparison is not None  # nothing is proven without
+        return self._search.total_seconds(attempt.contender.settings, attempt.proof.comparison)
 
     def _without_harm(self, attempt: Attempt, stop: StopReason) -> Won:
         """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.

@@ -3,8 +3,11 @@
 title = "one line"
 
 [knobs]
-"precision.autocast" = "all"            # every value that is worth trying here
+"optimizer.fused" = "all"               # every value that is worth trying here
 "threads.intra_op" = [1, 2, 4]          # those of them that work here
+
+[native]                                # the same, only if the processor need not emulate it
+"precision.autocast" = "all"
 
 [altering]                              # the same, only if a person has said how much worse the metric may get
 "model.sparsity" = [0.3, 0.5]
@@ -53,9 +56,15 @@ class _SpaceFile(msgspec.Struct, forbid_unknown_fields=True):
 
     title: str
     knobs: dict[str, Any]
+    native: dict[str, Any] = {}  # knobs that need what the processor may have to emulate
     altering: dict[str, Any] = {}  # knobs that alter the model itself
     forbidden: list[Forbidden] = []
     exact: bool = False  # whether only what is exact on the training may be searched
+
+    @property
+    def listed(self) -> dict[str, Any]:
+        """Knob -> the values that are searched, where nothing speaks against it."""
+        return {**self.knobs, **self.native, **self.altering}
 
 
 ALTERS = "it alters the model itself: allow a drop of the metric with --max-drop"
@@ -106,7 +115,7 @@ def check_wishes(name: str, fixed: Sequence[str] = (), excluded: Sequence[str] =
     for rule in file.forbidden:
         for knob_name in rule.settings:
             find_knob(knob_name, f"{name}: forbidden")
-    for knob_name, wish in {**file.knobs, **file.altering}.items():
+    for knob_name, wish in file.listed.items():
         find_knob(knob_name, name)
         _check_listed(knob_name, wish, name)
     for knob_name in excluded:
@@ -140,7 +149,7 @@ def load_space(
     check_wishes(name, fixed, excluded)
     file = _read(name)
     baseline = baseline_settings(context)
-    listed = {**file.knobs, **file.altering, **{knob.name: "all" for knob in argument_knobs(context)}}
+    listed = {**file.listed, **{knob.name: "all" for knob in argument_knobs(context)}}
     wishes = dict(_parse_wish(text, context) for text in fixed)
     requested = dict.fromkeys(excluded, "excluded as requested")
     requested |= {wished: f"set to {format_value(value)} as requested" for wished, value in wishes.items()}
@@ -178,11 +187,26 @@ def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: b
     """Return why no value of a listed knob is searched in this context; empty if values may be."""
     if reason := knob.why_closed(context):
         return reason
+    if knob.name in file.native and (reason := _why_emulated(context)):
+        return reason
     if knob.name in file.altering and not may_alter:
         return ALTERS
     if file.exact and knob.risk_at(context) != "exact":
         return f"it is not exact here: {knob.why_inexact(context) or 'it may change the numbers'}"
     return ""
+
+
+def _why_emulated(context: KnobContext) -> str:
+    """Return why short types are slower here; empty if the processor computes in them, or nobody could tell.
+
+    With AVX2 alone, on two cores, steps in bfloat16 took 8 times as long as in float32 (a U-Net) and twice as long (a
+    recommender): benchmarks/results/unseen.jsonl. Who trains in them already had better stop: that is tried.
+    """
+    cpu = context.machine.cpu
+    emulates = context.device == "cpu" and bool(cpu.features) and not cpu.has_bfloat16
+    if not emulates or baseline_settings(context)["precision.autocast"] != "off":
+        return ""
+    return "this processor has no instructions for it: PyTorch would emulate them, which is slower"
 
 
 def _without_impossible(space: SearchSpace, baseline: Settings) -> SearchSpace:

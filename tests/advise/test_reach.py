@@ -81,29 +81,6 @@ def test_where_nobody_measured_the_hardwares_own_ratio_counts(
         assert bound_of_sixteen_bits(observed) == pytest.approx(MARGIN * ratio)
 
 
-@pytest.mark.parametrize(("features", "bfloat16", "wins"), [
-    (("avx2",), None, False),
-    (("avx2", "avx512f"), 5e10, False),
-    (("avx2", "avx512f"), 2e11, True),  # whatever the features say, it was measured
-    (("avx2", "avx512_bf16"), None, True),
-    ((), None, True),  # nobody could tell them
-])  # fmt: skip
-def test_sixteen_bits_win_nothing_where_they_are_emulated(
-    features: tuple[str, ...], bfloat16: float | None, wins: bool, make_observed: MakeObserved
-) -> None:
-    """A U-Net's only trials were spent on bfloat16, 8 times slower, before the compilation that would have helped."""
-    rates = {"float32": 1e11} if bfloat16 is None else {"float32": 1e11, "bfloat16": bfloat16}
-    observed = make_observed(
-        profile=gpt(),
-        machine={"cpu": {"features": features}},
-        rates=msgspec.structs.replace(RATES, matmul=rates, convolution=rates),
-        **NO_AUTOCAST,
-    )
-    assert (bound_of_sixteen_bits(observed) > 1) == wins
-    found = RULES["dense-compute"](observed)
-    assert found is not None and ("emulated" not in found.title) == wins
-
-
 def test_a_compiler_leaves_dense_kernels_as_they_are(make_observed: MakeObserved) -> None:
     observed = make_observed(profile=profile({"data wait": 0.1}, groups={"matmul": 0.6, "elementwise": 0.4}))
     assert observed.dense == pytest.approx(0.54)

@@ -20,7 +20,7 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Failure, Measurement, Turn
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.economy import Economy
-from autoaccel.search.loop import Search
+from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.search.trial_source import Instruments, Reading
@@ -75,10 +75,13 @@ class Truth:
         self.space = SPACE
         self.tells_contributions = True
         """Whether there is time to measure what the settings contribute."""
+        self.search_seconds = math.inf
+        """What the search may spend until something is proven."""
         self.random = random.Random(0)
         self.budget_seconds = budget_seconds
         self.spent = 0.0
         self.proven_in_vain: list[Settings] = []
+        self.searched_on = False  # although something was proven
 
     @property
     def left(self) -> float:
@@ -141,7 +144,9 @@ class FakeProving:
         return 4 * PAIR_SECONDS + (0.0 if is_exact(settings, BASELINE, ()) else 3 * TRAINING_SECONDS)
 
     def reserve(self, settings: Settings, speedup: float | None) -> float:
-        return min(0.6 * self.truth.budget_seconds, self.needed(settings, speedup))
+        truth = self.truth
+        beyond_share = truth.budget_seconds - truth.search_seconds if self.search.trials else 0.0
+        return max(min(0.6 * truth.budget_seconds, self.needed(settings, speedup)), beyond_share)
 
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         truth, settings = self.truth, contender.settings
@@ -152,7 +157,15 @@ class FakeProving:
         exact = is_exact(settings, BASELINE, ())
         metric = None if exact else MetricProof(self.facts, Constraint(0.01, False), plan, error, updates)
         rule = rule_for(number, self.search.min_speedup(settings))
-        return Attempt(contender, self.prover.prove(settings, rule, metric), PAIR_SECONDS)
+        before = truth.spent
+        return Attempt(contender, self.prover.prove(settings, rule, metric), truth.spent - before)
+
+    def spare_seconds(self, attempt: Attempt) -> float:
+        return self.truth.left
+
+    def searches_on(self, attempt: Attempt) -> Reserve:
+        self.truth.searched_on = True
+        return self.needed
 
     def break_down(self, attempt: Attempt) -> Breakdown:
         settings, truth = attempt.contender.settings, self.truth
@@ -249,6 +262,48 @@ def test_without_time_to_prove_it_the_recipe_without_what_slows_it_down_is_left_
     found, _, contest = play(truth)
     assert found == {**CAST, **RANKS}
     assert [changed(one.contender.settings, BASELINE) for one in contest.open] == [CAST]
+
+
+def cut_short() -> Truth:
+    """Return one whose search has time for its first candidate only, which is not the best."""
+    truth = Truth({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3, "parallel.world_size=2": -0.2})
+    truth.search_seconds = TRIAL_SECONDS + 1
+    truth.tells_contributions = False
+    return truth
+
+
+def test_time_that_is_left_finds_and_proves_what_is_better(play: Play) -> None:
+    """A U-Net's three trials and its proof took half of its budget, and all else remained untried."""
+    truth = cut_short()
+    found, search, _ = play(truth)
+    assert found == {**CAST, **WORKERS}
+    assert changed(search.trials[0].settings, BASELINE) == {**CAST, **WORKERS, **RANKS}
+    assert truth.proven_in_vain == []
+
+
+def test_without_such_time_the_search_has_ended(play: Play) -> None:
+    truth = cut_short()
+    truth.budget_seconds = 160.0  # one proof takes about 80
+    found, search, _ = play(truth)
+    assert found == {**CAST, **WORKERS, **RANKS}
+    assert len(search.trials) == 1 and not truth.searched_on
+
+
+def test_what_was_proven_stays_where_what_seems_better_is_not(play: Play) -> None:
+    truth = cut_short()
+    truth.not_faster = ({**CAST, **WORKERS},)
+    found, _, _ = play(truth)
+    assert found == {**CAST, **WORKERS, **RANKS}
+    assert truth.proven_in_vain == [{**CAST, **WORKERS}]
+
+
+def test_of_two_that_are_proven_the_faster_is_the_recipe(play: Play) -> None:
+    truth = cut_short()
+    truth.logs["parallel.world_size=2"] = 0.1
+    truth.flattered = {"parallel.world_size=2": -0.4}  # a rival without it seems faster, and is proven, but is not
+    found, _, contest = play(truth)
+    assert found == {**CAST, **WORKERS, **RANKS}
+    assert contest.number_of({}) == 3
 
 
 def test_a_contribution_that_is_only_estimated_leaves_nothing_out(play: Play) -> None:

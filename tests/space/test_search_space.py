@@ -242,6 +242,35 @@ def test_a_model_is_altered_only_where_a_person_has_said_how_much_worse_it_may_g
     assert load(prunes, baseline, may_alter=True).open.keys() == {"optimizer.fused", "model.biases"}
 
 
+@pytest.mark.parametrize(("features", "device", "is_open"), [
+    (("avx2",), "cpu", False),
+    (("avx2", "avx512f", "avx512_bf16"), "cpu", True),
+    (("avx2",), "cuda", True),
+    ((), "cpu", True),  # nobody could tell
+])  # fmt: skip
+def test_short_types_are_searched_where_the_processor_has_them(
+    features: tuple[str, ...],
+    device: str,
+    is_open: bool,
+    context: KnobContext,
+    vary: Callable[..., KnobContext],
+    tmp_path: Path,
+) -> None:
+    """A U-Net's third and last trial was in bfloat16, which took 8 times as long on a processor without it."""
+    here = vary(context, cpu=msgspec.structs.replace(context.machine.cpu, features=features), device=device)
+    for name in ("default", "quick"):
+        space = load(here, name)
+        assert ("precision.autocast" in space.open) == is_open
+        assert is_open or "emulate" in space.closed["precision.autocast"]
+    # Whoever names it or does so already has a reason.
+    assert "precision.autocast" in load(here, "everything").open
+    mine = write(tmp_path, 'title = "mine"\n[knobs]\n"precision.autocast" = ["off", "bfloat16"]')
+    assert load(here, mine).open["precision.autocast"] == ("off", "bfloat16")
+    assert load(here, fixed=["precision.autocast=bfloat16"]).fixed["precision.autocast"] == "bfloat16"
+    casting = vary(here, settings={"precision.autocast": "bfloat16"})
+    assert "off" in load(casting).open["precision.autocast"]
+
+
 def test_values_that_a_wish_rules_out_are_not_offered(context: KnobContext) -> None:
     """They were in the space, and no trial could have them."""
     space = load(context, fixed=["threads.affinity=0-1"])

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
-from autoaccel.advise.reach import (
-    bound_of_compiling,
-    bound_of_layout,
-    bound_of_sixteen_bits,
-    bound_of_update,
-    emulates_sixteen_bits,
-)
+from autoaccel.advise.reach import bound_of_compiling, bound_of_layout, bound_of_sixteen_bits, bound_of_update
 from autoaccel.advise.rules.precision import reduced_precision
 from autoaccel.advise.rules.python import gradient_functions, line_share, reading_functions
 from autoaccel.records.profile import Finding
@@ -33,12 +27,10 @@ _PADDED = 8  # multiples of 8 in 16-bit types: NVIDIA's guide to matrix multipli
 def dense_compute(observed: Observations) -> Finding | None:
     """Convolutions, matrix products and attention take the time."""
     # A shorter type changes every operator around them too (less memory to move).
-    shorter = f"affects all of forward and backward ({observed.compute:.1%})"
-    if emulates_sixteen_bits(observed):
-        shorter = "would be emulated, because this processor has no instructions for it"
     return make_finding(
         "dense-compute",
-        f"convolutions, matrix products and attention take {observed.dense:.1%} of the step; a shorter type {shorter}",
+        f"convolutions, matrix products and attention take {observed.dense:.1%} of the step; a shorter type affects "
+        f"all of forward and backward ({observed.compute:.1%})",
         Gain(
             observed.compute,
             removable=_SAID if reduced_precision(observed) else 0.3,

@@ -9,7 +9,7 @@ from autoaccel.records.contender import ProofReason
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
-from autoaccel.search.loop import Search
+from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.session.contest import Attempt, Contest, Open
 from autoaccel.session.contributions import Breakdown
@@ -103,6 +103,15 @@ class ReplayedProving:
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Nobody is told."""
+
+    def spare_seconds(self, attempt: Attempt) -> float:
+        """Return what is left: nothing is kept for contributions."""
+        return self._clock.left
+
+    def searches_on(self, attempt: Attempt) -> Reserve:
+        """Return what a search that continues leaves for the proof of something better."""
+        held = attempt.contender.settings
+        return lambda settings, speedup: 0.0 if settings == held else self.needed(settings, speedup)
 
 
 def search_and_prove(search: Search, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock) -> Settings:
