@@ -92,12 +92,16 @@ class Knowledge:
         if starts_slowly:
             self._starts.learn(trial.settings, trial.outcome, trial.host)
         self._measured[key] = trial.settings
-        self._readings[key] += 1
+        self.read(trial.settings, trial.comparison)
         self._explain_failures()
         log_speedup = math.log(trial.comparison.speedup)
-        self._surrogate.learn(trial.settings, log_speedup, _deviation(trial.comparison))
         total_seconds = self._economy.total_seconds(log_speedup, self.average_start(trial.settings))
         self.reached.append(Reached(trial.settings, float(total_seconds)))
+
+    def read(self, settings: Settings, comparison: Comparison) -> None:
+        """Take one more reading of settings into account: a pair of processes, of a trial or of a proof."""
+        self._readings[settings_key(settings)] += 1
+        self._surrogate.learn(settings, math.log(comparison.speedup), _deviation(comparison))
 
     def _explain_failures(self) -> None:
         """Find again what the failures have in common; what works, here or on another machine, is not to blame."""

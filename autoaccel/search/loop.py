@@ -32,6 +32,7 @@ from autoaccel.space.knobs import RISKS, risk_of, risky_part
 from autoaccel.statistics.comparison import (
     CONFIDENCE,
     NOISE_THRESHOLD,
+    Pair,
     compare_in_process,
 )
 from autoaccel.statistics.runs import CompileSeconds, slowest_start
@@ -124,6 +125,12 @@ class Search:
     def learn_warm_start(self, settings: Settings, seconds: float) -> None:
         """Take into account what slower first steps cost a process of the proof, which finds all compiled."""
         self._knowledge.learn_warm_start(settings, seconds)
+
+    def learn_pairs(self, settings: Settings, pairs: Sequence[Sequence[Pair]]) -> None:
+        """Take the pairs of a proof into account: each tells as much of its settings as a trial."""
+        for turns in pairs:
+            if len(turns) > 1:
+                self._knowledge.read(settings, compare_in_process(turns))
 
     def is_ruled_out(self, settings: Settings) -> bool:
         """Whether settings, or a part of them, failed or are known to harm."""

@@ -281,6 +281,16 @@ def test_time_that_is_left_finds_and_proves_what_is_better(play: Play) -> None:
     assert truth.proven_in_vain == []
 
 
+def test_what_a_proof_has_shown_of_settings_counts_in_the_search_after_it(play: Play) -> None:
+    """Nothing seemed better than their lucky trial; elsewhere three trials measured again what was proven."""
+    truth = cut_short()
+    truth.flattered = {"parallel.world_size=2": 0.5}
+    found, search, _ = play(truth)
+    assert found == {**CAST, **WORKERS}
+    first, *further = [changed(trial.settings, BASELINE) for trial in search.trials]
+    assert first not in further
+
+
 def test_without_such_time_the_search_has_ended(play: Play) -> None:
     truth = cut_short()
     truth.budget_seconds = 160.0  # one proof takes about 80
@@ -300,7 +310,8 @@ def test_what_was_proven_stays_where_what_seems_better_is_not(play: Play) -> Non
 def test_of_two_that_are_proven_the_faster_is_the_recipe(play: Play) -> None:
     truth = cut_short()
     truth.logs["parallel.world_size=2"] = 0.1
-    truth.flattered = {"parallel.world_size=2": -0.4}  # a rival without it seems faster, and is proven, but is not
+    # A rival without it seems faster, and is proven, but is not.
+    truth.flattered = {"loader.workers=2": 0.4, "parallel.world_size=2": -0.4}
     found, _, contest = play(truth)
     assert found == {**CAST, **WORKERS, **RANKS}
     assert contest.number_of({}) == 3
