@@ -194,7 +194,7 @@ class Contest:
             return attempt, stop
         self._number = max(self._number, number + 1)
         trials = len(self._search.trials)
-        self._search.learn_pairs(attempt.contender.settings, attempt.proof.pairs)  # so that no trial measures it again
+        self._search.learn_pairs(attempt.contender.settings, attempt.proof.pairs)  # it is hardly measured again
         stop = self._search.run(self._proving.searches_on(attempt))
         rival = self._rival(attempt) if len(self._search.trials) > trials else None
         if rival is None:
