@@ -206,7 +206,7 @@ def _why_emulated(context: KnobContext) -> str:
     emulates = context.device == "cpu" and bool(cpu.features) and not cpu.has_bfloat16
     if not emulates or baseline_settings(context)["precision.autocast"] != "off":
         return ""
-    return "this processor has no instructions for it: PyTorch would emulate them, which is slower"
+    return "this processor has no instructions for 16-bit types: PyTorch would emulate them, which is slower"
 
 
 def _without_impossible(space: SearchSpace, baseline: Settings) -> SearchSpace:
