@@ -187,7 +187,7 @@ def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: b
     """Return why no value of a listed knob is searched in this context; empty if values may be."""
     if reason := knob.why_closed(context):
         return reason
-    if knob.name in file.native and (reason := _why_emulated(context)):
+    if knob.name in file.native and (reason := _why_emulated(knob, context)):
         return reason
     if knob.name in file.altering and not may_alter:
         return ALTERS
@@ -196,15 +196,16 @@ def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: b
     return ""
 
 
-def _why_emulated(context: KnobContext) -> str:
+def _why_emulated(knob: Knob, context: KnobContext) -> str:
     """Return why short types are slower here; empty if the processor computes in them, or nobody could tell.
 
-    With AVX2 alone, on two cores, steps in bfloat16 took 8 times as long as in float32 (a U-Net) and twice as long (a
-    recommender): benchmarks/results/unseen.jsonl. Who trains in them already had better stop: that is tried.
+    With AVX2 alone, on two cores, steps of a recommender took twice as long in bfloat16 as in float32 (`recommender:
+    grid` in benchmarks/results/unseen.jsonl). Those who train in short types already may be faster without them, so
+    that is tried.
     """
     cpu = context.machine.cpu
     emulates = context.device == "cpu" and bool(cpu.features) and not cpu.has_bfloat16
-    if not emulates or baseline_settings(context)["precision.autocast"] != "off":
+    if not emulates or baseline_settings(context)[knob.name] != knob.off:
         return ""
     return "this processor has no instructions for 16-bit types: PyTorch would emulate them, which is slower"
 

@@ -256,7 +256,7 @@ def test_short_types_are_searched_where_the_processor_has_them(
     vary: Callable[..., KnobContext],
     tmp_path: Path,
 ) -> None:
-    """A U-Net's third and last trial was in bfloat16, which took 8 times as long on a processor without it."""
+    """A U-Net's third and last trial was in bfloat16, which takes many times as long on a processor without it."""
     here = vary(context, cpu=msgspec.structs.replace(context.machine.cpu, features=features), device=device)
     for name in ("default", "quick"):
         space = load(here, name)
