@@ -157,3 +157,14 @@ def test_a_new_plan_changes_what_has_not_begun() -> None:
     assert planned["baseline"] == first.seconds["baseline"]
     assert planned["search"] == second.seconds["search"]
     assert stages.current is second
+
+
+def test_what_a_stage_is_to_take_in_addition_is_added_once_it_has_begun() -> None:
+    """A second proof counted as spent, but not as planned."""
+    stages = Stages()
+    stages.expect("confirm", 30.0)
+    stages.expect("confirm", 40.0)  # it has not begun: more is known than before
+    stages.begin("confirm", at=0.0)
+    stages.expect("confirm", 25.0)
+    (confirm,) = stages.times(at=60.0)
+    assert (confirm.planned_seconds, confirm.spent_seconds) == (65.0, 60.0)
