@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -85,7 +86,9 @@ def process_restored() -> Iterator[None]:
         effect.process()
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is not None and dynamo.counters:
-        torch._dynamo.reset()
+        with warnings.catch_warnings():  # torch's own, of what it imports to reset CUDA graphs
+            warnings.simplefilter("ignore")
+            torch._dynamo.reset()
         dynamo.counters.clear()
 
 

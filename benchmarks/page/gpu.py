@@ -11,10 +11,13 @@ def on_gpu(found: dict[str, Any]) -> list[str]:
     for name, row in found.items():
         if "knobs" in row:
             knobs = row["knobs"].values()
-            counts = {kind: sum(kind in one for one in knobs) for kind in ("shown", "failure", "unavailable")}
+            counts = {kind: sum(kind in one for one in knobs) for kind in ("failure", "unavailable", "not reached")}
+            traces = [one["shown"] for one in knobs if "shown" in one]
             lines.append(
-                f"- {row['gpu']}: of {len(row['knobs'])} knobs {counts['shown']} showed their effect, "
-                f"{counts['failure']} failed, {counts['unavailable']} are not to be had there."
+                f"- {row['gpu']}: of {len(row['knobs'])} knobs {len(traces)} were applied; "
+                f"{sum(map(bool, traces))} of these leave something to look at, and showed their effect. "
+                f"{counts['failure']} failed, "
+                f"{counts['unavailable']} are not to be had there, {counts['not reached']} were not reached in time."
             )
             continue
         for who, one in row["compared"].items():

@@ -127,7 +127,7 @@ def test_a_command_that_fails_or_takes_too_long_says_so() -> None:
 
 def test_the_page_shows_rows_of_a_gpu() -> None:
     found = {
-        "contract": {"gpu": "NVIDIA H100", "knobs": {"a": {"shown": "x"}, "b": {"failure": "y"}}},
+        "contract": {"gpu": "NVIDIA H100", "knobs": {"a": {"shown": "x"}, "b": {"failure": "y"}, "c": {"shown": ""}}},
         "transformer": {
             "gpu": "NVIDIA H100",
             "compared": {"autoaccel": {"speedup": 2.0, "low": 1.9, "high": 2.1}, "other": {"failure": "memory"}},
@@ -135,7 +135,7 @@ def test_the_page_shows_rows_of_a_gpu() -> None:
         },
     }
     lines = on_gpu(found)
-    assert "1 showed their effect, 1 failed" in lines[0]
+    assert "2 were applied; 1 of these leave something" in lines[0] and "1 failed" in lines[0]
     assert "autoaccel: 2.00 (1.90 to 2.10)" in lines[1]
     assert lines[2].endswith("memory") and lines[3].endswith("it could not be installed")
 

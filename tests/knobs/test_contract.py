@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from autoaccel.records.settings import Settings, Value, format_value
+from autoaccel.records.settings import Settings, format_value
 from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.applied import Applied
@@ -36,7 +36,7 @@ from autoaccel.space.knobs import (
 )
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter
-from benchmarks.checks.knobs import BY_HAND
+from benchmarks.checks.knobs import wish
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = ROOT / "benchmarks" / "workloads"
@@ -107,20 +107,11 @@ def test_a_knob_has_other_values_or_says_why_not(name: str, bench: Bench) -> Non
         assert len(row.reason) > 10
 
 
-def with_needs(knob: Knob, value: Value, context: KnobContext) -> Settings:
-    """Return settings in which a knob has this value and what it needs; skip where that cannot be had."""
-    settings: Settings = {knob.name: value}
-    for need in knob.needs:
-        other = KNOBS[need.knob]
-        suiting = [possible for possible in other.values(context) if other.passes(need.suits, possible)]
-        if not suiting or (other.why_unavailable(context) and other.default(context) not in suiting):
-            pytest.skip(f"needs {need.knob} {need.words}")
-        settings |= with_needs(other, suiting[0], context)
-    return settings
-
-
 SLOW = ("compile.fullgraph", "compile.dynamic", "compile.region", "compile.optimizer")
 """Each costs a compilation; they are measured in pairs with all others by `make benchmark NAME=knobs`."""
+
+UNSEEN = ("loader.prefetch", "loader.persistent", "loader.context", "loader.non_blocking", "optimizer.batch_factor")
+"""They leave nothing in the process that could be looked at."""
 
 
 @pytest.mark.end_to_end
@@ -137,12 +128,11 @@ def test_what_is_applied_shows(name: str, bench: Bench, tmp_path: Path) -> None:
 
 
 def check_that_it_shows(knob: Knob, bench: Bench) -> None:
-    default = knob.default(bench.context)
-    value = next((value for value in knob.values(bench.context) if value != default), BY_HAND.get(knob.name))
-    if value is None:
-        pytest.skip(knob.why_untried(bench.context))
-    settings = default_settings(bench.context) | with_needs(knob, value, bench.context)
-    measuring = bench.starter.start_measuring(settings, f"{knob.name}-{format_value(value)}", SECONDS)
+    wished = wish(knob, bench.context)
+    if wished is None:
+        pytest.skip(knob.why_untried(bench.context) or "what it needs is not to be had here")
+    settings = default_settings(bench.context) | wished
+    measuring = bench.starter.start_measuring(settings, f"{knob.name}-{format_value(wished[knob.name])}", SECONDS)
     assert not isinstance(measuring, Failure), measuring
     try:
         assert not isinstance(measuring.take_turn(GiveTurn(0.05), SECONDS), Failure)
@@ -151,7 +141,7 @@ def check_that_it_shows(knob: Knob, bench: Bench) -> None:
         measuring.close()
     if knob.effect.endswith(":Effect"):
         assert any(need.knob in shown for need in knob.needs)  # the knob that it tells how to do its work
-    elif knob.name not in ("loader.prefetch", "loader.persistent", "loader.context", "optimizer.batch_factor"):
+    elif knob.name not in UNSEEN:
         assert shown[knob.name]
 
 

@@ -73,6 +73,7 @@ def training(step: Callable[[], Any] = lambda: None, **changes: Any) -> Training
             "step": loss_of,
             "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
             "evaluate": lambda model, loader: 0.5,
+            "device": "cpu",
             **changes,
         }
     )

@@ -60,7 +60,7 @@ class Trainer:
     @torch.no_grad()
     def validate(self):
         self.model.eval()
-        correct = sum((self.model(x).argmax(1) == y).sum().item() for x, y in self.val_loader)
+        correct = sum((self.model(x.to(self.device)).argmax(1).cpu() == y).sum().item() for x, y in self.val_loader)
         return correct / len(self.val_loader.dataset)
 
     def fit(self):
