@@ -13,19 +13,25 @@ def budgets(found: Mapping[str, Any]) -> list[str]:
     """Return what came of each try, and how many of each training ended with a proven recipe."""
     lines = ["| Training, budget | Try | `autoaccel tune` | Evidence | Recipe after | Ended after |", f"|{'---|' * 6}"]
     proven: dict[str, list[bool]] = {}
-    for name in sorted(found, key=_case_and_number):
-        (case, number), row = _case_and_number(name), found[name]
+    for name in sorted(found, key=_order):
+        (case, which), row = _case_and_try(name), found[name]
         proven.setdefault(case, []).append(is_proven({"autoaccel": row}))
         said, evidence, after = row["said"], "", ""
         if proven[case][-1]:
             one = row["comparison"]
             said = f"{one['speedup']:.2f}x ({one['low']:.2f} to {one['high']:.2f}): {changes_of(row['choice'])}"
             evidence, after = evidence_of(row["accuracy"]), format_duration(recipe_after_seconds(row))
-        lines.append(f"| {case} | {number} | {said} | {evidence} | {after} | {format_duration(row['wall_seconds'])} |")
+        lines.append(f"| {case} | {which} | {said} | {evidence} | {after} | {format_duration(row['wall_seconds'])} |")
     told = [f"{case}: {sum(each)} of {len(each)}" for case, each in proven.items()]
     return [*lines, "", f"Tries that ended with a proven recipe: {', '.join(told)}."]
 
 
-def _case_and_number(name: str) -> tuple[str, int]:
-    case, _, number = name.partition(": ")
-    return case, int(number)
+def _case_and_try(name: str) -> tuple[str, str]:
+    """Return the two parts of a row's name; an earlier row's try has its date behind the number."""
+    case, _, which = name.partition(": ")
+    return case, which
+
+
+def _order(name: str) -> tuple[str, int, str]:
+    case, which = _case_and_try(name)
+    return case, int(which.partition(",")[0]), which
