@@ -32,6 +32,13 @@ def test_the_page_counts_the_tries_that_came_to_a_recipe() -> None:
     assert lines[-1] == "Tries that ended with a proven recipe: a 60s: 1 of 2, b 4m: 1 of 1."
 
 
+def test_an_earlier_try_has_its_date() -> None:
+    """The page could not be written any more, as soon as a try was made anew."""
+    lines = table({"a 60s: 10, 2026-11-24": tuned(0), "a 60s: 2, 2026-11-24, 1": tuned(1)})
+    tries = [line.split(" | ")[1] for line in lines if line.startswith("| a 60s")]
+    assert tries == ["2, 2026-11-24, 1", "10, 2026-11-24"]
+
+
 def test_a_try_is_made_once_and_only_where_it_can_end_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
