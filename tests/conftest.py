@@ -87,7 +87,7 @@ def process_restored() -> Iterator[None]:
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is not None and dynamo.counters:
         with warnings.catch_warnings():  # torch's own, of what it imports to reset CUDA graphs
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore", DeprecationWarning)
             torch._dynamo.reset()
         dynamo.counters.clear()
 

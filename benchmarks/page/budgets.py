@@ -13,8 +13,8 @@ def budgets(found: Mapping[str, Any]) -> list[str]:
     """Return what came of each try, and how many of each training ended with a proven recipe."""
     lines = ["| Training, budget | Try | `autoaccel tune` | Evidence | Recipe after | Ended after |", f"|{'---|' * 6}"]
     proven: dict[str, list[bool]] = {}
-    for name in sorted(found, key=_order):
-        (case, which), row = _case_and_try(name), found[name]
+    for name in sorted(found, key=_parts):
+        (case, _, which), row = _parts(name), found[name]
         proven.setdefault(case, []).append(is_proven({"autoaccel": row}))
         said, evidence, after = row["said"], "", ""
         if proven[case][-1]:
@@ -26,12 +26,7 @@ def budgets(found: Mapping[str, Any]) -> list[str]:
     return [*lines, "", f"Tries that ended with a proven recipe: {', '.join(told)}."]
 
 
-def _case_and_try(name: str) -> tuple[str, str]:
-    """Return the two parts of a row's name; an earlier row's try has its date behind the number."""
+def _parts(name: str) -> tuple[str, int, str]:
+    """Return a row's case, the number of its try, and how the try is called: an earlier one has its date as well."""
     case, _, which = name.partition(": ")
-    return case, which
-
-
-def _order(name: str) -> tuple[str, int, str]:
-    case, which = _case_and_try(name)
     return case, int(which.partition(",")[0]), which

@@ -16,8 +16,8 @@ def on_gpu(found: dict[str, Any]) -> list[str]:
             lines.append(
                 f"- {row['gpu']}: of {len(row['knobs'])} knobs {len(traces)} were applied; "
                 f"{sum(map(bool, traces))} of these leave something to look at, and showed their effect. "
-                f"{counts['failure']} failed, "
-                f"{counts['unavailable']} are not to be had there, {counts['not reached']} were not reached in time."
+                f"{counts['failure']} failed, {counts['unavailable']} are not to be had there, "
+                f"{counts['not reached']} were not reached in time."
             )
             continue
         for who, one in row["compared"].items():

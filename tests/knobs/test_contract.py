@@ -110,7 +110,7 @@ def test_a_knob_has_other_values_or_says_why_not(name: str, bench: Bench) -> Non
 SLOW = ("compile.fullgraph", "compile.dynamic", "compile.region", "compile.optimizer")
 """Each costs a compilation; they are measured in pairs with all others by `make benchmark NAME=knobs`."""
 
-UNSEEN = ("loader.prefetch", "loader.persistent", "loader.context", "loader.non_blocking", "optimizer.batch_factor")
+TRACELESS = ("loader.prefetch", "loader.persistent", "loader.context", "loader.non_blocking", "optimizer.batch_factor")
 """They leave nothing in the process that could be looked at."""
 
 
@@ -141,7 +141,7 @@ def check_that_it_shows(knob: Knob, bench: Bench) -> None:
         measuring.close()
     if knob.effect.endswith(":Effect"):
         assert any(need.knob in shown for need in knob.needs)  # the knob that it tells how to do its work
-    elif knob.name not in UNSEEN:
+    elif knob.name not in TRACELESS:
         assert shown[knob.name]
 
 
