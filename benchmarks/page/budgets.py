@@ -27,6 +27,6 @@ def budgets(found: Mapping[str, Any]) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, int, str]:
-    """Return a row's case, the number of its try, and how the try is called: an earlier one has its date as well."""
+    """Return a row's case, its try's number, and the try's whole name, which holds the date if it is an earlier one."""
     case, _, which = name.partition(": ")
     return case, int(which.partition(",")[0]), which

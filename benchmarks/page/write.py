@@ -57,7 +57,7 @@ def render(results: Mapping[str, Sequence[Row]], then: CodeThen) -> str:
         "Each table is written from the rows beside it, by `benchmarks/page/write.py`; what they mean is in",
         "[../README.md](../README.md). Rows are only ever added: what was measured again stays, as an earlier row, and",
         "so does what failed. *Older than the code* is a row whose code has changed since; each row names that code,",
-        f"files or folders, with a digest. Of the {len(counted)} rows that count, {stale} are, by the code of",
+        f"files or folders, with a digest. Of the {len(counted)} rows that count, {stale} are older than the code of",
         f"{then.date[:10]} ({commit_of(then.commit, then.changed)}). `make results` measures them again.",
     ]
     for name, section in SECTIONS.items():

@@ -33,7 +33,7 @@ def test_the_page_counts_the_tries_that_came_to_a_recipe() -> None:
 
 
 def test_an_earlier_try_has_its_date() -> None:
-    """The page could not be written any more, as soon as a try was made anew."""
+    """Earlier rows of a try have names with a date, and are listed in the order of the tries all the same."""
     lines = table({"a 60s: 10, 2026-11-24": tuned(0), "a 60s: 2, 2026-11-24, 1": tuned(1)})
     tries = [line.split(" | ")[1] for line in lines if line.startswith("| a 60s")]
     assert tries == ["2, 2026-11-24, 1", "10, 2026-11-24"]
