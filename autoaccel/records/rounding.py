@@ -51,6 +51,7 @@ class UpdateError(Record, frozen=True):
     repeat_error: float  # of the user's own update, made once more; 0 at points where none is
     noise: float  # variance: of the user's own update around its mean over batches, unbiased; 1 a running statistic
     mean: float  # of what the batches' mean gradient makes of the user's update, without momentum
+    squares: bool = False  # whether it is a state that is never negative: Adam's average of squared gradients
 
 
 class UpdatesCompared(Record, frozen=True, tag="updates-compared"):
@@ -79,7 +80,7 @@ class RoundingEvidence(Record, frozen=True):
     points: int
     batches: int  # at each point
     error_share: float = 0.0  # mean square of the error of an update, over the noise's variance; of all parameters
-    worst_error_share: float = 0.0  # of the one tensor with the largest
+    worst_error_share: float = 0.0  # of the one tensor with the largest; of squares, that of what is squared
     worst_tensor: str = ""
     systematic_share: float = 0.0  # length of the mean error, which adds up over a run, over that of the mean update
     repeat_share: float = 0.0  # as error_share, of the user's own updates made once more

@@ -143,6 +143,7 @@ def _record_point(steps: Stepping, path: Path, batches: int, repeat: bool) -> St
         "units": units,
         "kinds": {name: kinds[name] for name in baseline},
         "short": sorted(short),
+        "squares": sorted(trained.squares()),
     }
     torch.save(kept, path)
     return all(bool(one.isfinite().all()) for one in baseline.values())
@@ -194,6 +195,7 @@ def _error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor)
         # The update holds momentum as well, the same for all batches. Its noise is of the gradient alone, and stands to
         # what the mean gradient makes of it as it does in the gradient.
         mean=noise / of_gradient * _squared(gradient.mean(dim=0)) if of_gradient else 0.0,
+        squares=name in kept["squares"],
     )
 
 

@@ -111,6 +111,11 @@ class TrainedState:
         """Return the names of tensors whose numbers all have few significant bits: that are kept in a short type."""
         return {name for name, value in self.values().items() if _is_short(value)}
 
+    def squares(self) -> set[str]:
+        """Return the names of what an optimizer remembers and is never negative: its averages of squared gradients."""
+        looked_at = self.values()
+        return {name for name, one in self._tensors() if one.kind == "state" and bool((looked_at[name] >= 0).all())}
+
     def kinds(self) -> dict[str, tuple[Kind, str, int]]:
         """Return of each name its kind, the parameter it belongs to, and the elements of the tensor."""
         return {name: (one.kind, one.parameter, one.value.numel()) for name, one in self._tensors()}

@@ -134,8 +134,17 @@ def _of_each(errors: Sequence[UpdateError]) -> dict[str, float]:
     """Return name -> the share of the error of each tensor, the median over points."""
     found: dict[str, list[float]] = {}
     for one in errors:
-        found.setdefault(one.name, []).append(error_share(one))
+        found.setdefault(one.name, []).append(_of_what_is_squared(one) if one.squares else error_share(one))
     return {name: statistics.median(shares) for name, shares in found.items()}
+
+
+def _of_what_is_squared(one: UpdateError) -> float:
+    """Return the share r of a gradient's error that makes the error of its square as large as it is.
+
+    Of a normally distributed gradient with mean zero and an independent error of r times its variance, the error of the
+    square has a mean square of 2 r + 1.5 r^2 times the square's variance, from the normal distribution's fourth moment.
+    """
+    return (math.sqrt(4 + 6 * error_share(one)) - 2) / 3
 
 
 def _together(errors: Sequence[UpdateError], point: int) -> UpdateError:

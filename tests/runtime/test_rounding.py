@@ -116,6 +116,8 @@ def test_the_same_settings_make_the_same_updates(optimizer: str, tmp_path: Path)
     kinds = {one.kind for one in found.errors}
     assert kinds == {"parameter", "state", "buffer"}
     assert all(one.error == one.repeat_error == 0.0 for one in found.errors)
+    squares = {one.name for one in found.errors if one.squares}
+    assert squares == {one.name for one in found.errors if one.name.endswith("(exp_avg_sq)")}
     moving = [one for one in found.errors if not one.name.startswith("0.bias")]  # that a normalisation takes away again
     assert all(one.noise > 0.0 for one in moving)
     assert judge_updates(found).verdict == "holds"

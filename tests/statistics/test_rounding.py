@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import statistics
+
 import msgspec
 import pytest
 
@@ -73,6 +76,21 @@ def test_each_limit_decides_by_itself(part: float) -> None:
     assert one.worst_tensor == "norm"
     assert one.error_share < MAX_ERROR_SHARE / 10  # nobody would see it in all parameters together
     assert ("norm" in one.reason) == (part > 1)
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.49, "holds"), (0.51, "too large")])
+def test_an_average_of_squares_is_held_to_the_error_of_what_is_squared(share: float, verdict: str) -> None:
+    """The second moments of a ConvNeXt's first normalisation were refused, the gradients of which were not."""
+    generator = random.Random(0)
+    gradients = [generator.gauss(0, 1) for _ in range(200_000)]
+    squared = [(gradient + generator.gauss(0, share**0.5)) ** 2 - gradient**2 for gradient in gradients]
+    error = statistics.fmean(one**2 for one in squared)
+    variance = statistics.pvariance([gradient**2 for gradient in gradients])
+    second = norm(name="norm (exp_avg_sq)", kind="state", error=error, noise=variance, squares=True)
+    evidence = judged(WEIGHT, second)
+    assert evidence.worst_error_share == pytest.approx(share, rel=0.01)
+    assert evidence.verdict == verdict
+    assert judged(WEIGHT, msgspec.structs.replace(second, squares=False)).verdict == "too large"
 
 
 def test_the_median_over_points_counts() -> None:
