@@ -78,6 +78,9 @@ def _tune(parsed: argparse.Namespace) -> int:
         if address:
             console.print("Finished trials are kept in the study. Run the same command again to resume.")
         elif trials := len(folder.load_trials()):
+            if folder.recipe.exists() and not (proven := folder.load_recipe()).is_baseline:
+                print_recipe(console, proven, folder.recipe)
+                console.print()
             command = resume_command(workload, folder.path, str(request.options.budget))
             kept = f"{trials} finished trials are kept in {folder.path}. Resume with: {command}"
             console.print(kept, markup=False, soft_wrap=True)  # a line that was broken could not be pasted

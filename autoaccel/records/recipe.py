@@ -107,6 +107,8 @@ class SearchSummary(Record, frozen=True):
     stages: tuple[StageTimes, ...] = ()  # in their order; together they are spent_seconds
     stop: StopReason | None = None  # what `ended` says in words; None in recipes from before it was written down
     sampler: str = OWN_SAMPLER  # what proposed the trials
+    recipe_after_seconds: float | None = None  # since the start, when the first recipe was proven and written
+    unfinished: bool = False  # whether the run was to continue when this was written
     study: str = ""  # name of the Optuna study in study.journal; empty if machines shared one, or nothing was searched
 
 

@@ -191,9 +191,12 @@ def break_even_words(projection: Projection) -> str:
 
 
 def proven_words(search: SearchSummary) -> str:
-    """Return when the recipe's speed was first proven; an empty string if none was."""
-    seconds = search.proven_after_seconds
-    return "" if seconds is None else f"its speed was first proven {format_duration(seconds)} after the start"
+    """Return when the recipe's speed was first proven, and when all of it; an empty string if none was."""
+    speed, whole = search.proven_after_seconds, search.recipe_after_seconds
+    if speed is None:
+        return ""
+    words = f"its speed was first proven {format_duration(speed)} after the start"
+    return words if whole is None else f"{words}; the first recipe was written after {format_duration(whole)}"
 
 
 def spent_parts(search: SearchSummary) -> list[tuple[str, float, float]]:
@@ -229,7 +232,7 @@ def search_words(recipe: Recipe) -> str:
     return (
         f"{trials} ({search.failed} failed, {search.infeasible} infeasible) "
         f"in {format_duration(search.spent_seconds)} of {format_duration(search.budget_seconds)}; "
-        f"{one_line(search.ended)}"
+        f"{one_line(search.ended)}{'; written before the run has ended' if search.unfinished else ''}"
     )
 
 

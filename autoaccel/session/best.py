@@ -26,7 +26,8 @@ class Best:
     baseline_step_seconds: float
     kept_because: KeptBecause | None = None  # why they are the user's own; None: they were proven
     accuracy: Accuracy | None = None
-    proven_after_seconds: float | None = None
+    proven_after_seconds: float | None = None  # its speed
+    recipe_after_seconds: float | None = None  # whatever was proven first, speed and metric
     contributions: tuple[Contribution, ...] = ()
     interaction: Interaction | None = None
     left_open: LeftOpen | None = None  # a better one whose proof a larger budget may complete

@@ -24,17 +24,25 @@ from autoaccel.statistics.runs import run_speedup
 
 def conclude(setup: Setup, result: SearchResult) -> Recipe:
     """Write recipe.json and report.html; return the recipe."""
-    run = setup.run
     if result.stop != "nothing to win":
-        run.tell(StageStarted("report", "recipe.json and report.html"))
+        setup.run.tell(StageStarted("report", "recipe.json and report.html"))
     recipe = make_recipe(setup, result)
-    report = render_report(recipe, setup.diagnosis, result.trials, setup.space, run.request)
-    run.folder.save(recipe, report)
+    _save(setup, result, recipe)
     return recipe
 
 
-def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
-    """Return the recipe that says what the run has found."""
+def keep(setup: Setup, result: SearchResult) -> None:
+    """Write recipe.json and report.html with what is proven while the run continues, in case it is interrupted."""
+    _save(setup, result, make_recipe(setup, result, unfinished=True))
+
+
+def _save(setup: Setup, result: SearchResult, recipe: Recipe) -> None:
+    report = render_report(recipe, setup.diagnosis, result.trials, setup.space, setup.run.request)
+    setup.run.folder.save(recipe, report)
+
+
+def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) -> Recipe:
+    """Return the recipe that says what the run has found, or has found so far if it is unfinished."""
     run, machine, facts, best = setup.run, setup.machine, setup.facts, result.best
     return Recipe(
         schema=SCHEMA,
@@ -48,7 +56,7 @@ def make_recipe(setup: Setup, result: SearchResult) -> Recipe:
         constraint=run.request.constraint,
         accuracy=best.accuracy,
         projection=project(facts, setup.baseline.measurement, best, run.request.options.trainings),
-        search=_sum_up(setup, result),
+        search=_sum_up(setup, result, unfinished),
         versions={
             "autoaccel": __version__,
             "torch": machine.torch.version if machine.torch else "unknown",
@@ -123,7 +131,7 @@ def break_even_steps(extra_seconds: float, step_seconds: float, baseline_step: f
     return math.ceil(extra_seconds / (baseline_step - step_seconds)) if step_seconds < baseline_step else None
 
 
-def _sum_up(setup: Setup, result: SearchResult) -> SearchSummary:
+def _sum_up(setup: Setup, result: SearchResult, unfinished: bool) -> SearchSummary:
     """Return what the search did."""
     run, trials, best = setup.run, result.trials, result.best
     spent_on, request = dict(run.starter.spent_on), run.request
@@ -139,6 +147,8 @@ def _sum_up(setup: Setup, result: SearchResult) -> SearchSummary:
         ended=stop_words(result.stop, len(trials)),
         trainings=request.options.trainings,
         proven_after_seconds=best.proven_after_seconds,
+        recipe_after_seconds=best.recipe_after_seconds,
+        unfinished=unfinished,
         disturbed_share=setup.baseline.disturbed_share,
         spent_on={**spent_on, "everything else": max(0.0, run.clock.spent - sum(spent_on.values()))},
         importance=importance(setup.space, trials),

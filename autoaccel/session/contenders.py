@@ -19,7 +19,7 @@ from autoaccel.records.conclusion import (
 from autoaccel.records.contender import OPEN, ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import Note, StageName, StageStarted
-from autoaccel.records.recipe import OpenProof
+from autoaccel.records.recipe import OpenProof, StopReason
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure, Measurement
 from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words, searching_on_words
@@ -27,6 +27,7 @@ from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
 from autoaccel.session.best import Best, keep_baseline, proven
+from autoaccel.session.concluding import keep
 from autoaccel.session.contest import Attempt, Contest, Open
 from autoaccel.session.contributions import Breakdown, ProvenSettings, TimeLeft, break_down
 from autoaccel.session.judging import MetricJudge
@@ -81,6 +82,7 @@ class _Proving:
         self._pairs = ResumedPairs(fresh, self._earlier.pairs)
         self._prover = Prover(self._pairs, setup.facts, run.clock, run.tell)
         self._refused: Refused | None = None  # the last contender
+        self._recipe_after: float | None = None  # seconds since the start of the run
         self.contest = Contest(search, self, run.clock)
         self.contest.take_over(self._earlier)
 
@@ -191,19 +193,32 @@ class _Proving:
         self._run.folder.add_contender(ContenderResult(settings, number, "incomplete"))
         return self._not_begun(contender)
 
+    def keep(self, attempt: Attempt, stop: StopReason) -> None:
+        """Write a recipe of what was proven, and tell that it is there."""
+        run = self._run
+        if self._recipe_after is None:
+            self._recipe_after = run.clock.spent
+        keep(self._setup, SearchResult(tuple(self._search.trials), self._best_of(attempt), stop))
+        run.tell(Note(f"proven; {run.folder.recipe} has it from now on, also if you stop the run here"))
+
     def end_with(self, attempt: Attempt, breakdown: Breakdown) -> Best:
         """Return what was proven."""
-        search, settings, proof = self._search, attempt.contender.settings, attempt.proof
-        search.judge(settings, proof.accuracy, "holds", proof.comparison)
+        search, proof = self._search, attempt.proof
+        search.judge(attempt.contender.settings, proof.accuracy, "holds", proof.comparison)
         self._run.folder.save_trials(search.trials)
-        drift = SHARED_DRIFT if self._setup.machine.cpu.is_virtual else 0.0
-        best = proven(settings, proof, _slower_starts(self._setup, search, settings), drift)
         return replace(
-            best,
+            self._best_of(attempt),
             contributions=breakdown.contributions,
             interaction=breakdown.interaction,
             left_open=self._left_open(self.contest.open, attempt.contender.total_seconds),
         )
+
+    def _best_of(self, attempt: Attempt) -> Best:
+        """Return what was proven, with nothing known yet of what its settings contribute."""
+        settings = attempt.contender.settings
+        drift = SHARED_DRIFT if self._setup.machine.cpu.is_virtual else 0.0
+        best = proven(settings, attempt.proof, _slower_starts(self._setup, self._search, settings), drift)
+        return replace(best, recipe_after_seconds=self._recipe_after)
 
     def keep_baseline(self) -> Best:
         """Return the user's own settings, where nothing was proven."""

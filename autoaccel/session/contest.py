@@ -71,6 +71,9 @@ class Proving(Protocol):
     def missing(self, contender: Contender) -> Open:
         """Return a contender that there is no time left to prove, with what its proof takes."""
 
+    def keep(self, attempt: Attempt, stop: StopReason) -> None:
+        """Keep a recipe of what was proven, before anything better is looked for: the run may be interrupted."""
+
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Hear that a contender was not proven, before the next is looked for."""
 
@@ -174,6 +177,7 @@ class Contest:
             if attempt is None:
                 return None
             if attempt.proof.result == "proven":
+                self._proving.keep(attempt, stop)
                 return self._without_harm(*self._bettered(attempt, stop))
             searches = self.refuse(attempt)
             self._proving.refused(attempt, searches)
@@ -185,17 +189,25 @@ class Contest:
         trials take a minute, most of what it would have tried is untried, and what the proof has left of its own share
         suffices for a few.
         """
-        number = self.number_of(attempt.contender.settings)
+        held = attempt.contender.settings
+        number = self.number_of(held)
+        proof_seconds = max(attempt.spent_seconds, self._proving.needed(held, None))
         if (
             stop != "out of time"
             or number >= MAX_CONTENDERS
-            or self._proving.spare_seconds(attempt) < attempt.spent_seconds + self._search.trial_seconds
+            or self._proving.spare_seconds(attempt) < proof_seconds + self._search.trial_seconds
         ):
             return attempt, stop
         self._number = max(self._number, number + 1)
         trials = len(self._search.trials)
-        self._search.learn_pairs(attempt.contender.settings, attempt.proof.pairs)  # it is hardly measured again
-        stop = self._search.run(self._proving.searches_on(attempt))
+        self._search.learn_pairs(held, attempt.proof.pairs)
+        reserve = self._proving.searches_on(attempt)
+
+        def reserve_for_others(settings: Settings, speedup: float | None) -> float:
+            # What is proven is not tried again: its pairs told more than another trial would.
+            return math.inf if settings == held and speedup is None else reserve(settings, speedup)
+
+        stop = self._search.run(reserve_for_others)
         rival = self._rival(attempt) if len(self._search.trials) > trials else None
         if rival is None:
             return attempt, stop
@@ -208,7 +220,10 @@ class Contest:
             self._proving.refused(further, searches_on=False)
             return attempt, stop
         self._number = max(self._number, number + 1)
-        return min(further, attempt, key=self._run_seconds), stop
+        better = min(further, attempt, key=self._run_seconds)
+        if better is further:
+            self._proving.keep(further, stop)
+        return better, stop
 
     def _rival(self, attempt: Attempt) -> Contender | None:
         """Return what should rather have been proven, by what is known now, if there is time to prove it.
@@ -252,6 +267,7 @@ class Contest:
             self._number = max(self._number, number + 1)
             if _is_clearly_slower(further.proof, attempt.proof):
                 break
+            self._proving.keep(further, stop)
             attempt, breakdown = further, self._proving.break_down(further)
         return Won(stop, attempt, breakdown)
 

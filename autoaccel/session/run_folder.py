@@ -55,8 +55,8 @@ class RunFolder:
 
     `run.json` appears when the search begins, `trials.jsonl` and `study.journal` grow with every trial, `proof.jsonl`
     with every pair of processes that proves the best, `contenders.jsonl` with every proof that ended,
-    `contributions.jsonl` with every pair that tells what a setting adds; `recipe.json` is written last: with it the run
-    is complete, unless it names a proof that the budget left open.
+    `contributions.jsonl` with every pair that tells what a setting adds; `recipe.json` is written as soon as something
+    is proven, and once more at the end: then the run is complete, unless it names a proof that the budget left open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -122,7 +122,10 @@ class RunFolder:
 
     def _is_complete(self) -> bool:
         """Whether nothing is left to resume."""
-        return self.recipe.exists() and (not self._record.exists() or self.load_recipe().open_proof is None)
+        if not self.recipe.exists() or not self._record.exists():
+            return self.recipe.exists()
+        recipe = self.load_recipe()
+        return recipe.open_proof is None and not recipe.search.unfinished
 
     @property
     def spent_seconds(self) -> float:
@@ -194,7 +197,7 @@ class RunFolder:
         return read_recipe(self.recipe)
 
     def save(self, recipe: Recipe, report: str) -> None:
-        """Write the report (HTML), then the recipe: the last file of a run."""
+        """Write the report (HTML), then the recipe."""
         write_text(self.report, report)
         write_json(self.recipe, recipe)
 

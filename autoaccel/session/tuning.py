@@ -18,7 +18,7 @@ from autoaccel.workers.starter import WorkerStarter
 
 
 def tune(request: Request, folder: RunFolder, listener: Listener, address: StudyAddress | None = None) -> Recipe | None:
-    """Return the recipe, proven or the baseline's own; all that it rests on is in the folder, itself written last.
+    """Return the recipe, proven or the baseline's own; it is in the folder, with all that it rests on.
 
     With the address of a study it is searched together with workers on other machines; None is returned, and no recipe
     written, where another of them proves what all have found.

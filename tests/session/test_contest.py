@@ -13,7 +13,7 @@ from autoaccel.records.contender import ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import TrainedPair
-from autoaccel.records.recipe import Constraint, Contribution
+from autoaccel.records.recipe import Constraint, Contribution, StopReason
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
@@ -82,6 +82,7 @@ class Truth:
         self.spent = 0.0
         self.proven_in_vain: list[Settings] = []
         self.searched_on = False  # although something was proven
+        self.kept: list[Settings] = []  # in a recipe, before the run has ended
 
     @property
     def left(self) -> float:
@@ -164,8 +165,12 @@ class FakeProving:
         return self.truth.left
 
     def searches_on(self, attempt: Attempt) -> Reserve:
+        held = attempt.contender.settings
         self.truth.searched_on = True
-        return self.needed
+        return lambda settings, speedup: 0.0 if settings == held else self.needed(settings, speedup)
+
+    def keep(self, attempt: Attempt, stop: StopReason) -> None:
+        self.truth.kept.append(changed(attempt.contender.settings, BASELINE))
 
     def break_down(self, attempt: Attempt) -> Breakdown:
         settings, truth = attempt.contender.settings, self.truth
@@ -292,6 +297,41 @@ def test_what_a_proof_has_shown_of_settings_counts_in_the_search_after_it(play: 
     assert known.log_speedup == pytest.approx(0.6, abs=0.2)  # its trial alone said 1.1
 
 
+def test_for_another_trial_of_what_is_proven_there_is_no_time(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPT-2's recipe waited 43 seconds for one, as there was no time for anything else."""
+    run, held, reserved = Search.run, {**BASELINE, **CAST, **WORKERS, **RANKS}, list[float]()
+
+    def told(search: Search, reserve: Reserve) -> StopReason:
+        reserved.append(reserve(held, None))
+        return run(search, reserve)
+
+    monkeypatch.setattr(Search, "run", told)
+    truth = cut_short()
+    play(truth)
+    before, after = reserved
+    assert before < truth.budget_seconds and after == math.inf
+
+
+def test_what_is_proven_is_kept_before_anything_better_is_looked_for(play: Play) -> None:
+    truth = cut_short()
+    play(truth)
+    assert truth.kept == [{**CAST, **WORKERS, **RANKS}, {**CAST, **WORKERS}]
+
+
+def test_what_is_refused_is_not_kept(play: Play) -> None:
+    truth = slowed()
+    truth.not_faster = ({**CAST, **RANKS},)
+    found, _, _ = play(truth)
+    assert {**CAST, **RANKS} in truth.proven_in_vain
+    assert truth.kept[-1] == found and {**CAST, **RANKS} not in truth.kept
+
+
+def test_a_recipe_without_what_slows_it_down_is_kept_in_its_place(play: Play) -> None:
+    truth = slowed()
+    play(truth)
+    assert truth.kept == [{**CAST, **RANKS}, CAST]
+
+
 def test_without_such_time_the_search_has_ended(play: Play) -> None:
     truth = cut_short()
     truth.budget_seconds = 160.0  # one proof takes about 80
@@ -315,6 +355,7 @@ def test_of_two_that_are_proven_the_faster_is_the_recipe(play: Play) -> None:
     truth.flattered = {"loader.workers=2": 0.4, "parallel.world_size=2": -0.4}
     found, _, contest = play(truth)
     assert found == {**CAST, **WORKERS, **RANKS}
+    assert truth.kept == [found]
     assert contest.number_of({}) == 3
 
 

@@ -100,6 +100,9 @@ def test_only_what_was_interrupted_or_left_a_proof_open_can_go_on(tmp_path: Path
     assert resumed.spent_seconds == 120.0
     with pytest.raises(BadRequestError, match="which can be resumed with --resume"):
         RunFolder.create(tmp_path)
+    stopped = msgspec.structs.replace(recipe.search, unfinished=True)  # after something was proven
+    write_json(tmp_path / "recipe.json", msgspec.structs.replace(recipe, search=stopped))
+    assert RunFolder.resume(tmp_path).spent_seconds == 120.0
 
 
 def test_the_record_of_a_run_comes_back_also_from_the_schema_before(

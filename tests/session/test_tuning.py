@@ -249,6 +249,37 @@ def test_an_interrupted_proof_goes_on_with_its_next_pair_and_with_what_was_asked
     assert complete.returncode == 2 and "this run is complete: no proof is open" in complete.stderr
 
 
+@pytest.mark.long
+def test_what_was_proven_is_a_recipe_also_if_the_run_is_stopped_then(write_model: WriteModel, tmp_path: Path) -> None:
+    model = write_model(WAITING)
+    (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
+    options = ("--budget", "3m", "--trainings", "1000", "--space", "workers.toml", "--set", "memory.keep_freed=on")
+    tune = command("tune", model, *options, "--output", "run")
+    tuner = subprocess.Popen(tune, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+    assert tuner.stdout is not None
+    for line in tuner.stdout:
+        if "stage contributions" in line:
+            break
+    tuner.send_signal(signal.SIGINT)
+    rest = tuner.stdout.read()
+    tuner.stdout.close()
+    assert tuner.wait(30) == 130, rest
+    recipe = recipe_in(tmp_path / "run")
+    assert recipe["settings"]["loader.workers"] == 2
+    assert recipe["search"]["unfinished"] and not recipe["contributions"]
+    assert recipe["search"]["recipe_after_seconds"] >= recipe["search"]["proven_after_seconds"]
+    assert recipe["summary"] in " ".join(rest.split())
+    assert "autoaccel run run/recipe.json model.py" in rest
+    assert (tmp_path / "run" / "report.html").exists()
+
+    resume = shlex.split(rest.partition("Resume with: ")[2].splitlines()[0])
+    done = autoaccel(*resume[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = recipe_in(tmp_path / "run")
+    assert again["settings"] == recipe["settings"]
+    assert not again["search"]["unfinished"] and again["contributions"]
+
+
 def test_a_changed_file_is_no_run_to_go_on_with(write_model: WriteModel, tmp_path: Path) -> None:
     model = write_model(WAITING)
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
