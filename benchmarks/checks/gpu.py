@@ -1,6 +1,6 @@
 """On a CUDA GPU, within ten minutes: every knob shows its effect; two tunes, beside what pytorch-autotune 2.0 finds.
 
-    python -m benchmarks.checks.gpu [--seconds 570]
+    python -m benchmarks.checks.gpu [--seconds 570] [--only contract|transformer|resnet18 ...]
     python -m benchmarks.checks.gpu --prepare
 
 The second installs the peer, and nothing else, into build/gpu-peer, for a machine without a network to which that
@@ -41,6 +41,7 @@ HOME = ROOT / "build" / "gpu-peer"
 MODEL = ROOT / "benchmarks" / "workloads" / "gpu.py"
 CODE = ("autoaccel", "benchmarks/checks/gpu.py", "benchmarks/workloads")
 NAMES = ("transformer", "resnet18")
+_CONTRACT = "contract"
 PEER = "pytorch-autotune==2.0.0"
 PAIRS = 3
 KNOB_SECONDS = 90.0  # for one knob; a compilation with max-autotune takes longer, and is a failure then
@@ -201,6 +202,7 @@ def main() -> int:
     """Measure all; return the exit code."""
     parser = make_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=570.0, help="for everything")
+    parser.add_argument("--only", nargs="+", choices=(_CONTRACT, *NAMES), default=[_CONTRACT, *NAMES])
     parser.add_argument("--prepare", action="store_true", help="only install the peer")
     parser.add_argument("--compare", nargs=2, metavar=("NAME", "PICKS"), help=argparse.SUPPRESS)
     parsed = parser.parse_args()
@@ -217,9 +219,11 @@ def main() -> int:
         return 2
     if "OUT" in os.environ:
         rows.RESULTS = Path(os.environ["OUT"])
-    attempt("contract", gpu, lambda: contract(time.monotonic() + _CONTRACT_SHARE * parsed.seconds))
-    for number, name in enumerate(NAMES):
-        share = (until - time.monotonic()) / (len(NAMES) - number)
+    if _CONTRACT in parsed.only:
+        attempt(_CONTRACT, gpu, lambda: contract(time.monotonic() + _CONTRACT_SHARE * parsed.seconds))
+    names = [name for name in NAMES if name in parsed.only]
+    for number, name in enumerate(names):
+        share = (until - time.monotonic()) / (len(names) - number)
         attempt(name, gpu, lambda name=name, share=share: tuned(name, share))  # type: ignore[misc]  # mypy does not type defaults of a lambda
     return 0
 
