@@ -51,6 +51,7 @@ class Stages:
         self._spent: dict[StageName, float] = {}
         self._now: StageName | None = None
         self._since = 0.0
+        self._is_extended = False  # the search
 
     def begin(self, stage: StageName, at: float) -> None:
         """End the current stage, and begin or resume another.
@@ -83,14 +84,18 @@ class Stages:
         before = self._planned.get(stage, 0.0) if stage in self._spent else 0.0
         self._planned[stage] = before + seconds
 
+    def extend_search(self) -> None:
+        """Let the search exceed its share from now on: it only leaves what a proof needs."""
+        self._is_extended = True
+
     def held_back(self, needed: float, trials: int) -> float:
         """Return how much of the budget a trial must leave; see `Plan.held_back`.
 
-        After a proof that failed, the search may exceed its share.
+        After a proof that failed, and where it has found nothing to prove, the search may exceed its share.
         """
         if self.current is None:
             return needed
-        if "confirm" in self._spent and trials:
+        if ("confirm" in self._spent or self._is_extended) and trials:
             return min(needed, self.current.proof)
         return self.current.held_back(needed, trials)
 

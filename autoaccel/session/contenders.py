@@ -102,6 +102,13 @@ class _Proving:
         needed = self._proof_seconds(plan, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
 
+    def extend_search(self) -> None:
+        """Let the search exceed its share of the budget, as nothing it has found is worth a proof; tell it."""
+        run, plan = self._run, self._run.stages.current
+        run.stages.extend_search()
+        run.stages.expect("search", max(0.0, run.clock.left - (plan.proof if plan else 0.0)))
+        run.tell(Note("nothing is worth a proof yet: the search continues with what a proof does not need"))
+
     def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None, with_further: bool = True) -> float:
         """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`."""
         metric = NO_METRIC

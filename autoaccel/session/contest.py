@@ -62,6 +62,9 @@ class Proving(Protocol):
     def reserve(self, settings: Settings, speedup: float | None) -> float:
         """Return the seconds that must be left to prove settings; see `Search.run`."""
 
+    def extend_search(self) -> None:
+        """Let the search exceed its share of the budget, as nothing it has found is worth a proof."""
+
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt | None:
         """Return the proof of the n-th contender; None to leave it to others."""
 
@@ -139,14 +142,18 @@ class Contest:
             fitting = [one for one in self.worth_proving() if self._fits(one)]
         if self._number > MAX_CONTENDERS or self._failed > MAX_CONTENDERS:
             return None
-        is_first = self._number == 1 and not self._failed
         exact = [one for one in fitting if one.risk == "exact"] if self._number == MAX_CONTENDERS else []
-        left = exact or fitting or (worth if is_first else [])
+        left = exact or fitting or (worth if self._is_first else [])
         # What failed in proofs may fail again: first comes what is expected to save most for all that.
         chances = [self._search.chance(one.settings) for one in left]
         hoped = [chance * self._search.saving_of(one.total_seconds) for chance, one in zip(chances, left, strict=True)]
         least = chances[hoped.index(max(hoped))] if left else 0.0
         return self._search.ranking.first([one for one, chance in zip(left, chances, strict=True) if chance >= least])
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether no contender was proven or refused yet."""
+        return self._number == 1 and not self._failed
 
     def left_over(self) -> Contender | None:
         """Return the best of what is worth a proof, once there is no time for any; None if there is nothing."""
@@ -171,6 +178,10 @@ class Contest:
             if searches:
                 stop = self._search.run(self._proving.reserve)
             contender = self.next()
+            if contender is None and stop == "out of time" and self._is_first and not self.worth_proving():
+                self._proving.extend_search()
+                stop = self._search.run(self._proving.reserve)
+                contender = self.next()
             if contender is None:
                 return Won(stop, None)
             attempt = self._proving.prove(contender, self.number_of(contender.settings), stop)

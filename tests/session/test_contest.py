@@ -149,6 +149,9 @@ class FakeProving:
         beyond_share = truth.budget_seconds - truth.search_seconds if self.search.trials else 0.0
         return max(min(0.6 * truth.budget_seconds, self.needed(settings, speedup)), beyond_share)
 
+    def extend_search(self) -> None:
+        self.truth.search_seconds = math.inf
+
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         truth, settings = self.truth, contender.settings
         plan = MetricPlan("whole", 200, pairs=3, max_pairs=6)
@@ -275,6 +278,15 @@ def cut_short() -> Truth:
     truth.search_seconds = TRIAL_SECONDS + 1
     truth.tells_contributions = False
     return truth
+
+
+def test_a_search_that_has_found_nothing_goes_on_after_its_share(play: Play) -> None:
+    """Half of a budget was left, and the one setting that all three trials had made them slow."""
+    truth = cut_short()
+    truth.logs["parallel.world_size=2"] = -1.0
+    found, search, _ = play(truth)
+    assert changed(search.trials[0].settings, BASELINE) == {**CAST, **WORKERS, **RANKS}
+    assert found == {**CAST, **WORKERS}
 
 
 def test_time_that_is_left_finds_and_proves_what_is_better(play: Play) -> None:

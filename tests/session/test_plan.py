@@ -127,6 +127,16 @@ def test_the_first_trial_leaves_the_least_proof_and_later_ones_the_rest_of_the_p
     assert plan.held_back(needed=5.0, trials=1) == pytest.approx(later)
 
 
+def test_a_search_that_is_extended_leaves_what_a_proof_needs() -> None:
+    stages, plan = Stages(), plan_of(2.0, 480.0)
+    stages.follow(plan)
+    assert stages.held_back(50.0, 1) > 50.0
+    stages.extend_search()
+    assert stages.held_back(50.0, 1) == 50.0
+    assert stages.held_back(1000.0, 1) == pytest.approx(plan.proof)
+    assert stages.held_back(1000.0, 0) == plan.held_back(1000.0, 0)  # the first trial leaves the least proof
+
+
 def test_stages_are_timed_from_one_to_the_next_and_the_search_may_come_twice() -> None:
     stages = Stages()
     assert stages.held_back(30.0, 0) == 30.0  # as long as there is no plan
