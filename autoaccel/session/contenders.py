@@ -29,7 +29,7 @@ from autoaccel.search.starts import start_of
 from autoaccel.session.best import Best, keep_baseline, proven
 from autoaccel.session.concluding import keep
 from autoaccel.session.contest import Attempt, Contest, Open
-from autoaccel.session.contributions import Breakdown, ProvenSettings, TimeLeft, break_down
+from autoaccel.session.contributions import MAX_PAIRS_EACH, Breakdown, ProvenSettings, TimeLeft, break_down
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
@@ -322,16 +322,18 @@ def _break_down(setup: Setup, search: Search, settings: Settings, proof: Proof) 
     assert proof.comparison is not None  # nothing is proven without
     run, baseline = setup.run, setup.baseline
     count = len(changed(settings, setup.baseline_settings))
-    if count > 1:
-        run.tell(StageStarted("contributions", f"what each of the {count} settings contributes"))
     usual = _batch_factor(search, settings) * proof.baseline_step_seconds / proof.comparison.speedup
     plan = baseline.plan._replace(step_seconds=usual)
     reference = baseline.reference._replace(settings=settings, usual_seconds=usual, plan=plan)
+    time = TimeLeft(run.clock, run.request.budget_seconds, reference.pair_seconds(baseline.ready_again_seconds))
+    if count > 1:
+        run.stages.expect("contributions", min(time.most_seconds, count * MAX_PAIRS_EACH * time.pair_seconds))
+        run.tell(StageStarted("contributions", f"what each of the {count} settings contributes"))
     return break_down(
         ProvenSettings(settings, setup.baseline_settings, setup.space, proof.comparison),
         FreshPairs(run, reference, purpose="contributions"),
         search,
-        TimeLeft(run.clock, run.request.budget_seconds, reference.pair_seconds(baseline.ready_again_seconds)),
+        time,
     )
 
 

@@ -78,6 +78,11 @@ class TimeLeft(NamedTuple):
     budget_seconds: float  # of the run
     pair_seconds: float  # of a pair that compiles nothing and is as fast as the recipe
 
+    @property
+    def most_seconds(self) -> float:
+        """What measuring contributions may take from now on."""
+        return min(self.clock.left, _BUDGET_SHARE * self.budget_seconds)
+
 
 class _Left(NamedTuple):
     """The recipe without a setting."""
@@ -118,7 +123,7 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
     possible = (name for name in names if recipe.space.allows(recipe.without(name)))
     least_known = sorted(possible, key=lambda name: contribution(name, [proven])[1], reverse=True)
     left = [_without(name, recipe, predictor, time) for name in least_known]
-    end = clock.spent + min(clock.left, _BUDGET_SHARE * time.budget_seconds)
+    end = clock.spent + time.most_seconds
     logs = _summed_up(_read(_affordable(left, end - clock.spent), pairs, clock, end))
     measured = set(logs)
     known = [proven]
