@@ -60,6 +60,8 @@ class Search:
         """
         self.task = task
         """What is searched."""
+        self.stop: StopReason = "proof left open"
+        """Why it ended; as long as it has not begun, the reason for that."""
         self._instruments = instruments
         self._baseline = task.baseline
         self._economy = task.economy
@@ -225,15 +227,20 @@ class Search:
             for trial in self.trials
         ]
 
-    def run(self, reserve: Reserve) -> StopReason:
+    def run(self, reserve: Reserve, begin: Callable[[], None] | None = None) -> StopReason:
         """Try settings until the search is over.
 
         Args:
             reserve: What of the budget must be left to prove the best, and what is tried, should it become the best.
+            begin: Called before the first trial, if there is one.
 
         Returns:
             Why it ended.
         """
+        self.stop = self._run(reserve, begin)
+        return self.stop
+
+    def _run(self, reserve: Reserve, begin: Callable[[], None] | None) -> StopReason:
         while True:
             look = self._look_at_others()
             if len(self.trials) >= self._max_trials:
@@ -254,6 +261,9 @@ class Search:
             if self.trials:  # the first is the experts' first guess, whatever the sampler
                 settings = propose(self._study, self._gradient, suggestion, bounds)
             if self._study.claim(settings, self._readings(settings)):
+                if begin is not None:
+                    begin()
+                    begin = None
                 self._measure(settings, bounds, reserve)
 
     def _measure(self, settings: Settings, bounds: SuggestionBounds, reserve: Reserve) -> None:

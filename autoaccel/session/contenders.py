@@ -19,7 +19,7 @@ from autoaccel.records.conclusion import (
 from autoaccel.records.contender import OPEN, ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import Note, StageName, StageStarted
-from autoaccel.records.recipe import OpenProof, StopReason
+from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.trial import Failure, Measurement
 from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words, searching_on_words
@@ -63,7 +63,7 @@ def search_and_prove(setup: Setup) -> SearchResult | None:
     if won is None or (won.attempt is None and proving.is_elsewhere(None)):
         return None
     best = proving.end_with(won.attempt, won.breakdown) if won.attempt else proving.keep_baseline()
-    return SearchResult(tuple(search.trials), best, won.stop)
+    return SearchResult(tuple(search.trials), best, search.stop)
 
 
 class _Proving:
@@ -82,7 +82,8 @@ class _Proving:
         self._pairs = ResumedPairs(fresh, self._earlier.pairs)
         self._prover = Prover(self._pairs, setup.facts, run.clock, run.tell)
         self._refused: Refused | None = None  # the last contender
-        self._recipe_after: float | None = None  # seconds since the start of the run
+        self._kept: Settings | None = None  # in a recipe that is written already,
+        self._recipe_after: float | None = None  # so many seconds after the start of the run: the first one
         self.contest = Contest(search, self, run.clock)
         self.contest.take_over(self._earlier)
 
@@ -132,7 +133,12 @@ class _Proving:
         metric = self._begin_metric(contender, number)
         run.tell(StageStarted("confirm", proof_start_words(why, len(search.trials))))
         began = run.clock.spent
-        proof = self._prover.prove(settings, rule_for(number, search.min_speedup(settings)), metric)
+
+        def keep_early(proof: Proof) -> None:
+            self.keep(Attempt(contender, proof, run.clock.spent - began))
+
+        rule = rule_for(number, search.min_speedup(settings))
+        proof = self._prover.prove(settings, rule, metric, None if self._kept else keep_early)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
         if self._setup.study and proof.result not in OPEN:
             self._setup.study.peers.show_judged(settings)
@@ -153,6 +159,9 @@ class _Proving:
         """Keep why a contender was not proven, and tell."""
         run, search, proof = self._run, self._search, attempt.proof
         run.folder.save_trials(search.trials)
+        if attempt.contender.settings == self._kept:  # further pairs did not bear it out
+            run.folder.withdraw()
+            self._kept = self._recipe_after = None
         self._refused = Refused(
             settings=attempt.contender.settings,
             result=proof.result,
@@ -169,12 +178,16 @@ class _Proving:
         """Return the seconds that are left beside what is planned for the contributions."""
         return self._run.clock.left - self._contributions_seconds
 
-    def searches_on(self, attempt: Attempt) -> Reserve:
-        """Tell that something better than what was proven is looked for; return what must be left to prove it."""
-        run, held, comparison = self._run, attempt.contender.settings, attempt.proof.comparison
+    def searches_on(self, attempt: Attempt) -> None:
+        """Tell that something better than what was proven is looked for."""
+        run, comparison = self._run, attempt.proof.comparison
         assert comparison is not None  # nothing is proven without
         run.stages.expect("search", self.spare_seconds(attempt) - attempt.spent_seconds)
         run.tell(StageStarted("search", searching_on_words(comparison)))
+
+    def reserve_beside(self, attempt: Attempt) -> Reserve:
+        """Return what tells what must be left to prove something better than what was proven, and its contributions."""
+        held = attempt.contender.settings
 
         def reserve(settings: Settings, speedup: float | None) -> float:
             needed = 0.0 if settings == held else self.needed(settings, speedup)
@@ -200,13 +213,15 @@ class _Proving:
         self._run.folder.add_contender(ContenderResult(settings, number, "incomplete"))
         return self._not_begun(contender)
 
-    def keep(self, attempt: Attempt, stop: StopReason) -> None:
+    def keep(self, attempt: Attempt) -> None:
         """Write a recipe of what was proven, and tell that it is there."""
-        run = self._run
+        run, search, settings = self._run, self._search, attempt.contender.settings
         if self._recipe_after is None:
             self._recipe_after = run.clock.spent
-        keep(self._setup, SearchResult(tuple(self._search.trials), self._best_of(attempt), stop))
-        run.tell(Note(f"proven; {run.folder.recipe} has it from now on, also if you stop the run here"))
+        keep(self._setup, SearchResult(tuple(search.trials), self._best_of(attempt), search.stop))
+        if settings != self._kept:
+            run.tell(Note(f"proven, and kept in {run.folder.recipe} even if you stop the run now"))
+        self._kept = settings
 
     def end_with(self, attempt: Attempt, breakdown: Breakdown) -> Best:
         """Return what was proven."""

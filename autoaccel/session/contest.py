@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 
 from autoaccel.records.contender import JUDGEMENTS, OPEN, ProofReason, ProofResult
 from autoaccel.records.evidence import MetricPlan
-from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
@@ -43,7 +42,6 @@ class Attempt(NamedTuple):
 class Won(NamedTuple):
     """How a contest ended."""
 
-    stop: StopReason  # why the search did
     attempt: Attempt | None  # that proved a contender; None if none was proven
     breakdown: Breakdown = Breakdown()  # of what was proven
 
@@ -74,7 +72,7 @@ class Proving(Protocol):
     def missing(self, contender: Contender) -> Open:
         """Return a contender that there is no time left to prove, with what its proof takes."""
 
-    def keep(self, attempt: Attempt, stop: StopReason) -> None:
+    def keep(self, attempt: Attempt) -> None:
         """Keep a recipe of what was proven, before anything better is looked for: the run may be interrupted."""
 
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
@@ -83,8 +81,11 @@ class Proving(Protocol):
     def spare_seconds(self, attempt: Attempt) -> float:
         """Return the seconds that are left to look for something better than what was proven, and to prove it."""
 
-    def searches_on(self, attempt: Attempt) -> Reserve:
-        """Hear that something better than what was proven is looked for; return what must be left to prove it."""
+    def reserve_beside(self, attempt: Attempt) -> Reserve:
+        """Return what tells what must be left to prove something better than what was proven."""
+
+    def searches_on(self, attempt: Attempt) -> None:
+        """Hear that something better than what was proven is looked for."""
 
 
 class Contest:
@@ -172,29 +173,29 @@ class Contest:
 
         What an earlier part of the run left open is proven before anything else is looked for.
         """
-        stop: StopReason = "proof left open"
+        search = self._search
         searches = not self._resumed
         while True:
             if searches:
-                stop = self._search.run(self._proving.reserve)
+                search.run(self._proving.reserve)
             contender = self.next()
-            if contender is None and stop == "out of time" and self._is_first and not self.worth_proving():
+            if contender is None and search.stop == "out of time" and self._is_first and not self.worth_proving():
                 self._proving.extend_search()
-                stop = self._search.run(self._proving.reserve)
+                search.run(self._proving.reserve)
                 contender = self.next()
             if contender is None:
-                return Won(stop, None)
-            attempt = self._proving.prove(contender, self.number_of(contender.settings), stop)
+                return Won(None)
+            attempt = self._proving.prove(contender, self.number_of(contender.settings), search.stop)
             if attempt is None:
                 return None
             if attempt.proof.result == "proven":
-                self._proving.keep(attempt, stop)
-                return self._without_harm(*self._bettered(attempt, stop))
+                self._proving.keep(attempt)
+                return self._without_harm(self._bettered(attempt))
             searches = self.refuse(attempt)
             self._proving.refused(attempt, searches)
 
-    def _bettered(self, attempt: Attempt, stop: StopReason) -> tuple[Attempt, StopReason]:
-        """Return what was proven, or what proves better in the time that is left over; and why the search stopped.
+    def _bettered(self, attempt: Attempt) -> Attempt:
+        """Return what was proven, or what proves better in the time that is left over.
 
         Only where the search ended for want of time. Its share is small, so that something is proven early: where
         trials take a minute, most of what it would have tried is untried, and what the proof has left of its own share
@@ -204,37 +205,37 @@ class Contest:
         number = self.number_of(held)
         proof_seconds = max(attempt.spent_seconds, self._proving.needed(held, None))
         if (
-            stop != "out of time"
+            self._search.stop != "out of time"
             or number >= MAX_CONTENDERS
             or self._proving.spare_seconds(attempt) < proof_seconds + self._search.trial_seconds
         ):
-            return attempt, stop
+            return attempt
         self._number = max(self._number, number + 1)
         trials = len(self._search.trials)
         self._search.learn_pairs(held, attempt.proof.pairs)
-        reserve = self._proving.searches_on(attempt)
+        reserve = self._proving.reserve_beside(attempt)
 
         def reserve_for_others(settings: Settings, speedup: float | None) -> float:
             # What is proven is not tried again: its pairs told more than another trial would.
             return math.inf if settings == held and speedup is None else reserve(settings, speedup)
 
-        stop = self._search.run(reserve_for_others)
+        self._search.run(reserve_for_others, begin=lambda: self._proving.searches_on(attempt))
         rival = self._rival(attempt) if len(self._search.trials) > trials else None
         if rival is None:
-            return attempt, stop
+            return attempt
         number = self.number_of(rival.settings)
         further = self._proving.prove(rival, number, "better than what is proven")
         if further is None:
-            return attempt, stop
+            return attempt
         if further.proof.result != "proven":
             self.refuse(further)
             self._proving.refused(further, searches_on=False)
-            return attempt, stop
+            return attempt
         self._number = max(self._number, number + 1)
         better = min(further, attempt, key=self._run_seconds)
         if better is further:
-            self._proving.keep(further, stop)
-        return better, stop
+            self._proving.keep(further)
+        return better
 
     def _rival(self, attempt: Attempt) -> Contender | None:
         """Return what should rather have been proven, by what is known now, if there is time to prove it.
@@ -255,7 +256,7 @@ class Contest:
         assert attempt.proof.comparison is not None  # nothing is proven without
         return self._search.total_seconds(attempt.contender.settings, attempt.proof.comparison)
 
-    def _without_harm(self, attempt: Attempt, stop: StopReason) -> Won:
+    def _without_harm(self, attempt: Attempt) -> Won:
         """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
 
         What was proven stays if the rest is not proven, or is clearly slower. Each proof leaves out a setting at least.
@@ -278,9 +279,9 @@ class Contest:
             self._number = max(self._number, number + 1)
             if _is_clearly_slower(further.proof, attempt.proof):
                 break
-            self._proving.keep(further, stop)
+            self._proving.keep(further)
             attempt, breakdown = further, self._proving.break_down(further)
-        return Won(stop, attempt, breakdown)
+        return Won(attempt, breakdown)
 
     def _rest(self, attempt: Attempt, breakdown: Breakdown) -> Contender | None:
         """Return proven settings without those that make them slower; None if there are none, or nothing else is left.

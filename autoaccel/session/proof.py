@@ -114,13 +114,20 @@ class Prover:
         self._clock = clock
         self._tell = tell
 
-    def prove(self, settings: Settings, rule: SpeedRule, metric: MetricProof | None) -> Proof:
+    def prove(
+        self,
+        settings: Settings,
+        rule: SpeedRule,
+        metric: MetricProof | None,
+        keep: Callable[[Proof], None] | None = None,
+    ) -> Proof:
         """Return what pairs of processes say of the settings.
 
         Args:
             settings: What to prove.
             rule: By which their speed is judged.
             metric: What shows whether the metric is kept; None if the settings change no number.
+            keep: Called with what is proven before further pairs, if there are any, tell how much faster it is.
         """
         pairs: list[list[Pair]] = []
         decided_at: int | None = None
@@ -128,6 +135,11 @@ class Prover:
 
         def ended(result: ProofResult, obstacle: Obstacle = None) -> Proof:
             return Proof(result, pairs, rule.compare(pairs), self._known(metric), obstacle)
+
+        def concluded(decided_at: int) -> Proof:
+            found = rule.conclude(pairs, decided_at)
+            result: ProofResult = "proven" if found.speedup > rule.needed else "not faster"
+            return Proof(result, [*pairs], found, self._known(metric), proven_after_seconds=proven_after)
 
         obstacle: Obstacle = "pairs disturbed"
         for number in itertools.count(1):
@@ -154,13 +166,15 @@ class Prover:
                 if refusal := self._begin_metric(metric, rule.is_enough(pairs, decided_at)):
                     return ended(*refusal)
             holds = metric is None or metric.status == "holds"
-            if decided_at is not None and holds and (number >= most or rule.is_enough(pairs, decided_at)):
-                break
+            if decided_at is not None and holds:
+                if number >= most or rule.is_enough(pairs, decided_at):
+                    break
+                if keep is not None and (early := concluded(decided_at)).result == "proven":
+                    keep(early)
+                    keep = None
         if decided_at is None or (metric is not None and metric.status != "holds"):
             return ended("incomplete", obstacle)
-        found = rule.conclude(pairs, decided_at)
-        result: ProofResult = "proven" if found.speedup > rule.needed else "not faster"
-        return Proof(result, pairs, found, self._known(metric), proven_after_seconds=proven_after)
+        return concluded(decided_at)
 
     def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> PairReading | Failure:
         """Return what the n-th pair shows, which may train for the metric, too."""

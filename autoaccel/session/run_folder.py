@@ -201,6 +201,11 @@ class RunFolder:
         write_text(self.report, report)
         write_json(self.recipe, recipe)
 
+    def withdraw(self) -> None:
+        """Remove the recipe and the report of what was kept too early."""
+        self.recipe.unlink(missing_ok=True)
+        self.report.unlink(missing_ok=True)
+
 
 def _upgraded(record: bytes) -> bytes:
     """Return the record of a run as it is written today; in schema 3 a request had no options and its workload no type.

@@ -82,6 +82,8 @@ class Truth:
         self.spent = 0.0
         self.proven_in_vain: list[Settings] = []
         self.searched_on = False  # although something was proven
+        self.others_fit = True
+        """Whether anything else than what is proven may be tried."""
         self.kept: list[Settings] = []  # in a recipe, before the run has ended
 
     @property
@@ -167,12 +169,16 @@ class FakeProving:
     def spare_seconds(self, attempt: Attempt) -> float:
         return self.truth.left
 
-    def searches_on(self, attempt: Attempt) -> Reserve:
-        held = attempt.contender.settings
+    def searches_on(self, attempt: Attempt) -> None:
         self.truth.searched_on = True
+
+    def reserve_beside(self, attempt: Attempt) -> Reserve:
+        held = attempt.contender.settings
+        if not self.truth.others_fit:
+            return lambda settings, speedup: 0.0 if settings == held else math.inf
         return lambda settings, speedup: 0.0 if settings == held else self.needed(settings, speedup)
 
-    def keep(self, attempt: Attempt, stop: StopReason) -> None:
+    def keep(self, attempt: Attempt) -> None:
         self.truth.kept.append(changed(attempt.contender.settings, BASELINE))
 
     def break_down(self, attempt: Attempt) -> Breakdown:
@@ -295,7 +301,7 @@ def test_time_that_is_left_finds_and_proves_what_is_better(play: Play) -> None:
     found, search, _ = play(truth)
     assert found == {**CAST, **WORKERS}
     assert changed(search.trials[0].settings, BASELINE) == {**CAST, **WORKERS, **RANKS}
-    assert truth.proven_in_vain == []
+    assert truth.searched_on and truth.proven_in_vain == []
 
 
 def test_what_a_proof_has_shown_of_settings_counts_in_the_search_after_it(play: Play) -> None:
@@ -313,15 +319,23 @@ def test_for_another_trial_of_what_is_proven_there_is_no_time(play: Play, monkey
     """A GPT-2's recipe waited 43 seconds for one, as there was no time for anything else."""
     run, held, reserved = Search.run, {**BASELINE, **CAST, **WORKERS, **RANKS}, list[float]()
 
-    def told(search: Search, reserve: Reserve) -> StopReason:
+    def told(search: Search, reserve: Reserve, begin: Callable[[], None] | None = None) -> StopReason:
         reserved.append(reserve(held, None))
-        return run(search, reserve)
+        return run(search, reserve, begin)
 
     monkeypatch.setattr(Search, "run", told)
     truth = cut_short()
     play(truth)
     before, after = reserved
     assert before < truth.budget_seconds and after == math.inf
+
+
+def test_a_further_search_in_which_nothing_is_tried_is_not_told(play: Play) -> None:
+    truth = cut_short()
+    truth.others_fit = False
+    found, search, _ = play(truth)
+    assert found == {**CAST, **WORKERS, **RANKS}
+    assert len(search.trials) == 1 and not truth.searched_on
 
 
 def test_what_is_proven_is_kept_before_anything_better_is_looked_for(play: Play) -> None:

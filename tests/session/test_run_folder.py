@@ -105,6 +105,16 @@ def test_only_what_was_interrupted_or_left_a_proof_open_can_go_on(tmp_path: Path
     assert RunFolder.resume(tmp_path).spent_seconds == 120.0
 
 
+def test_a_recipe_that_is_withdrawn_leaves_a_run_to_resume(tmp_path: Path, recipe: Recipe) -> None:
+    with RunFolder.create(tmp_path / "run") as folder:
+        (folder.path / "run.json").write_text("{}")
+        folder.save(recipe, "<html></html>")
+        folder.withdraw()
+        folder.withdraw()
+        assert [path.name for path in folder.path.iterdir()] == ["run.json"]
+    assert RunFolder.resume(tmp_path / "run").path == tmp_path / "run"
+
+
 def test_the_record_of_a_run_comes_back_also_from_the_schema_before(
     tmp_path: Path, machine: Machine, facts: TrainingFacts
 ) -> None:
