@@ -108,7 +108,16 @@ class ReplayedProving:
         """Return what is left: nothing is kept for contributions."""
         return self._clock.left
 
-    def searches_on(self, attempt: Attempt) -> Reserve:
+    def searches_on(self, attempt: Attempt) -> None:
+        """Nobody is told."""
+
+    def keep(self, attempt: Attempt) -> None:
+        """No recipe is written."""
+
+    def extend_search(self) -> None:
+        """A replayed search has no share of the budget that it could exceed: it always leaves what a proof needs."""
+
+    def reserve_beside(self, attempt: Attempt) -> Reserve:
         """Return what a search that continues leaves for the proof of something better."""
         held = attempt.contender.settings
         return lambda settings, speedup: 0.0 if settings == held else self.needed(settings, speedup)
