@@ -241,6 +241,7 @@ def files_in(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in files}
 
 
+@pytest.mark.long
 def test_the_second_run_compiles_nothing_anew(
     write_model: WriteModel, write_recipe: WriteRecipe, this_machine: Machine, tmp_path: Path
 ) -> None:

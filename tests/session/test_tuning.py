@@ -165,6 +165,7 @@ def test_a_run_of_milliseconds_is_left_alone(write_model: WriteModel, tmp_path: 
     assert "nothing to verify" in verified.stdout
 
 
+@pytest.mark.long
 def test_where_nothing_can_be_won_no_budget_is_too_small(write_model: WriteModel, tmp_path: Path) -> None:
     """A larger budget was asked for, only to hear that start-up is all there is to the run."""
     code = """
@@ -280,6 +281,7 @@ def test_what_was_proven_is_a_recipe_also_if_the_run_is_stopped_then(write_model
     assert not again["search"]["unfinished"] and again["contributions"]
 
 
+@pytest.mark.long
 def test_a_changed_file_is_no_run_to_go_on_with(write_model: WriteModel, tmp_path: Path) -> None:
     model = write_model(WAITING)
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
@@ -380,6 +382,7 @@ def build():
     assert (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.long
 def test_a_function_of_the_main_program_is_tuned_from_code(write_model: WriteModel, tmp_path: Path) -> None:
     program = write_model(
         WAITING

@@ -440,6 +440,7 @@ def test_what_the_user_preloads_stays_behind_what_settings_do() -> None:
     assert "LD_PRELOAD" not in worker_environment({}, {})
 
 
+@pytest.mark.long
 def test_few_servers_wait_at_a_time(starter_for: StarterOf, write_model: WriteModel, context: KnobContext) -> None:
     """Each environment needs one of its own; the longest idle makes room."""
     starter = starter_for(write_model(""))

@@ -136,6 +136,7 @@ def test_compilation_belongs_to_the_first_step(
     trial.close()
 
 
+@pytest.mark.long
 def test_the_loss_that_is_trained_on_is_judged_at_the_same_step(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:

@@ -70,6 +70,7 @@ def test_the_same_settings_make_the_same_updates(
     assert judge_updates(found).verdict == "holds"
 
 
+@pytest.mark.long
 def test_autocast_in_a_script_is_a_small_part_of_the_noise(
     folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
