@@ -232,7 +232,7 @@ def search_words(recipe: Recipe) -> str:
     return (
         f"{trials} ({search.failed} failed, {search.infeasible} infeasible) "
         f"in {format_duration(search.spent_seconds)} of {format_duration(search.budget_seconds)}; "
-        f"{one_line(search.ended)}{'; written before the run has ended' if search.unfinished else ''}"
+        f"{one_line(search.ended)}{'; written before the run ended' if search.unfinished else ''}"
     )
 
 

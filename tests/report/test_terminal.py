@@ -80,6 +80,21 @@ def test_the_evidence_is_complete():
     assert "9 trials (1 failed, 1 infeasible) in 9 min 31 s of 10 min 00 s" in text
 
 
+def test_when_the_recipe_was_written_is_told_and_whether_the_run_ended_after_that():
+    def told(**changes):
+        search = msgspec.structs.replace(samples.RECIPE.search, **changes)
+        return " ".join(
+            rows_of(printed(print_recipe, msgspec.structs.replace(samples.RECIPE, search=search), PATH, width=200))
+        )
+
+    assert "first proven 1 min 23 s after the start; the first recipe was written after 2 min 00 s" in told(
+        recipe_after_seconds=120.0
+    )
+    assert "recipe was written" not in told()  # of a version that did not record it
+    assert "more time than it takes; written before the run ended" in told(unfinished=True)
+    assert "before the run ended" not in told()
+
+
 def test_what_the_first_run_compiles_is_told_beside_what_later_ones_take():
     def told(first, later, trainings=20):
         projection = msgspec.structs.replace(
