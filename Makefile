@@ -24,8 +24,8 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-tests: setup  ## two at a time: most wait for processes of their own
-	$(BIN)/pytest -n 2 --dist worksteal
+tests: setup  ## three at a time: most wait for processes of their own
+	$(BIN)/pytest -n 3 --dist worksteal
 
 setup: $(READY)
 

@@ -123,6 +123,7 @@ def without_optimizer(source: str) -> str:
     )
 
 
+@pytest.mark.long
 def test_updates_by_hand_are_those_of_an_optimizer(
     folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
