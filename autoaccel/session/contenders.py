@@ -20,16 +20,17 @@ from autoaccel.records.contender import OPEN, ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import Note, StageName, StageStarted
 from autoaccel.records.recipe import OpenProof
-from autoaccel.records.settings import Settings, changed
-from autoaccel.records.trial import Failure, Measurement
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Failure
 from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words, searching_on_words
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
 from autoaccel.session.best import Best, keep_baseline, proven
+from autoaccel.session.breaking_down import break_down_proven
 from autoaccel.session.concluding import keep
 from autoaccel.session.contest import Attempt, Contest, Open
-from autoaccel.session.contributions import MAX_PAIRS_EACH, Breakdown, ProvenSettings, TimeLeft, break_down
+from autoaccel.session.contributions import Breakdown
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
@@ -202,7 +203,7 @@ class _Proving:
 
     def break_down(self, attempt: Attempt) -> Breakdown:
         """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""
-        return _break_down(self._setup, self._search, attempt.contender.settings, attempt.proof)
+        return break_down_proven(self._setup, self._search, attempt.contender.settings, attempt.proof)
 
     def missing(self, contender: Contender) -> Open:
         """Return a contender that there is no time left to prove, with what its proof takes.
@@ -330,32 +331,3 @@ def _slower_starts(setup: Setup, search: Search, settings: Settings) -> tuple[Co
         warm = statistics.median(pair.baseline.compile_seconds for pair in pairs)
         baseline = CompileSeconds(baseline.cold, min(baseline.cold, warm))
     return search.compile_seconds(settings), baseline
-
-
-def _break_down(setup: Setup, search: Search, settings: Settings, proof: Proof) -> Breakdown:
-    """Return what each of the proven settings contributes, as far as the rest of the budget allows to tell."""
-    assert proof.comparison is not None  # nothing is proven without
-    run, baseline = setup.run, setup.baseline
-    count = len(changed(settings, setup.baseline_settings))
-    usual = _batch_factor(search, settings) * proof.baseline_step_seconds / proof.comparison.speedup
-    plan = baseline.plan._replace(step_seconds=usual)
-    reference = baseline.reference._replace(settings=settings, usual_seconds=usual, plan=plan)
-    time = TimeLeft(run.clock, run.request.budget_seconds, reference.pair_seconds(baseline.ready_again_seconds))
-    if count > 1:
-        run.stages.expect("contributions", min(time.most_seconds, count * MAX_PAIRS_EACH * time.pair_seconds))
-        run.tell(StageStarted("contributions", f"what each of the {count} settings contributes"))
-    return break_down(
-        ProvenSettings(settings, setup.baseline_settings, setup.space, proof.comparison),
-        FreshPairs(run, reference, purpose="contributions"),
-        search,
-        time,
-    )
-
-
-def _batch_factor(search: Search, settings: Settings) -> float:
-    """Return the samples of a step under some settings, over those of the user's own.
-
-    Settings without a trial are a part of others that leaves the batch as it is.
-    """
-    measured = [trial.outcome for trial in search.trials if trial.settings == settings]
-    return next((found.batch_factor for found in measured if isinstance(found, Measurement)), 1.0)
