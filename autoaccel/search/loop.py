@@ -61,7 +61,7 @@ class Search:
         self.task = task
         """What is searched."""
         self.stop: StopReason = "proof left open"
-        """Why it ended; as long as it has not begun, the reason for that."""
+        """Why it last ended; before it has begun, why it need not: a proof is open."""
         self._instruments = instruments
         self._baseline = task.baseline
         self._economy = task.economy

@@ -160,7 +160,7 @@ class _Proving:
         """Keep why a contender was not proven, and tell."""
         run, search, proof = self._run, self._search, attempt.proof
         run.folder.save_trials(search.trials)
-        if attempt.contender.settings == self._kept:  # further pairs did not bear it out
+        if attempt.contender.settings == self._kept:  # further pairs did not confirm it
             run.folder.withdraw()
             self._kept = self._recipe_after = None
         self._refused = Refused(
@@ -221,7 +221,7 @@ class _Proving:
             self._recipe_after = run.clock.spent
         keep(self._setup, SearchResult(tuple(search.trials), self._best_of(attempt), search.stop))
         if settings != self._kept:
-            run.tell(Note(f"proven, and kept in {run.folder.recipe} even if you stop the run now"))
+            run.tell(Note(f"proven and saved in {run.folder.recipe}, where it stays if you stop the run now"))
         self._kept = settings
 
     def end_with(self, attempt: Attempt, breakdown: Breakdown) -> Best:

@@ -129,7 +129,7 @@ class RunFolder:
 
     @property
     def spent_seconds(self) -> float:
-        """What the run has spent so far on this machine; of one that was interrupted its trials only."""
+        """What the run had spent on this machine when its recipe was written; its trials only if it has none."""
         if self.recipe.exists():
             return self.load_recipe().search.spent_seconds
         return sum(trial.spent_seconds for trial in self.load_trials() if trial.host in ("", platform.node()))
