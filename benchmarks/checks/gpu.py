@@ -1,6 +1,6 @@
 """On a CUDA GPU, within ten minutes: every knob shows its effect; two tunes, beside what pytorch-autotune 2.0 finds.
 
-    python -m benchmarks.checks.gpu [--seconds 570] [--only contract|transformer|resnet18 ...]
+    python -m benchmarks.checks.gpu [--seconds 570] [--tune-seconds N] [--only contract|transformer|resnet18 ...]
     python -m benchmarks.checks.gpu --prepare
 
 The second installs the peer, and nothing else, into build/gpu-peer, for a machine without a network to which that
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ _CONTRACT = "contract"
 PEER = "pytorch-autotune==2.0.0"
 PAIRS = 3
 KNOB_SECONDS = 90.0  # for one knob; a compilation with max-autotune takes longer, and is a failure then
-_CONTRACT_SHARE = 0.3  # of all the time; of a workload's share the tune takes 0.4, the peer 0.2, comparing the rest
+_CONTRACT_SHARE = 0.3  # of all the time
+_TUNE_SHARE = 0.4  # of a workload's time, if --tune-seconds does not say; the peer takes a third of what that leaves
 _PEER = """
 import json, sys, torch
 sys.path[:0] = [{folder!r}, {home!r}]
@@ -165,10 +167,10 @@ def compared(name: str, picks: Mapping[str, Mapping[str, Value]]) -> dict[str, A
         return {who: {"settings": change, **held.compare(change, PAIRS)} for who, change in changes.items()}
 
 
-def tuned(name: str, seconds: float) -> dict[str, Any]:
+def tuned(name: str, seconds: float, tune_seconds: int) -> dict[str, Any]:
     """Return both picks for a workload and what they are worth, within so much time."""
     until = time.monotonic() + seconds
-    tune_seconds, peer_seconds = int(0.4 * seconds), int(0.2 * seconds)
+    peer_seconds = int((seconds - tune_seconds) / 3)
     recipe = pick_of_autoaccel(name, tune_seconds, 1.5 * tune_seconds)
     found: dict[str, Any] = {"budget_seconds": tune_seconds, "peers_budget_seconds": peer_seconds}
     found |= {"summary": recipe["summary"], "search": recipe["search"]}
@@ -202,6 +204,7 @@ def main() -> int:
     """Measure all; return the exit code."""
     parser = make_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=570.0, help="for everything")
+    parser.add_argument("--tune-seconds", type=int, help="budget of each tune; default: 0.4 of a workload's time")
     parser.add_argument("--only", nargs="+", choices=(_CONTRACT, *NAMES), default=[_CONTRACT, *NAMES])
     parser.add_argument("--prepare", action="store_true", help="only install the peer")
     parser.add_argument("--compare", nargs=2, metavar=("NAME", "PICKS"), help=argparse.SUPPRESS)
@@ -224,7 +227,7 @@ def main() -> int:
     names = [name for name in NAMES if name in parsed.only]
     for number, name in enumerate(names):
         share = (until - time.monotonic()) / (len(names) - number)
-        attempt(name, gpu, lambda name=name, share=share: tuned(name, share))  # type: ignore[misc]  # mypy does not type defaults of a lambda
+        attempt(name, gpu, partial(tuned, name, share, parsed.tune_seconds or int(_TUNE_SHARE * share)))
     return 0
 
 
