@@ -14,6 +14,7 @@ from autoaccel.space.knobs.data import steps_of_loading, times_faster, workers_a
 
 _WAITS_FOR_DATA = 0.1  # share of the step from which on workers are the first thing to try,
 _WILL_WAIT = 0.3  # and the same of the faster step
+_WORTH_CASTING = 1.2  # times as fast, in matrix products: what autocast converts takes back a part
 _FEW_LEFT = 4  # times the workers, from which number of cores on these take too few of them to give up threads for
 _LAUNCHES = {"small-operators", "idle-gpu"}  # findings for which CUDA graphs are the remedy
 _MANY_CORES = 16
@@ -55,9 +56,7 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
     The others and their order are from the benchmark's own workloads: the best of five of its six tables (two cores) is
     one of these, that of the sixth one setting from one.
     """
-    # Other accelerators train in whatever torch says.
-    has_units = context.device != "cpu" or context.machine.cpu.has_bfloat16
-    short: Settings = {"precision.autocast": "bfloat16"} if has_units else {}
+    short = _short_type_without_gpu(space, context)
     layout: Settings = {"layout.channels_last": True}
     fused: Settings = {"optimizer.fused": True}
     # It is exact, and costs memory that the step needs anyway. Other accelerators have memory of their own.
@@ -82,6 +81,22 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
         compiled,
     ]
     return [{**kept, **guess} for guess in guesses]
+
+
+def _short_type_without_gpu(space: SearchSpace, context: KnobContext) -> Settings:
+    """Return the short type in which matrix products are fastest, where that is much faster than float32.
+
+    Instructions alone do not say it: with AVX512_BF16, but without AMX, a Xeon (family 6, model 207) takes longer in
+    bfloat16 than in float32, and an EPYC (25, 17) half as long. Where nobody measured, bfloat16 if there are any.
+    """
+    torch = context.machine.torch
+    offered = space.open.get("precision.autocast", ())
+    speedups = torch.product_speedups if torch is not None and context.device == "cpu" else {}
+    if measured := {speedup: name for name, speedup in speedups.items() if name in offered}:
+        return {"precision.autocast": measured[max(measured)]} if max(measured) >= _WORTH_CASTING else {}
+    # Other accelerators train in whatever torch says.
+    has_units = context.device != "cpu" or (context.machine.cpu.has_bfloat16 and not speedups)
+    return {"precision.autocast": "bfloat16"} if has_units else {}
 
 
 def _libraries(space: SearchSpace) -> Settings:

@@ -73,9 +73,15 @@ def rate_ratio(observed: Observations, kind: str, slow: str, *fast: str) -> floa
                default=None)  # fmt: skip
 
 
+def probed_speedup(observed: Observations) -> float | None:
+    """Return how many times as fast a CPU was found to multiply in 16 bits as in 32; None where nobody measured."""
+    torch = observed.machine.torch
+    return max(torch.product_speedups.values(), default=None) if torch is not None and not observed.on_gpu else None
+
+
 def sixteen_bits(observed: Observations) -> dict[str, float]:
     """Return how many times as fast dense operators are here in 16 bits as in 32, by group; at least 1."""
-    products = rate_ratio(observed, "matmul", "float32", "bfloat16", "float16")
+    products = rate_ratio(observed, "matmul", "float32", "bfloat16", "float16") or probed_speedup(observed)
     convolutions = rate_ratio(observed, "convolution", "float32", "bfloat16", "float16")
     has_amx = "amx_bf16" in observed.machine.cpu.features and not observed.on_gpu
     unit = "cuda" if observed.on_gpu else "amx_bf16" if has_amx else ""
@@ -83,7 +89,11 @@ def sixteen_bits(observed: Observations) -> dict[str, float]:
     # What no hardware has is a rate in float32 that others disturbed.
     matmul = min(most, max(1.0, products or unmeasured))
     # Convolutions are products for some of their shapes, and their gradients.
-    return {"matmul": matmul, "attention": matmul, "convolution": min(most, max(matmul, convolutions or unmeasured))}
+    return {
+        "matmul": matmul,
+        "attention": matmul,
+        "convolution": min(most, max(matmul, convolutions or products or unmeasured)),
+    }
 
 
 def bound_of_sixteen_bits(observed: Observations) -> float:

@@ -118,6 +118,7 @@ class TorchFacts(Record, frozen=True):
     has_triton: bool = True  # it is there, and generates code for the device; asked of accelerators only
     attention: dict[str, tuple[str, ...]] = {}  # kernel -> dtypes in which it trained on the accelerator
     gpus: tuple[str, ...] = ()  # UUIDs of those that CUDA shows, in its order
+    product_speedups: dict[str, float] = {}  # of a CPU: 16-bit dtype -> times as fast as float32, in matrix products
 
 
 class Machine(Record, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import warnings
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from autoaccel.records.machine import TorchFacts
 from autoaccel.runtime.accelerator import default_device, device_name, gpu_uuids, has_triton
 from autoaccel.runtime.knobs.attention import BACKENDS
 from autoaccel.runtime.knobs.precision import DTYPES
+from autoaccel.runtime.rates import product_speedup
 
 
 def _trains_under_autocast(device: torch.device, dtype: torch.dtype) -> bool:
@@ -40,9 +42,10 @@ def _fused_works(device: torch.device) -> bool:
 
 
 def probe_torch() -> TorchFacts:
-    """Return what torch can do in this process's environment. Takes about a tenth of a second once it is loaded."""
+    """Return what torch can do in this process's environment. Takes about half a second once it is loaded."""
     device = default_device()
     on_cpu = device.type == "cpu"
+    autocast = tuple(name for name, dtype in DTYPES.items() if _trains_under_autocast(device, dtype))
     return TorchFacts(
         version=str(torch.__version__),
         intra_op_threads=torch.get_num_threads(),
@@ -50,13 +53,18 @@ def probe_torch() -> TorchFacts:
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         device=device.type,
         device_name=device_name(device),
-        autocast=tuple(name for name, dtype in DTYPES.items() if _trains_under_autocast(device, dtype)),
+        autocast=autocast,
         fused_optimizer=_fused_works(device),
         compile_backends=tuple(name for name in _installed_backends() if _compiles_with(name, device)),
         has_triton=on_cpu or has_triton(device),
         attention={} if on_cpu else attention_kernels(device),
         gpus=gpu_uuids(),
+        product_speedups=_product_speedups(autocast) if on_cpu else {},
     )
+
+
+def _product_speedups(dtypes: Iterable[str]) -> dict[str, float]:
+    return {name: speedup for name in dtypes if (speedup := product_speedup(DTYPES[name])) is not None}
 
 
 def attention_kernels(device: torch.device) -> dict[str, tuple[str, ...]]:

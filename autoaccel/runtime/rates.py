@@ -19,6 +19,9 @@ _SIDES = (128, 256, 512, 1024, 2048, 4096, 8192)
 _LARGEST_ARRAY = 1 << 29  # bytes; more would take seconds to fill where memory is slow
 _MEMORY_SHARE = 1 / 16  # of what is free, for each of two arrays
 _CACHES = 4  # STREAM: each array at least four times the size of the last cache (McCalpin, 1995)
+_SPEEDUP_SIDES = (256, 1024)  # of matrices; the first shows whether the second would take seconds
+_EMULATED = 0.25  # times as fast as float32: no instructions do that
+_SPEEDUP_TURNS = 4
 _COPIED_BYTES = 64 << 20
 _REDUCED_NUMBERS = 4 << 20
 
@@ -57,7 +60,7 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
+def _seconds(work: Callable[[], object], device: torch.device, repeats: int = _REPEATS) -> float:
     """Return the shortest time of a few calls: what disturbs them only makes them longer."""
 
     def once() -> float:
@@ -67,7 +70,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
         return time.perf_counter() - start
 
     once()
-    return min(once() for _ in range(_REPEATS))
+    return min(once() for _ in range(repeats))
 
 
 def _growing_rate(work_of: Callable[[int], tuple[Callable[[], object], float]], device: torch.device) -> float | None:
@@ -88,12 +91,33 @@ def _growing_rate(work_of: Callable[[int], tuple[Callable[[], object], float]], 
 
 
 def _matmul_rate(device: torch.device, dtype: torch.dtype) -> float | None:
-    def work_of(side: int) -> tuple[Callable[[], object], float]:
-        left, right = (torch.ones(side, side, device=device, dtype=dtype) for _ in range(2))
-        return lambda: left @ right, 2.0 * side**3
-
     with torch.no_grad():
-        return _growing_rate(work_of, device)
+        return _growing_rate(lambda side: (_product(side, device, dtype), 2.0 * side**3), device)
+
+
+def _product(side: int, device: torch.device, dtype: torch.dtype) -> Callable[[], object]:
+    left, right = (torch.ones(side, side, device=device, dtype=dtype) for _ in range(2))
+    return lambda: left @ right
+
+
+def product_speedup(dtype: torch.dtype) -> float | None:
+    """Return how many times as fast as in float32 the CPU multiplies matrices in a dtype; None if it cannot.
+
+    Both take turns, and the best of each counts, because other processes may compute meanwhile. Takes about a fifth of
+    a second on two cores.
+    """
+    device, speedup = torch.device("cpu"), None
+    for side in _SPEEDUP_SIDES:
+        works = [_product(side, device, one) for one in (torch.float32, dtype)]
+        try:
+            turns = [[_seconds(work, device, repeats=1) for work in works] for _ in range(_SPEEDUP_TURNS)]
+        except RuntimeError:
+            break
+        in_float32, in_dtype = (min(of_one) for of_one in zip(*turns, strict=True))
+        speedup = in_float32 / in_dtype
+        if speedup < _EMULATED:
+            break
+    return speedup
 
 
 def _convolution_rate(

@@ -163,11 +163,14 @@ def load_space(
             own, wish = baseline[knob.name], listed[knob.name]
             if reason := _why_closed(knob, file, context, may_alter):
                 closed[knob.name] = reason
-            elif others := [value for value in _values_of(knob, wish, context, name) if value != own]:
-                opened[knob.name] = (own, *others)
+                continue
+            others = [value for value in _values_of(knob, wish, context, name) if value != own]
+            slower = _slower_values(knob, others, context) if knob.name in file.native else {}
+            if native := [value for value in others if value not in slower]:
+                opened[knob.name] = (own, *native)
             else:
                 why = knob.why_untried(context) if wish == "all" else ""
-                closed[knob.name] = why or "no listed value except your own works here"
+                closed[knob.name] = next(iter(slower.values()), why or "no listed value except your own works here")
     held = {name: wishes.get(name, baseline[name]) for name in baseline if name not in opened}
     forbidden = (*file.forbidden, *_clashes(context, opened, held, baseline))
     space = SearchSpace(
@@ -187,8 +190,6 @@ def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: b
     """Return why no value of a listed knob is searched in this context; empty if values may be."""
     if reason := knob.why_closed(context):
         return reason
-    if knob.name in file.native and (reason := _why_emulated(knob, context)):
-        return reason
     if knob.name in file.altering and not may_alter:
         return ALTERS
     if file.exact and knob.risk_at(context) != "exact":
@@ -196,18 +197,25 @@ def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: b
     return ""
 
 
-def _why_emulated(knob: Knob, context: KnobContext) -> str:
-    """Return why short types are slower here; empty if the processor computes in them, or nobody could tell.
+def _slower_values(knob: Knob, values: Sequence[Value], context: KnobContext) -> dict[Value, str]:
+    """Return the short types in which this processor computes more slowly than in float32, each with the reason.
 
     With AVX2 alone, on two cores, steps of a recommender took twice as long in bfloat16 as in float32 (`recommender:
     grid` in benchmarks/results/unseen.jsonl). Those who train in short types already may be faster without them, so
     that is tried.
     """
-    cpu = context.machine.cpu
-    emulates = context.device == "cpu" and bool(cpu.features) and not cpu.has_bfloat16
-    if not emulates or baseline_settings(context)[knob.name] != knob.off:
-        return ""
-    return "this processor has no instructions for 16-bit types: PyTorch would emulate them, which is slower"
+    cpu, torch = context.machine.cpu, context.machine.torch
+    if context.device != "cpu" or baseline_settings(context)[knob.name] != knob.off:
+        return {}
+    if cpu.features and not cpu.has_bfloat16:  # without features nobody could tell
+        why = "this processor has no instructions for 16-bit types: PyTorch would emulate them, which is slower"
+        return dict.fromkeys(values, why)
+    speedups = torch.product_speedups if torch is not None else {}
+    return {
+        value: f"matrix products are {speedups[value]:.2g}x as fast in {value} as in float32 on this processor"
+        for value in values
+        if isinstance(value, str) and speedups.get(value, 1.0) < 1
+    }
 
 
 def _without_impossible(space: SearchSpace, baseline: Settings) -> SearchSpace:

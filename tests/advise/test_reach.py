@@ -19,6 +19,7 @@ from autoaccel.advise.reach import (
     compute_groups,
 )
 from autoaccel.advise.rules import RULES
+from autoaccel.records.machine import Machine
 from autoaccel.records.profile import OperatorShare, Profile
 from autoaccel.records.rates import Rates
 from autoaccel.report.wording import worth_showing
@@ -79,6 +80,17 @@ def test_where_nobody_measured_the_hardwares_own_ratio_counts(
             profile=step, machine={"cpu": {"features": (feature,)}}, rates=rates or unmeasured, **NO_AUTOCAST
         )
         assert bound_of_sixteen_bits(observed) == pytest.approx(MARGIN * ratio)
+
+
+def test_where_only_products_were_probed_they_count(make_observed: MakeObserved, machine: Machine) -> None:
+    """A profile of a small budget has no rates; a processor's instructions alone do not say that they are fast."""
+    step, unmeasured = profile(groups={"convolution": 1.0}), msgspec.structs.replace(RATES, matmul={}, convolution={})
+    for speedup, bound in ((0.85, MARGIN), (1.5, 1.5 * MARGIN)):
+        torch = msgspec.structs.replace(machine.torch, product_speedups={"bfloat16": speedup})
+        here = {"cpu": {"features": ("avx512_bf16",)}, "torch": torch}
+        observed = make_observed(profile=step, machine=here, rates=unmeasured, **NO_AUTOCAST)
+        assert bound_of_sixteen_bits(observed) == pytest.approx(bound)
+        assert (RULES["reduced-precision"](observed) is not None) == (speedup > 1.2)
 
 
 def test_a_compiler_leaves_dense_kernels_as_they_are(make_observed: MakeObserved) -> None:

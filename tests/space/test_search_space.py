@@ -271,6 +271,31 @@ def test_short_types_are_searched_where_the_processor_has_them(
     assert "off" in load(casting).open["precision.autocast"]
 
 
+@pytest.mark.parametrize(("speedups", "opened", "first"), [
+    ({"bfloat16": 0.85, "float16": 0.02}, None, "off"),  # a Xeon with AVX512_BF16, but without AMX
+    ({"bfloat16": 1.1, "float16": 0.02}, ("off", "bfloat16"), "off"),  # converting takes that back
+    ({"bfloat16": 1.9, "float16": 0.02}, ("off", "bfloat16"), "bfloat16"),
+    ({"bfloat16": 0.85, "float16": 1.9}, ("off", "float16"), "float16"),
+    ({}, ("off", "bfloat16", "float16"), "bfloat16"),  # nobody measured
+])  # fmt: skip
+def test_short_types_that_are_slower_here_are_not_searched(
+    speedups: dict[str, float],
+    opened: tuple[str, ...] | None,
+    first: str,
+    context: KnobContext,
+    vary: Callable[..., KnobContext],
+) -> None:
+    """The processor has the instructions, and half of the trials of a minute went into what made steps longer."""
+    assert context.machine.torch is not None
+    here = vary(context, torch=msgspec.structs.replace(context.machine.torch, product_speedups=speedups))
+    space, baseline = load(here), baseline_settings(here)
+    assert space.open.get("precision.autocast") == opened
+    assert opened or "0.85x as fast in bfloat16" in space.closed["precision.autocast"]
+    assert first_candidates(space, here, baseline, [])[0]["precision.autocast"] == first
+    assert load(here, fixed=["precision.autocast=bfloat16"]).fixed["precision.autocast"] == "bfloat16"
+    assert "bfloat16" in load(here, "everything").open["precision.autocast"]
+
+
 def test_values_that_a_wish_rules_out_are_not_offered(context: KnobContext) -> None:
     """They were in the space, and no trial could have them."""
     space = load(context, fixed=["threads.affinity=0-1"])

@@ -209,6 +209,8 @@ def test_torch_is_probed(starter_for: StarterOf, write_model: WriteModel) -> Non
 
     assert answer.facts.version == torch.__version__
     assert "bfloat16" in answer.facts.autocast
+    assert answer.facts.product_speedups.keys() == set(answer.facts.autocast)
+    assert all(speedup > 0 for speedup in answer.facts.product_speedups.values())
 
 
 def test_a_profile_accounts_for_the_whole_step(starter_for: StarterOf, write_model: WriteModel) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
-from autoaccel.advise.reach import bound_of_sixteen_bits, rate_ratio, sixteen_bits
+from autoaccel.advise.reach import bound_of_sixteen_bits, probed_speedup, rate_ratio, sixteen_bits
 from autoaccel.records.profile import Finding
 
 _MOST = 0.5  # of the parameters
@@ -66,7 +66,7 @@ def reduced_precision(observed: Observations) -> Finding | None:
         return None
     won = 0.5 * observed.dense * (1 - 1 / ratio)  # conversions and everything between take back half of it
     bound = bound_of_sixteen_bits(observed)
-    measured = "is" if observed.rates else "is taken to be"
+    measured = "is" if observed.rates or probed_speedup(observed) else "is taken to be"
     return make_finding(
         "reduced-precision",
         f"bfloat16 {measured} {ratio:.1f} times as fast here as float32 in products and convolutions, "

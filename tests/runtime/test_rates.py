@@ -1,0 +1,46 @@
+"""How many times as fast short types are here: found by turns, and without spending seconds on emulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from autoaccel.runtime import rates
+from autoaccel.runtime.rates import product_speedup
+
+Timed = dict[tuple[int, torch.dtype], Iterator[float]]
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[tuple[int, torch.dtype], list[float]]], Timed]:
+    """Return how to have products of a size in a dtype take so many seconds, call after call."""
+
+    def arrange(seconds: dict[tuple[int, torch.dtype], list[float]]) -> Timed:
+        left = {key: iter(values) for key, values in seconds.items()}
+        monkeypatch.setattr(rates, "_product", lambda side, device, dtype: (side, dtype))
+        monkeypatch.setattr(rates, "_seconds", lambda work, device, repeats: next(left[work]))
+        return left
+
+    return arrange
+
+
+def test_what_disturbs_some_turns_does_not_count(timed: Callable[..., Timed]) -> None:
+    small = {(256, torch.float32): [1.0] * 4, (256, torch.bfloat16): [1.0] * 4}
+    timed({
+        **small,
+        (1024, torch.float32): [9.0, 2.0, 2.1, 8.0],
+        (1024, torch.bfloat16): [9.0, 4.1, 4.0, 8.0],
+    })  # fmt: skip
+    assert product_speedup(torch.bfloat16) == 0.5
+
+
+def test_an_emulated_type_is_not_measured_at_length(timed: Callable[..., Timed]) -> None:
+    timed({(256, torch.float32): [1.0] * 4, (256, torch.float16): [50.0] * 4})  # none is there of the larger size
+    assert product_speedup(torch.float16) == 0.02
+
+
+def test_a_type_that_cannot_be_multiplied_has_no_speedup() -> None:
+    assert product_speedup(torch.bool) is None
+    assert product_speedup(torch.bfloat16) is not None
