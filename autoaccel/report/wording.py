@@ -191,12 +191,12 @@ def break_even_words(projection: Projection) -> str:
 
 
 def proven_words(search: SearchSummary) -> str:
-    """Return when the recipe's speed was first proven, and when all of it; an empty string if none was."""
+    """Return when the first recipe's speed was proven, and when all of it; an empty string if there was none."""
     speed, whole = search.proven_after_seconds, search.recipe_after_seconds
     if speed is None:
         return ""
-    words = f"its speed was first proven {format_duration(speed)} after the start"
-    return words if whole is None else f"{words}; the first recipe was written after {format_duration(whole)}"
+    words = f"the first recipe's speed was proven {format_duration(speed)} after the start"
+    return words if whole is None else f"{words}; the recipe was written after {format_duration(whole)}"
 
 
 def spent_parts(search: SearchSummary) -> list[tuple[str, float, float]]:

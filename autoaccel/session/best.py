@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autoaccel.records.conclusion import KeptBecause, LeftOpen
 from autoaccel.records.recipe import Contribution, Interaction
@@ -13,6 +14,13 @@ from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.proof import Proof
 from autoaccel.statistics.comparison import CONFIDENCE, with_drift
 from autoaccel.statistics.runs import CompileSeconds
+
+
+class FirstProven(NamedTuple):
+    """When a run first had a recipe, whatever it ended with, in seconds since its start."""
+
+    speed: float | None  # was proven of the first settings that became a recipe; None where their proof did not note it
+    recipe: float  # was written of them, after their metric was proven as well
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,7 @@ class Best:
     baseline_step_seconds: float
     kept_because: KeptBecause | None = None  # why they are the user's own; None: they were proven
     accuracy: Accuracy | None = None
-    proven_after_seconds: float | None = None  # its speed
-    recipe_after_seconds: float | None = None  # whatever was proven first, speed and metric
+    first: FirstProven | None = None
     contributions: tuple[Contribution, ...] = ()
     interaction: Interaction | None = None
     left_open: LeftOpen | None = None  # a better one whose proof a larger budget may complete
@@ -59,5 +66,4 @@ def proven(settings: Settings, proof: Proof, starts: tuple[CompileSeconds, Compi
         baseline_compile_seconds=starts[1],
         baseline_step_seconds=proof.baseline_step_seconds,
         accuracy=proof.accuracy,
-        proven_after_seconds=proof.proven_after_seconds,
     )

@@ -26,7 +26,7 @@ from autoaccel.report.conclusions import elsewhere_words, proof_start_words, ref
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
-from autoaccel.session.best import Best, keep_baseline, proven
+from autoaccel.session.best import Best, FirstProven, keep_baseline, proven
 from autoaccel.session.breaking_down import break_down_proven
 from autoaccel.session.concluding import keep
 from autoaccel.session.contest import Attempt, Contest, Open
@@ -84,7 +84,7 @@ class _Proving:
         self._prover = Prover(self._pairs, setup.facts, run.clock, run.tell)
         self._refused: Refused | None = None  # the last contender
         self._kept: Settings | None = None  # in a recipe that is written already,
-        self._recipe_after: float | None = None  # so many seconds after the start of the run: the first one
+        self._first: FirstProven | None = None
         self.contest = Contest(search, self, run.clock)
         self.contest.take_over(self._earlier)
 
@@ -162,7 +162,7 @@ class _Proving:
         run.folder.save_trials(search.trials)
         if attempt.contender.settings == self._kept:  # further pairs did not confirm it
             run.folder.withdraw()
-            self._kept = self._recipe_after = None
+            self._kept = self._first = None
         self._refused = Refused(
             settings=attempt.contender.settings,
             result=proof.result,
@@ -217,8 +217,7 @@ class _Proving:
     def keep(self, attempt: Attempt) -> None:
         """Write a recipe of what was proven, and tell that it is there."""
         run, search, settings = self._run, self._search, attempt.contender.settings
-        if self._recipe_after is None:
-            self._recipe_after = run.clock.spent
+        self._first = self._first or FirstProven(attempt.proof.proven_after_seconds, run.clock.spent)
         keep(self._setup, SearchResult(tuple(search.trials), self._best_of(attempt), search.stop))
         if settings != self._kept:
             run.tell(Note(f"proven and saved in {run.folder.recipe}, where it stays if you stop the run now"))
@@ -241,7 +240,7 @@ class _Proving:
         settings = attempt.contender.settings
         drift = SHARED_DRIFT if self._setup.machine.cpu.is_virtual else 0.0
         best = proven(settings, attempt.proof, _slower_starts(self._setup, self._search, settings), drift)
-        return replace(best, recipe_after_seconds=self._recipe_after)
+        return replace(best, first=self._first)
 
     def keep_baseline(self) -> Best:
         """Return the user's own settings, where nothing was proven."""

@@ -87,7 +87,7 @@ def test_when_the_recipe_was_written_is_told_and_whether_the_run_ended_after_tha
             rows_of(printed(print_recipe, msgspec.structs.replace(samples.RECIPE, search=search), PATH, width=200))
         )
 
-    assert "first proven 1 min 23 s after the start; the first recipe was written after 2 min 00 s" in told(
+    assert "speed was proven 1 min 23 s after the start; the recipe was written after 2 min 00 s" in told(
         recipe_after_seconds=120.0
     )
     assert "recipe was written" not in told()  # of a version that did not record it
