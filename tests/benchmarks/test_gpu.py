@@ -36,14 +36,19 @@ def test_without_a_gpu_it_says_so_and_exits_with_2(
     assert list(results.iterdir()) == []
 
 
-def test_what_fails_is_a_row_and_what_follows_is_measured_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("arguments", "tune_seconds"), [((), 79), (("--tune-seconds", "300"), 300)])
+def test_what_fails_is_a_row_and_what_follows_is_measured_all_the_same(
+    arguments: tuple[str, ...], tune_seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(until: float) -> dict[str, Any]:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     monkeypatch.setattr(gpu, "gpu_name", lambda: "NVIDIA H100")
     monkeypatch.setattr(gpu, "contract", fails)
-    monkeypatch.setattr(gpu, "tuned", lambda name, seconds: {"summary": name, "compared": {}, "peer": {}})
-    monkeypatch.setattr(sys, "argv", ["gpu.py"])
+    monkeypatch.setattr(
+        gpu, "tuned", lambda name, seconds, tune_seconds: {"budget": tune_seconds, "compared": {}, "peer": {}}
+    )
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--seconds", "400", *arguments])
     monkeypatch.delenv("OUT", raising=False)
     assert gpu.main() == 0
     found = rows.read_rows("gpu")
@@ -53,6 +58,7 @@ def test_what_fails_is_a_row_and_what_follows_is_measured_all_the_same(monkeypat
         ("resnet18", "measured"),
     ]
     assert "illegal memory access" in found[0].reason
+    assert found[1].found["budget"] == pytest.approx(tune_seconds, abs=1)  # of 200 s, as long as nothing else says so
     assert all(row.found["gpu"] == "NVIDIA H100" and row.made.date and row.made.commit for row in found)
 
 
