@@ -42,7 +42,7 @@ def _fused_works(device: torch.device) -> bool:
 
 
 def probe_torch() -> TorchFacts:
-    """Return what torch can do in this process's environment. Takes about half a second once it is loaded."""
+    """Return what torch can do in this process's environment. Takes about a third of a second once it is loaded."""
     device = default_device()
     on_cpu = device.type == "cpu"
     autocast = tuple(name for name, dtype in DTYPES.items() if _trains_under_autocast(device, dtype))

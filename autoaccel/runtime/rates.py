@@ -19,9 +19,11 @@ _SIDES = (128, 256, 512, 1024, 2048, 4096, 8192)
 _LARGEST_ARRAY = 1 << 29  # bytes; more would take seconds to fill where memory is slow
 _MEMORY_SHARE = 1 / 16  # of what is free, for each of two arrays
 _CACHES = 4  # STREAM: each array at least four times the size of the last cache (McCalpin, 1995)
-_SPEEDUP_SIDES = (256, 1024)  # of matrices; the first shows whether the second would take seconds
+_SPEEDUP_SIDES = (128, 512)
+"""Of matrices: the first shows whether the second would take seconds. With larger ones, whose products take longer than
+a process is left alone, the ratio varied twofold beside another process; with these by 5 % (a Xeon, two cores)."""
+_SPEEDUP_TURNS = 16
 _EMULATED = 0.25  # times as fast as float32: no instructions do that
-_SPEEDUP_TURNS = 4
 _COPIED_BYTES = 64 << 20
 _REDUCED_NUMBERS = 4 << 20
 
@@ -60,17 +62,17 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _seconds(work: Callable[[], object], device: torch.device, repeats: int = _REPEATS) -> float:
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
     """Return the shortest time of a few calls: what disturbs them only makes them longer."""
+    _once(work, device)
+    return min(_once(work, device) for _ in range(_REPEATS))
 
-    def once() -> float:
-        start = time.perf_counter()
-        work()
-        synchronize(device)
-        return time.perf_counter() - start
 
-    once()
-    return min(once() for _ in range(repeats))
+def _once(work: Callable[[], object], device: torch.device) -> float:
+    start = time.perf_counter()
+    work()
+    synchronize(device)
+    return time.perf_counter() - start
 
 
 def _growing_rate(work_of: Callable[[int], tuple[Callable[[], object], float]], device: torch.device) -> float | None:
@@ -103,14 +105,14 @@ def _product(side: int, device: torch.device, dtype: torch.dtype) -> Callable[[]
 def product_speedup(dtype: torch.dtype) -> float | None:
     """Return how many times as fast as in float32 the CPU multiplies matrices in a dtype; None if it cannot.
 
-    Both take turns, and the best of each counts, because other processes may compute meanwhile. Takes about a fifth of
+    Both take turns, and the best of each counts, because other processes may compute meanwhile. Takes about a tenth of
     a second on two cores.
     """
     device, speedup = torch.device("cpu"), None
     for side in _SPEEDUP_SIDES:
         works = [_product(side, device, one) for one in (torch.float32, dtype)]
         try:
-            turns = [[_seconds(work, device, repeats=1) for work in works] for _ in range(_SPEEDUP_TURNS)]
+            turns = [[_once(work, device) for work in works] for _ in range(_SPEEDUP_TURNS)]
         except RuntimeError:
             break
         in_float32, in_dtype = (min(of_one) for of_one in zip(*turns, strict=True))

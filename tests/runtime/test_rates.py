@@ -20,24 +20,24 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[tuple[int, torch.dt
     def arrange(seconds: dict[tuple[int, torch.dtype], list[float]]) -> Timed:
         left = {key: iter(values) for key, values in seconds.items()}
         monkeypatch.setattr(rates, "_product", lambda side, device, dtype: (side, dtype))
-        monkeypatch.setattr(rates, "_seconds", lambda work, device, repeats: next(left[work]))
+        monkeypatch.setattr(rates, "_once", lambda work, device: next(left[work]))
         return left
 
     return arrange
 
 
 def test_what_disturbs_some_turns_does_not_count(timed: Callable[..., Timed]) -> None:
-    small = {(256, torch.float32): [1.0] * 4, (256, torch.bfloat16): [1.0] * 4}
+    small = {(128, torch.float32): [1.0] * 16, (128, torch.bfloat16): [1.0] * 16}
     timed({
         **small,
-        (1024, torch.float32): [9.0, 2.0, 2.1, 8.0],
-        (1024, torch.bfloat16): [9.0, 4.1, 4.0, 8.0],
+        (512, torch.float32): [9.0] * 14 + [2.0, 2.1],
+        (512, torch.bfloat16): [9.0] * 14 + [4.1, 4.0],
     })  # fmt: skip
     assert product_speedup(torch.bfloat16) == 0.5
 
 
 def test_an_emulated_type_is_not_measured_at_length(timed: Callable[..., Timed]) -> None:
-    timed({(256, torch.float32): [1.0] * 4, (256, torch.float16): [50.0] * 4})  # none is there of the larger size
+    timed({(128, torch.float32): [1.0] * 16, (128, torch.float16): [50.0] * 16})  # none is there of the larger size
     assert product_speedup(torch.float16) == 0.02
 
 
