@@ -86,16 +86,18 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
 def _short_type_without_gpu(space: SearchSpace, context: KnobContext) -> Settings:
     """Return the short type in which matrix products are fastest, where that is much faster than float32.
 
-    Instructions alone do not say it: with AVX512_BF16, but without AMX, a Xeon (family 6, model 207) takes longer in
-    bfloat16 than in float32, and an EPYC (25, 17) half as long. Where nobody measured, bfloat16 if there are any.
+    Instructions alone do not say it: of two processors with AVX512_BF16, but without AMX, an EPYC (family 25, model 17)
+    makes steps up to 1.9 times as fast in bfloat16 (grids of benchmarks/results/unseen.jsonl), and a Xeon (6, 207)
+    takes twice as long for a matrix product. Where nobody measured, bfloat16 if there are instructions for it.
     """
     torch = context.machine.torch
     offered = space.open.get("precision.autocast", ())
     speedups = torch.product_speedups if torch is not None and context.device == "cpu" else {}
-    if measured := {speedup: name for name, speedup in speedups.items() if name in offered}:
-        return {"precision.autocast": measured[max(measured)]} if max(measured) >= _WORTH_CASTING else {}
+    if speedups:
+        fastest = max((name for name in speedups if name in offered), key=speedups.__getitem__, default=None)
+        return {"precision.autocast": fastest} if fastest and speedups[fastest] >= _WORTH_CASTING else {}
     # Other accelerators train in whatever torch says.
-    has_units = context.device != "cpu" or (context.machine.cpu.has_bfloat16 and not speedups)
+    has_units = context.device != "cpu" or context.machine.cpu.has_bfloat16
     return {"precision.autocast": "bfloat16"} if has_units else {}
 
 

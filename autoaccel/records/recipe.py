@@ -99,7 +99,7 @@ class SearchSummary(Record, frozen=True):
     space: str
     ended: str
     trainings: int = msgspec.field(name="runs")  # that a saved second was counted for
-    proven_after_seconds: float | None  # since the start, when the first recipe's speed was; None without one
+    proven_after_seconds: float | None  # since the start, when the first recipe's speed was proven; or None
     disturbed_share: float  # of the turns
     spent_on: dict[str, float]  # seconds: steps measured, warm-up, compilation, start-up, and everything else
     importance: dict[str, float] = {}  # knob -> share of what decides whether a trial is a good one; the largest first

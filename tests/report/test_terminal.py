@@ -240,6 +240,10 @@ def test_machine_says_what_this_process_may_use():
     assert "Usable cores 2 of 8 logical (4 physical), quota 2" in text
     assert "32 GiB, of which this process may use 8 GiB" in text
     assert "GPUs none" in text and "bfloat16, float16" in text
+    assert samples.MACHINE.torch is not None
+    probed = msgspec.structs.replace(samples.MACHINE.torch, product_speedups={"bfloat16": 0.53})
+    text = " ".join(rows_of(printed(print_machine, msgspec.structs.replace(samples.MACHINE, torch=probed))))
+    assert "bfloat16 (matrix products 0.53x as fast as in float32), float16" in text
     unprobed = msgspec.structs.replace(samples.MACHINE, torch=None, compiler=None)
     assert "torch not probed" in " ".join(rows_of(printed(print_machine, unprobed)))
 
