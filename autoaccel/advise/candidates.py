@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoaccel.advise.reach import WORTH_CASTING
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
@@ -14,7 +15,6 @@ from autoaccel.space.knobs.data import steps_of_loading, times_faster, workers_a
 
 _WAITS_FOR_DATA = 0.1  # share of the step from which on workers are the first thing to try,
 _WILL_WAIT = 0.3  # and the same of the faster step
-_WORTH_CASTING = 1.2  # times as fast, in matrix products: what autocast converts takes back a part
 _FEW_LEFT = 4  # times the workers, from which number of cores on these take too few of them to give up threads for
 _LAUNCHES = {"small-operators", "idle-gpu"}  # findings for which CUDA graphs are the remedy
 _MANY_CORES = 16
@@ -95,7 +95,7 @@ def _short_type_without_gpu(space: SearchSpace, context: KnobContext) -> Setting
     speedups = torch.product_speedups if torch is not None and context.device == "cpu" else {}
     if speedups:
         fastest = max((name for name in speedups if name in offered), key=speedups.__getitem__, default=None)
-        return {"precision.autocast": fastest} if fastest and speedups[fastest] >= _WORTH_CASTING else {}
+        return {"precision.autocast": fastest} if fastest and speedups[fastest] >= WORTH_CASTING else {}
     # Other accelerators train in whatever torch says.
     has_units = context.device != "cpu" or context.machine.cpu.has_bfloat16
     return {"precision.autocast": "bfloat16"} if has_units else {}

@@ -18,6 +18,7 @@ layout than in another, and what needs less memory misses fewer caches. Chosen s
 benchmarks/results/tables (on one processor, steps below 0.2 s) wins more than its bound; steps in which another type
 keeps data in a nearer cache would need more."""
 
+WORTH_CASTING = 1.2  # times as fast, in dense operators: what autocast converts takes back a part
 _HALF_THE_BYTES = 2.0  # what memory limits reads and writes 16 bits instead of 32
 _LAYOUT = 1.8
 """By how much convolutions get quicker with channels last where that was not measured: the most that is reported of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
-from autoaccel.advise.reach import bound_of_sixteen_bits, probed_speedup, rate_ratio, sixteen_bits
+from autoaccel.advise.reach import WORTH_CASTING, bound_of_sixteen_bits, probed_speedup, rate_ratio, sixteen_bits
 from autoaccel.records.profile import Finding
 
 _MOST = 0.5  # of the parameters
@@ -62,7 +62,7 @@ def reduced_precision(observed: Observations) -> Finding | None:
     if not observed.on_gpu and not observed.machine.cpu.has_bfloat16:
         return None
     ratio = max((of for name, of in sixteen_bits(observed).items() if observed.dense_share(name)), default=1.0)
-    if ratio <= 1.2 or observed.dense < _NOTICEABLE:
+    if ratio < WORTH_CASTING or observed.dense < _NOTICEABLE:
         return None
     won = 0.5 * observed.dense * (1 - 1 / ratio)  # conversions and everything between take back half of it
     bound = bound_of_sixteen_bits(observed)
