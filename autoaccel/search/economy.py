@@ -34,6 +34,10 @@ class Economy:
         """
         return self.startup_seconds + compile_seconds + self.planned_steps * self.step_seconds * np.exp(-log_speedup)
 
+    def saved_seconds(self, total_seconds: float) -> float:
+        """Return what all runs together save if an average one takes this long; 0 if they save nothing."""
+        return self.trainings * max(0.0, self.baseline_total_seconds - total_seconds)
+
     def log_speedup_for(self, total_seconds: float, compile_seconds: float) -> float:
         """Return the log speed-up with which an average run takes this long; infinite if none is large enough."""
         steps_seconds = total_seconds - self.startup_seconds - compile_seconds

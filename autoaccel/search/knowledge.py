@@ -20,8 +20,14 @@ from autoaccel.search.starts import SlowStarts
 from autoaccel.search.surrogate import Surrogate, Vector
 from autoaccel.search.task import SearchTask
 from autoaccel.space.knobs import compiled_part, ranks_of, slow_starting_knobs
-from autoaccel.statistics.comparison import PROCESS_DEVIATION
-from autoaccel.statistics.runs import CompileSeconds
+from autoaccel.statistics.comparison import (
+    CONFIDENCE,
+    NOISE_THRESHOLD,
+    PROCESS_DEVIATION,
+    Pair,
+    compare_in_process,
+)
+from autoaccel.statistics.runs import CompileSeconds, slowest_start
 
 READING_DEVIATION = math.hypot(PROCESS_DEVIATION, 0.03)
 """Of the next reading: its process and its turns, as TURNS has it."""
@@ -94,14 +100,19 @@ class Knowledge:
         self._measured[key] = trial.settings
         self.read(trial.settings, trial.comparison)
         self._explain_failures()
-        log_speedup = math.log(trial.comparison.speedup)
-        total_seconds = self._economy.total_seconds(log_speedup, self.average_start(trial.settings))
-        self.reached.append(Reached(trial.settings, float(total_seconds)))
+        total_seconds = self.total_seconds(trial.settings, math.log(trial.comparison.speedup))
+        self.reached.append(Reached(trial.settings, total_seconds))
 
     def read(self, settings: Settings, comparison: Comparison) -> None:
         """Take one more reading of settings into account: a pair of processes, of a trial or of a proof."""
         self._readings[settings_key(settings)] += 1
         self._surrogate.learn(settings, math.log(comparison.speedup), _deviation(comparison))
+
+    def read_pairs(self, settings: Settings, pairs: Sequence[Sequence[Pair]]) -> None:
+        """Take the pairs of a proof into account: each tells as much of its settings as a trial."""
+        for turns in pairs:
+            if len(turns) > 1:
+                self.read(settings, compare_in_process(turns))
 
     def _explain_failures(self) -> None:
         """Find again what the failures have in common; what works, here or on another machine, is not to blame."""
@@ -218,6 +229,21 @@ class Knowledge:
     def average_start(self, settings: Settings) -> float:
         """Return what slower first steps cost a run on average over all that will be made."""
         return self.compile_seconds(settings).average(self._economy.trainings)
+
+    def total_seconds(self, settings: Settings, log_speedup: float) -> float:
+        """Return the projected time of an average run under settings whose steps have this log speed-up."""
+        return float(self._economy.total_seconds(log_speedup, self.average_start(settings)))
+
+    def min_speedup(self, settings: Settings) -> float:
+        """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.
+
+        The run is an average one of all that will be made. Its slower start, which was measured once, is taken to last
+        as long as it plausibly may.
+        """
+        total_seconds = self._economy.baseline_total_seconds / (1 + NOISE_THRESHOLD)
+        baseline_start = self._economy.compile_seconds
+        extra = slowest_start(max(0.0, self.average_start(settings) - baseline_start), CONFIDENCE)
+        return math.exp(self._economy.log_speedup_for(total_seconds, baseline_start + extra))
 
     def learn_warm_start(self, settings: Settings, seconds: float) -> None:
         """Take into account what slower first steps cost a process that found compiled what trials have left."""

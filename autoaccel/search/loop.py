@@ -10,16 +10,15 @@ import msgspec
 
 from autoaccel.records.conclusion import Part, part_words
 from autoaccel.records.contender import Judgement
-from autoaccel.records.knob import Risk
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import Note, TrialFinished, TrialStarted
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import PeerActivity
 from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
-from autoaccel.search.failures import FailedProofs
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
-from autoaccel.search.knowledge import Knowledge, KnownSpeedup
+from autoaccel.search.knowledge import Knowledge
+from autoaccel.search.outcomes import Outcomes
 from autoaccel.search.patience import enough_for, given_up, max_trial_seconds, patience_for
 from autoaccel.search.proposing import propose
 from autoaccel.search.ranking import Ranking
@@ -28,14 +27,7 @@ from autoaccel.search.samplers import make_sampler
 from autoaccel.search.study import SearchStudy, study_in_memory
 from autoaccel.search.task import SearchTask
 from autoaccel.search.trial_source import Instruments
-from autoaccel.space.knobs import RISKS, risk_of, risky_part
-from autoaccel.statistics.comparison import (
-    CONFIDENCE,
-    NOISE_THRESHOLD,
-    Pair,
-    compare_in_process,
-)
-from autoaccel.statistics.runs import CompileSeconds, slowest_start
+from autoaccel.statistics.comparison import compare_in_process
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -65,8 +57,13 @@ class Search:
         self._instruments = instruments
         self._baseline = task.baseline
         self._economy = task.economy
-        self._knowledge = Knowledge(task)
-        self._gradient = KnowledgeGradient(task, self._knowledge)
+        self.knowledge = Knowledge(task)
+        """What all trials together say."""
+        self.outcomes = Outcomes(self.knowledge)
+        """The trials, and what they and the proofs rule out."""
+        self.ranking = Ranking(self.knowledge, task.baseline, task.economy)
+        """Knows what could be proven, and what of it first."""
+        self._gradient = KnowledgeGradient(task, self.knowledge)
         self._clock = instruments.clock
         self._tell = instruments.tell
         self._max_trials = math.inf if task.max_trials is None else task.max_trials
@@ -78,11 +75,12 @@ class Search:
             sampler = make_sampler(task.sampler, task.seed + self._study.peers.rank)
         self._study.search(task, sampler)
         self._study.tell_baseline(task.baseline, task.economy.baseline_total_seconds)
-        self.ranking = Ranking(self._knowledge, task.baseline, task.economy)
-        """Knows what could be proven, and what of it first."""
-        self.trials: list[Trial] = []
         self._closed: set[Part] = set()  # because of failures, and told
-        self._failed_proofs = FailedProofs(task.baseline)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials so far, those of other workers included."""
+        return self.outcomes.trials
 
     @property
     def best(self) -> Trial | None:
@@ -95,70 +93,15 @@ class Search:
     @property
     def saving_seconds(self) -> float:
         """What the fastest settings are expected to save on all runs."""
-        best = min([entry.total_seconds for entry in self._knowledge.ranked()[:1]], default=math.inf)
-        return self.saving_of(best)
-
-    def saving_of(self, total_seconds: float) -> float:
-        """Return what settings whose run takes so long are expected to save on all runs."""
-        return self._economy.trainings * max(0.0, self._economy.baseline_total_seconds - total_seconds)
-
-    @property
-    def trial_seconds(self) -> float:
-        """What a trial usually takes that compiles nothing."""
-        return self._knowledge.trial_seconds
+        best = min([entry.total_seconds for entry in self.knowledge.ranked()[:1]], default=math.inf)
+        return self._economy.saved_seconds(best)
 
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Resume from the trials of an earlier part of the run, which the study is told once more."""
         for trial in trials:
-            if self._study.claim(trial.settings, self._readings(trial.settings)):
+            if self._study.claim(trial.settings, self.outcomes.readings_of(trial.settings)):
                 self._study.finish(trial)
-            self._knowledge.learn(trial)
-            self.trials.append(trial)
-            if trial.again and isinstance(trial.outcome, Failure):
-                self._fail_proof(trial.settings, trial.outcome)
-            elif not trial.feasible:
-                drops = trial.accuracy is not None
-                self._knowledge.rule_out(self._harmful_part(trial.settings) if drops else trial.settings)
-
-    def compile_seconds(self, settings: Settings) -> CompileSeconds:
-        """Return what slower first steps cost the first run under these settings, and what all later ones."""
-        return self._knowledge.compile_seconds(settings)
-
-    def learn_warm_start(self, settings: Settings, seconds: float) -> None:
-        """Take into account what slower first steps cost a process of the proof, which finds all compiled."""
-        self._knowledge.learn_warm_start(settings, seconds)
-
-    def learn_pairs(self, settings: Settings, pairs: Sequence[Sequence[Pair]]) -> None:
-        """Take the pairs of a proof into account: each tells as much of its settings as a trial."""
-        for turns in pairs:
-            if len(turns) > 1:
-                self._knowledge.read(settings, compare_in_process(turns))
-
-    def is_ruled_out(self, settings: Settings) -> bool:
-        """Whether settings, or a part of them, failed or are known to harm."""
-        return self._knowledge.is_ruled_out(settings)
-
-    def contrast(
-        self, settings: Sequence[Settings], weights: Sequence[float], known: Sequence[KnownSpeedup] = ()
-    ) -> tuple[float, float]:
-        """Return mean and deviation of the weighted sum of the settings' log speed-ups; see `Knowledge.contrast`."""
-        return self._knowledge.contrast(settings, weights, known)
-
-    def total_seconds(self, settings: Settings, comparison: Comparison) -> float:
-        """Return the projected time of an average run with this speed-up."""
-        start_seconds = self._knowledge.average_start(settings)
-        return float(self._economy.total_seconds(math.log(comparison.speedup), start_seconds))
-
-    def min_speedup(self, settings: Settings) -> float:
-        """Return the speed-up of the steps with which a whole run under these settings is noticeably shorter.
-
-        The run is an average one of all that will be made. Its slower start, which was measured once, is taken to last
-        as long as it plausibly may.
-        """
-        total_seconds = self._economy.baseline_total_seconds / (1 + NOISE_THRESHOLD)
-        baseline_start = self._economy.compile_seconds
-        extra = slowest_start(max(0.0, self._knowledge.average_start(settings) - baseline_start), CONFIDENCE)
-        return math.exp(self._economy.log_speedup_for(total_seconds, baseline_start + extra))
+            self.outcomes.take_over(trial)
 
     def judge(
         self,
@@ -167,7 +110,7 @@ class Search:
         judgement: Judgement,
         comparison: Comparison | None = None,
     ) -> None:
-        """Take the proof of some settings into account: what it ruled out, or left open, is not tried again.
+        """Take the proof of some settings into account; see `Outcomes.judge`.
 
         Args:
             settings: That were to be proven.
@@ -176,56 +119,15 @@ class Search:
             comparison: Of their speed, if this run has proven it: the study is told.
         """
         if comparison is not None:
-            total_seconds = self.total_seconds(settings, comparison)
+            total_seconds = self.knowledge.total_seconds(settings, math.log(comparison.speedup))
             self._study.tell_proof(settings, judgement, total_seconds, accuracy)
-        risky = risky_part(settings, self._baseline, self._knowledge.space.inexact)
-        if judgement == "drops":
-            self._rule_out(self._harmful_part(settings))
-        elif judgement == "more than rounding":  # with all that contains it; but later runs may tell more
-            self._knowledge.rule_out(self._harmful_part(settings))
-        elif judgement != "holds":
-            self._knowledge.rule_out(settings)
-
-        def judged(trial: Trial) -> Trial:
-            alike = risky_part(trial.settings, self._baseline, self._knowledge.space.inexact) == risky
-            return msgspec.structs.replace(trial, accuracy=accuracy) if alike else trial
-
-        self.trials = [judged(trial) for trial in self.trials]
-
-    def leave_out(self, risk: Risk) -> None:
-        """Try and prove nothing more with a setting of this risk or a greater one."""
-        space = self._knowledge.space
-        wished = {name: (value,) for name, value in space.fixed.items()}
-        for name, values in {**space.open, **wished}.items():
-            for value in values:
-                if RISKS.index(risk_of({name: value}, {name: self._baseline[name]}, space.risks)) >= RISKS.index(risk):
-                    self._knowledge.rule_out({name: value})
+        self.outcomes.judge(settings, accuracy, judgement)
 
     def fail(self, settings: Settings, failure: Failure, spent_seconds: float) -> None:
         """Take into account that settings failed in their proof, though not in their trial: that counts as one more."""
-        self._fail_proof(settings, failure)
+        self.outcomes.fail_proof(settings, failure)
         trial = self._add(Trial(len(self.trials) + 1, settings, failure, spent_seconds, again=True))
         self._study.tell_failed_proof(trial)
-
-    def _fail_proof(self, settings: Settings, failure: Failure) -> None:
-        for part in self._failed_proofs.learn(settings, failure):
-            self._rule_out(part)
-
-    def chance(self, settings: Settings) -> float:
-        """Return the probability that settings do not fail in their proof, by what others have in theirs."""
-        return self._failed_proofs.chance(settings)
-
-    def _harmful_part(self, settings: Settings) -> Settings:
-        """Return what in settings may have harmed the training: all of them where none changes a number."""
-        return risky_part(settings, self._baseline, self._knowledge.space.inexact) or settings
-
-    def _rule_out(self, part: Settings) -> None:
-        """Never try or prove again what contains these settings."""
-        self._knowledge.rule_out(part)
-        self.trials = [
-            msgspec.structs.replace(trial, feasible=False) if part.items() <= trial.settings.items() else trial
-            for trial in self.trials
-        ]
 
     def run(self, reserve: Reserve, begin: Callable[[], None] | None = None) -> StopReason:
         """Try settings until the search is over.
@@ -260,7 +162,7 @@ class Search:
             settings = suggestion.settings
             if self.trials:  # the first is the experts' first guess, whatever the sampler
                 settings = propose(self._study, self._gradient, suggestion, bounds)
-            if self._study.claim(settings, self._readings(settings)):
+            if self._study.claim(settings, self.outcomes.readings_of(settings)):
                 if begin is not None:
                     begin()
                     begin = None
@@ -268,8 +170,8 @@ class Search:
 
     def _measure(self, settings: Settings, bounds: SuggestionBounds, reserve: Reserve) -> None:
         """Try settings; try them once more if the result is too good to be believed."""
-        mean, deviation = self._knowledge.expects(settings)
-        again = self._knowledge.readings_of(settings) > 0
+        mean, deviation = self.knowledge.expects(settings)
+        again = self.knowledge.readings_of(settings) > 0
         trial = self._try(settings, again, bounds.room(settings))
         if trial.comparison is None or again:
             return
@@ -277,12 +179,9 @@ class Search:
         # Another process must show it too before anything is built on it. If there is no time for that, its proof will
         # tell.
         left = self._room(reserve)(settings)  # the best, which it may be by now, has another proof
-        if suspicious and left >= self.trial_seconds and self._study.claim(settings, self._readings(settings)):
+        readings = self.outcomes.readings_of(settings)
+        if suspicious and left >= self.knowledge.trial_seconds and self._study.claim(settings, readings):
             self._try(settings, True, left)
-
-    def _readings(self, settings: Settings) -> int:
-        """Return how many trials of settings there were, failed ones included."""
-        return sum(trial.settings == settings for trial in self.trials)
 
     def _room(self, reserve: Reserve) -> Callable[[Settings], float]:
         """Return what tells how long a trial of some settings may take, so that the best can be proven after it."""
@@ -293,7 +192,7 @@ class Search:
             needed = 0.0 if settings == self._baseline else reserve(settings, None)
             return min(
                 self._clock.left - max(held, needed),
-                max_trial_seconds(settings, self._knowledge, self._budget_seconds),
+                max_trial_seconds(settings, self.knowledge, self._budget_seconds),
             )
 
         return room
@@ -313,10 +212,10 @@ class Search:
         number = len(self.trials) + 1
         self._tell(TrialStarted(number=number, settings=settings))
         before = self._clock.spent
-        patience = patience_for(settings, self._knowledge, self._budget_seconds)
+        patience = patience_for(settings, self.knowledge, self._budget_seconds)
         timeout_seconds = max(1.0, min(max_seconds, patience.seconds))
         reading = self._instruments.source.measure(
-            settings, f"trial-{number:04d}", enough_for(settings, self._knowledge), timeout_seconds
+            settings, f"trial-{number:04d}", enough_for(settings, self.knowledge), timeout_seconds
         )
         if isinstance(reading, Failure):
             if reading.kind == "hung":
@@ -337,23 +236,18 @@ class Search:
         return trial
 
     def _add(self, trial: Trial) -> Trial:
-        """Learn from a finished trial and keep it; return it with what it comes to beside this machine's baseline."""
-        self._knowledge.learn(trial)
-        if trial.comparison is not None:
-            step_seconds = self._economy.step_seconds / trial.comparison.speedup
-            total_seconds = self.total_seconds(trial.settings, trial.comparison)
-            trial = msgspec.structs.replace(trial, step_seconds=step_seconds, total_seconds=total_seconds)
-        self.trials.append(trial)
+        """Learn from a finished trial and keep it, tell of it, and return it as it is kept."""
+        trial = self.outcomes.learn(trial)
         self._instruments.keep(trial)
         self._tell(TrialFinished(trial=trial, best=self.best))
-        if isinstance(trial.outcome, Failure) and self._knowledge.is_given_up(trial.settings):
+        if isinstance(trial.outcome, Failure) and self.knowledge.is_given_up(trial.settings):
             self._tell(Note(f"settings that compile to the same code are not tried again: {trial.outcome.message}"))
         self._tell_closed()
         return trial
 
     def _tell_closed(self) -> None:
         """Tell what failed trials have in common, once that is clear."""
-        for cause in self._knowledge.causes:
+        for cause in self.knowledge.causes:
             common = cause.common
             if common is not None and common.part not in self._closed:
                 self._closed.add(common.part)

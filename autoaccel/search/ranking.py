@@ -46,8 +46,7 @@ class Ranking:
 
     def contender(self, settings: Settings, log_speedup: float) -> Contender:
         """Return settings as a contender whose speed-up was measured otherwise than in a trial."""
-        start = self._knowledge.average_start(settings)
-        return self._contender(settings, log_speedup, float(self._economy.total_seconds(log_speedup, start)))
+        return self._contender(settings, log_speedup, self._knowledge.total_seconds(settings, log_speedup))
 
     def _contender(self, settings: Settings, log_speedup: float, total_seconds: float) -> Contender:
         return Contender(

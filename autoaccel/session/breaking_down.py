@@ -27,7 +27,7 @@ def break_down_proven(setup: Setup, search: Search, settings: Settings, proof: P
     return break_down(
         ProvenSettings(settings, setup.baseline_settings, setup.space, proof.comparison),
         FreshPairs(run, reference, purpose="contributions"),
-        search,
+        search.knowledge,
         time,
     )
 

@@ -17,7 +17,6 @@ from autoaccel.records.conclusion import (
     TooDisturbed,
 )
 from autoaccel.records.contender import OPEN, ContenderResult, ProofReason
-from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.progress import Note, StageName, StageStarted
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings
@@ -35,7 +34,8 @@ from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.plan import PROOF_MARGIN
-from autoaccel.session.proof import NO_METRIC, MetricTime, Proof, Prover, proof_seconds
+from autoaccel.session.proof import Proof, Prover
+from autoaccel.session.proof_time import ProofCosts
 from autoaccel.session.resuming import Earlier, ResumedPairs
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.sharing import proof_elsewhere
@@ -78,6 +78,7 @@ class _Proving:
         self._baseline = baseline
         self._search = search
         self._judge = MetricJudge(run, baseline, setup.space)
+        self._costs = ProofCosts(run, baseline, self._judge)
         fresh = FreshPairs(run, baseline.reference)
         self._earlier = Earlier(run.folder.load_contenders(), run.folder.load_pairs("proof"))
         self._pairs = ResumedPairs(fresh, self._earlier.pairs)
@@ -101,7 +102,7 @@ class _Proving:
         plan = self._judge.plan(settings, speedup)
         if plan is not None and not plan.fits:
             return math.inf  # whatever they win, nothing could show that they keep the metric
-        needed = self._proof_seconds(plan, speedup)
+        needed = self._costs.seconds(plan, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
 
     def extend_search(self) -> None:
@@ -111,19 +112,9 @@ class _Proving:
         run.stages.expect("search", max(0.0, run.clock.left - (plan.proof if plan else 0.0)))
         run.tell(Note("nothing is worth a proof yet: the search continues with what a proof does not need"))
 
-    def _proof_seconds(self, plan: MetricPlan | None, speedup: float | None, with_further: bool = True) -> float:
-        """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`."""
-        metric = NO_METRIC
-        if plan is not None:
-            metric = MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
-        return proof_seconds(self._baseline.pair_seconds(speedup or 1.0), speedup, metric, with_further)
-
     def needed(self, settings: Settings, speedup: float | None) -> float:
         """Return what the proof of settings takes at least if the metric is judged by what fits in what is left."""
-        plan = self._judge.plan(settings, speedup, self._run.clock.left)
-        if plan is not None and not plan.fits:
-            return math.inf
-        return self._proof_seconds(plan, speedup, with_further=False)
+        return self._costs.least(settings, speedup)
 
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt | None:
         """Return what pairs of processes say of the n-th contender; None if another worker proves it."""
@@ -138,20 +129,20 @@ class _Proving:
         def keep_early(proof: Proof) -> None:
             self.keep(Attempt(contender, proof, run.clock.spent - began))
 
-        rule = rule_for(number, search.min_speedup(settings))
+        rule = rule_for(number, search.knowledge.min_speedup(settings))
         proof = self._prover.prove(settings, rule, metric, None if self._kept else keep_early)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
         if self._setup.study and proof.result not in OPEN:
             self._setup.study.peers.show_judged(settings)
         spent = run.clock.spent - began
-        return Attempt(contender, proof, spent, *self._missing(contender, proof, metric, spent))
+        return Attempt(contender, proof, spent, *self._costs.missing(contender, proof, metric, spent))
 
     def _begin_metric(self, contender: Contender, number: int) -> MetricProof | None:
         """Return what is to show whether a contender keeps the metric; None if nothing need be shown."""
         stages, settings, speedup = self._run.stages, contender.settings, math.exp(contender.log_speedup)
         metric = self._judge.begin(settings, speedup, number, self._earlier)
         metric_seconds = self._judge.seconds(metric.plan, speedup) if metric else 0.0
-        needed = self._proof_seconds(metric.plan if metric else None, speedup)
+        needed = self._costs.seconds(metric.plan if metric else None, speedup)
         stages.expect("confirm", needed - PROOF_MARGIN * metric_seconds)
         stages.expect("metric", metric_seconds)
         return metric
@@ -262,33 +253,6 @@ class _Proving:
             failed=sum(isinstance(trial.outcome, Failure) for trial in search.trials),
         )
 
-    def _missing(
-        self, contender: Contender, proof: Proof, metric: MetricProof | None, spent_seconds: float
-    ) -> tuple[float, MetricPlan | None]:
-        """Return what the rest of a proof is expected to take, infinite if no larger budget would do.
-
-        And by what the metric would be judged; None if it need not be.
-        """
-        speedup, judge = math.exp(contender.log_speedup), self._judge
-        if proof.result not in OPEN:
-            return math.inf, None
-        if proof.result == "incomplete" or metric is None:
-            plan = metric.plan if metric else None
-            return self._rest_seconds(plan, speedup, spent_seconds), plan
-        judged_by_runs = metric.trained > 1
-        if judged_by_runs and math.isfinite(metric.missing_pairs):
-            return metric.missing_pairs * judge.seconds(metric.plan, speedup) / metric.plan.pairs, metric.plan
-        if metric.plan.evidence == "whole":
-            return math.inf, metric.plan
-        plan = judge.planned_runs() if judged_by_runs else judge.min_share()
-        return self._rest_seconds(plan, speedup), plan
-
-    def _rest_seconds(self, plan: MetricPlan | None, speedup: float, spent_seconds: float = 0.0) -> float:
-        """Return what the rest of a proof takes, at least the budget by which its trainings exceed their share."""
-        rest = max(self._baseline.pair_seconds(speedup), self._proof_seconds(plan, speedup) - spent_seconds)
-        more = self._judge.budget_seconds(plan, speedup) - self._run.clock.spent if plan else 0.0
-        return max(rest, more)
-
     def _left_over(self) -> list[Open]:
         """Return what is worth a proof but had no time for one, if anything is."""
         contender = self.contest.left_over()
@@ -297,7 +261,7 @@ class _Proving:
     def _not_begun(self, contender: Contender) -> Open:
         speedup = math.exp(contender.log_speedup)
         plan = self._judge.plan(contender.settings, speedup)
-        return Open(contender, "incomplete", self._rest_seconds(plan, speedup), plan)
+        return Open(contender, "incomplete", self._costs.rest(plan, speedup), plan)
 
     def _left_open(self, left: Sequence[Open], total_seconds: float = math.inf) -> LeftOpen | None:
         """Return the best of what is left open, if its run is expected to be shorter than this."""
@@ -325,8 +289,8 @@ def _slower_starts(setup: Setup, search: Search, settings: Settings) -> tuple[Co
     baseline = start_of(setup.baseline_settings, setup.baseline.measurement)
     pairs = [pair for pair in setup.run.folder.load_pairs("proof") if pair.settings == settings]
     for pair in pairs:
-        search.learn_warm_start(settings, pair.recipe.compile_seconds)
+        search.knowledge.learn_warm_start(settings, pair.recipe.compile_seconds)
     if pairs and compiles(setup.baseline_settings):
         warm = statistics.median(pair.baseline.compile_seconds for pair in pairs)
         baseline = CompileSeconds(baseline.cold, min(baseline.cold, warm))
-    return search.compile_seconds(settings), baseline
+    return search.knowledge.compile_seconds(settings), baseline

@@ -102,6 +102,7 @@ class Contest:
         self._search = search
         self._space = search.task.space
         self._baseline_settings = search.task.baseline
+        self._economy = search.task.economy
         self._proving = proving
         self._clock = clock
         self._parts: list[Settings] = []  # of settings that could not be proven
@@ -146,8 +147,10 @@ class Contest:
         exact = [one for one in fitting if one.risk == "exact"] if self._number == MAX_CONTENDERS else []
         left = exact or fitting or (worth if self._is_first else [])
         # What failed in proofs may fail again: first comes what is expected to save most for all that.
-        chances = [self._search.chance(one.settings) for one in left]
-        hoped = [chance * self._search.saving_of(one.total_seconds) for chance, one in zip(chances, left, strict=True)]
+        chances = [self._search.outcomes.chance(one.settings) for one in left]
+        hoped = [
+            chance * self._economy.saved_seconds(one.total_seconds) for chance, one in zip(chances, left, strict=True)
+        ]
         least = chances[hoped.index(max(hoped))] if left else 0.0
         return self._search.ranking.first([one for one, chance in zip(left, chances, strict=True) if chance >= least])
 
@@ -163,10 +166,10 @@ class Contest:
 
     def worth_proving(self) -> list[Contender]:
         """Return what would save more time than its proof takes, the fastest first."""
-        least = MIN_PAIRS * self._search.trial_seconds
+        least = MIN_PAIRS * self._search.knowledge.trial_seconds
         found = self._search.ranking.contenders(self._parts)
-        saving = [one for one in found if self._search.saving_of(one.total_seconds) >= least]
-        return [one for one in saving if self._search.chance(one.settings) > 0]
+        saving = [one for one in found if self._economy.saved_seconds(one.total_seconds) >= least]
+        return [one for one in saving if self._search.outcomes.chance(one.settings) > 0]
 
     def run(self) -> Won | None:
         """Search and prove the best, and if that fails the next, until one holds; None if a proof was left to others.
@@ -207,12 +210,12 @@ class Contest:
         if (
             self._search.stop != "out of time"
             or number >= MAX_CONTENDERS
-            or self._proving.spare_seconds(attempt) < proof_seconds + self._search.trial_seconds
+            or self._proving.spare_seconds(attempt) < proof_seconds + self._search.knowledge.trial_seconds
         ):
             return attempt
         self._number = max(self._number, number + 1)
         trials = len(self._search.trials)
-        self._search.learn_pairs(held, attempt.proof.pairs)
+        self._search.knowledge.read_pairs(held, attempt.proof.pairs)
         reserve = self._proving.reserve_beside(attempt)
 
         def reserve_for_others(settings: Settings, speedup: float | None) -> float:
@@ -248,13 +251,14 @@ class Contest:
         first = self._search.ranking.first([one for one in worth.values() if one is proven or self._fits(one)])
         if proven is None or first is None or first is proven:
             return None
-        saved = self._search.saving_of(first.total_seconds) - self._search.saving_of(proven.total_seconds)
-        return first if saved >= MIN_PAIRS * self._search.trial_seconds else None
+        saved = self._economy.saved_seconds(first.total_seconds) - self._economy.saved_seconds(proven.total_seconds)
+        return first if saved >= MIN_PAIRS * self._search.knowledge.trial_seconds else None
 
     def _run_seconds(self, attempt: Attempt) -> float:
         """Return how long a run is expected to take under settings that were proven."""
         assert attempt.proof.comparison is not None  # nothing is proven without
-        return self._search.total_seconds(attempt.contender.settings, attempt.proof.comparison)
+        log_speedup = math.log(attempt.proof.comparison.speedup)
+        return self._search.knowledge.total_seconds(attempt.contender.settings, log_speedup)
 
     def _without_harm(self, attempt: Attempt) -> Won:
         """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
@@ -296,7 +300,7 @@ class Contest:
             not harmful
             or rest == self._baseline_settings
             or not self._space.allows(rest)
-            or self._search.is_ruled_out(rest)
+            or self._search.knowledge.is_ruled_out(rest)
         ):
             return None
         gain = sum(math.log(one.speedup) for one in harmful)
@@ -318,7 +322,7 @@ class Contest:
         if proof.result in OPEN:
             self.open.append(Open(contender, proof.result, attempt.missing_seconds, attempt.by))
         if proof.result == "metric unclear":
-            self._search.leave_out(contender.risk)
+            self._search.outcomes.leave_out(contender.risk)
         if proof.result != "not faster":
             self._add_parts(contender)
         if proof.failure is None and settings_key(contender.settings) not in self._numbers:

@@ -41,7 +41,7 @@ class Breakdown(NamedTuple):
 
 
 class Predictor(Protocol):
-    """What predicts the speed of settings that were not measured: the `Search`."""
+    """What predicts the speed of settings that were not measured: the `Knowledge` of a search."""
 
     def contrast(
         self, settings: Sequence[Settings], weights: Sequence[float], known: Sequence[KnownSpeedup] = ()

@@ -19,43 +19,8 @@ from autoaccel.report.rounding import rounding_words
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.statistics.comparison import Pair, compare
-from autoaccel.statistics.deciding import (
-    FURTHER_PAIRS,
-    MIN_PAIRS,
-    SpeedRule,
-    deciding_pairs,
-    expected_pairs,
-)
-
-
-class MetricTime(NamedTuple):
-    """What judging the metric takes of a proof."""
-
-    seconds: float = 0.0
-    training_pairs: int = 0  # how many pairs train for it: these tell the speed, too
-    at_once: bool = False  # whether they do so from the first on
-
-
-NO_METRIC = MetricTime()
-
-
-def proof_seconds(
-    pair_seconds: float, speedup: float | None, metric: MetricTime = NO_METRIC, with_further: bool = True
-) -> float:
-    """Return how long a proof may take: what is expected, with a margin of a fifth.
-
-    Args:
-        pair_seconds: What a pair takes that only tells the speed.
-        speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
-        metric: What judging it takes.
-        with_further: Whether the further pairs after a close decision are counted; the proof holds without them, too.
-    """
-    deciding = deciding_pairs(speedup) if speedup else MIN_PAIRS
-    pairs = expected_pairs(speedup) if speedup and with_further else deciding
-    pairs = max(0 if metric.at_once else deciding, pairs - metric.training_pairs)
-    return PROOF_MARGIN * (pairs * pair_seconds + metric.seconds)
+from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
 
 
 class Proof(NamedTuple):
@@ -90,6 +55,55 @@ class _Refusal(NamedTuple):
 
     result: ProofResult
     obstacle: Obstacle = None
+
+
+class _Course:
+    """How far a proof has come: its pairs, and with which of them it was decided that the settings are faster."""
+
+    def __init__(self, rule: SpeedRule, metric: MetricProof | None, facts: TrainingFacts) -> None:
+        self.rule = rule
+        self.metric = metric
+        self.pairs: list[list[Pair]] = []  # that count
+        self._facts = facts
+        self._decided_at: int | None = None  # number of pairs
+        self._proven_after: float | None = None
+
+    def decide(self, spent_seconds: float) -> None:
+        """Take in that the settings are faster by the pairs so far."""
+        self._decided_at, self._proven_after = len(self.pairs), spent_seconds
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it is decided that the settings are faster."""
+        return self._decided_at is not None
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the speed needs no more pairs."""
+        return self._decided_at is not None and self.rule.is_enough(self.pairs, self._decided_at)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the settings are faster and keep the metric."""
+        return self.is_faster and (self.metric is None or self.metric.status == "holds")
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """What is known of the metric; None if nothing is yet."""
+        if self.metric is None:
+            return exact_numbers(self._facts.metric, self._facts.direction)
+        return self.metric.accuracy
+
+    def ended(self, result: ProofResult, obstacle: Obstacle = None) -> Proof:
+        """Return the proof of what is refused or left open."""
+        return Proof(result, self.pairs, self.rule.compare(self.pairs), self.accuracy, obstacle)
+
+    def concluded(self) -> Proof:
+        """Return the proof of what holds, by the pairs so far: they may tell that it is not as fast as it must be."""
+        assert self._decided_at is not None
+        found = self.rule.conclude(self.pairs, self._decided_at)
+        result: ProofResult = "proven" if found.speedup > self.rule.needed else "not faster"
+        return Proof(result, [*self.pairs], found, self.accuracy, proven_after_seconds=self._proven_after)
 
 
 class Prover:
@@ -129,52 +143,34 @@ class Prover:
             metric: What shows whether the metric is kept; None if the settings change no number.
             keep: Called with what is proven before further pairs, if there are any, tell how much faster it is.
         """
-        pairs: list[list[Pair]] = []
-        decided_at: int | None = None
-        proven_after: float | None = None
-
-        def ended(result: ProofResult, obstacle: Obstacle = None) -> Proof:
-            return Proof(result, pairs, rule.compare(pairs), self._known(metric), obstacle)
-
-        def concluded(decided_at: int) -> Proof:
-            found = rule.conclude(pairs, decided_at)
-            result: ProofResult = "proven" if found.speedup > rule.needed else "not faster"
-            return Proof(result, [*pairs], found, self._known(metric), proven_after_seconds=proven_after)
-
+        course = _Course(rule, metric, self._facts)
+        most = rule.max_pairs + FURTHER_PAIRS
         obstacle: Obstacle = "pairs disturbed"
         for number in itertools.count(1):
-            if decided_at is None and number > rule.max_pairs:
+            if not course.is_faster and number > rule.max_pairs:
                 break
-            training = self._next_training(metric, decided_at is not None)
+            training = self._next_training(metric, course.is_faster)
             before = self._clock.spent
             reading = self._measure_pair(settings, number, training)
             if isinstance(reading, Failure) and reading.kind != "hung":
-                return ended("fails", reading)
+                return course.ended("fails", reading)
             if isinstance(reading, Failure):
                 obstacle = "budget spent"
                 break
             if reading.trusted:
-                pairs.append(reading.turns)
-            most = rule.max_pairs + FURTHER_PAIRS
-            self._tell(PairFinished(number, most, settings, rule.compare(pairs), self._known(metric)))
+                course.pairs.append(reading.turns)
+            self._tell(PairFinished(number, most, settings, rule.compare(course.pairs), course.accuracy))
             if training is not None and (refusal := self._refusal_by_runs(training, self._clock.spent - before)):
-                return ended(*refusal)
-            if decided_at is None and reading.trusted and (decision := rule.decide(pairs)) is not None:
-                if not decision:
-                    return ended("not faster")
-                decided_at, proven_after = len(pairs), self._clock.spent
-                if refusal := self._begin_metric(metric, rule.is_enough(pairs, decided_at)):
-                    return ended(*refusal)
-            holds = metric is None or metric.status == "holds"
-            if decided_at is not None and holds:
-                if number >= most or rule.is_enough(pairs, decided_at):
+                return course.ended(*refusal)
+            if reading.trusted and (refusal := self._refusal_by_speed(course)):
+                return course.ended(*refusal)
+            if course.holds:
+                if number >= most or course.is_enough:
                     break
-                if keep is not None and (early := concluded(decided_at)).result == "proven":
+                if keep is not None and (early := course.concluded()).result == "proven":
                     keep(early)
                     keep = None
-        if decided_at is None or (metric is not None and metric.status != "holds"):
-            return ended("incomplete", obstacle)
-        return concluded(decided_at)
+        return course.concluded() if course.holds else course.ended("incomplete", obstacle)
 
     def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> PairReading | Failure:
         """Return what the n-th pair shows, which may train for the metric, too."""
@@ -184,14 +180,24 @@ class Prover:
             training.add(reading.trained)
         return reading
 
-    def _known(self, metric: MetricProof | None) -> Accuracy | None:
-        return exact_numbers(self._facts.metric, self._facts.direction) if metric is None else metric.accuracy
-
     def _next_training(self, metric: MetricProof | None, is_faster: bool) -> MetricProof | None:
         """Return the metric's proof if the next pair is to train for it: costly runs wait until they are worth it."""
         if metric is None or metric.status != "open" or metric.plan.evidence == "rounding":
             return None
         return metric if is_faster or metric.plan.at_once else None
+
+    def _refusal_by_speed(self, course: _Course) -> _Refusal | None:
+        """Decide whether settings are faster, if that is open and one more pair counts; return why they are refused.
+
+        If they are faster, their metric begins to be judged, which may refuse them at once.
+        """
+        decision = None if course.is_faster else course.rule.decide(course.pairs)
+        if decision is None:
+            return None
+        if not decision:
+            return _Refusal("not faster")
+        course.decide(self._clock.spent)
+        return self._begin_metric(course.metric, course.is_enough)
 
     def _begin_metric(self, metric: MetricProof | None, is_enough: bool) -> _Refusal | None:
         """Begin to judge the metric of what is faster; return why it is refused if that is told at once.

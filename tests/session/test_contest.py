@@ -162,7 +162,7 @@ class FakeProving:
         error = 0.05 * share_of_error(number)
         exact = is_exact(settings, BASELINE, ())
         metric = None if exact else MetricProof(self.facts, Constraint(0.01, False), plan, error, updates)
-        rule = rule_for(number, self.search.min_speedup(settings))
+        rule = rule_for(number, self.search.knowledge.min_speedup(settings))
         before = truth.spent
         return Attempt(contender, self.prover.prove(settings, rule, metric), truth.spent - before)
 

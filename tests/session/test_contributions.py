@@ -12,6 +12,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
 from autoaccel.search.economy import Economy
+from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.loop import Search
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.search.trial_source import Instruments
@@ -88,8 +89,8 @@ class Machine:
         return PairReading(turns, True, None)
 
 
-def searched(machine: Machine, *tried: Settings) -> Search:
-    """Return a search that has tried these settings, each in a process with some luck."""
+def searched(machine: Machine, *tried: Settings) -> Knowledge:
+    """Return what a search knows that has tried these settings, each in a process with some luck."""
     economy = Economy(20, 20_000, 0.04, 3.0, 0.0, 4.0)
     task = SearchTask(SPACE, BASELINE, economy, Prior([], dict.fromkeys(SPACE.open, 0.2)))
     search = Search(task, Instruments(None, machine, ignore, ignore))  # type: ignore[arg-type]  # no workers are started
@@ -100,7 +101,7 @@ def searched(machine: Machine, *tried: Settings) -> Search:
         outcome = Measurement(3.0, (1.0,), tuple(Turn((other,)) for _, other in pairs))
         trials.append(Trial(number, settings, outcome, 4.0, comparison=compare_in_process(pairs)))
     search.take_over(trials)
-    return search
+    return search.knowledge
 
 
 def broken_down(machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace = SPACE, *tried: Settings) -> Breakdown:
@@ -118,11 +119,11 @@ def broken_down_by(
 
 
 class Compiles:
-    """Predicts what a search does, and that what computes in float32 is compiled once."""
+    """Predicts what a search knows, and that what computes in float32 is compiled once."""
 
-    def __init__(self, search: Search, cold_seconds: float) -> None:
+    def __init__(self, knowledge: Knowledge, cold_seconds: float) -> None:
         self.cold_seconds = cold_seconds
-        self.contrast = search.contrast
+        self.contrast = knowledge.contrast
 
     def compile_seconds(self, settings: Settings) -> CompileSeconds:
         return CompileSeconds(self.cold_seconds if settings["precision.autocast"] == "off" else 0.0, 0.0)

@@ -28,7 +28,7 @@ from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.plan import METRIC_SHARE
-from autoaccel.session.proof import MetricTime, proof_seconds
+from autoaccel.session.proof_time import MetricTime, proof_seconds
 from autoaccel.session.resuming import Earlier
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder

@@ -22,7 +22,8 @@ from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.proof import MetricTime, Proof, Prover, proof_seconds
+from autoaccel.session.proof import Proof, Prover
+from autoaccel.session.proof_time import MetricTime, proof_seconds
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}

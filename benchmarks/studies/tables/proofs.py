@@ -14,7 +14,8 @@ from autoaccel.search.ranking import Contender
 from autoaccel.session.contest import Attempt, Contest, Open
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.pairs import PairReading
-from autoaccel.session.proof import Prover, proof_seconds
+from autoaccel.session.proof import Prover
+from autoaccel.session.proof_time import proof_seconds
 from autoaccel.session.turns import TurnFailed
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import TURNS, pair_seconds, turns_worth
@@ -89,7 +90,7 @@ class ReplayedProving:
 
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         """Return the proof of the n-th contender."""
-        began, rule = self._clock.spent, rule_for(number, self._search.min_speedup(contender.settings))
+        began, rule = self._clock.spent, rule_for(number, self._search.knowledge.min_speedup(contender.settings))
         proof = self._prover.prove(contender.settings, rule, None)
         return Attempt(contender, proof, self._clock.spent - began)
 

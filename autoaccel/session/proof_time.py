@@ -1,0 +1,97 @@
+"""What a proof takes: its pairs for the speed, and what judging the metric adds to them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from autoaccel.records.contender import OPEN
+from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.settings import Settings
+from autoaccel.search.ranking import Contender
+from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.judging import MetricJudge
+from autoaccel.session.metric import MetricProof
+from autoaccel.session.plan import PROOF_MARGIN
+from autoaccel.session.proof import Proof
+from autoaccel.session.tuning_run import TuningRun
+from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, expected_pairs
+
+
+class MetricTime(NamedTuple):
+    """What judging the metric takes of a proof."""
+
+    seconds: float = 0.0
+    training_pairs: int = 0  # how many pairs train for it: these tell the speed, too
+    at_once: bool = False  # whether they do so from the first on
+
+
+NO_METRIC = MetricTime()
+
+
+def proof_seconds(
+    pair_seconds: float, speedup: float | None, metric: MetricTime = NO_METRIC, with_further: bool = True
+) -> float:
+    """Return how long a proof may take: what is expected, with a margin of a fifth.
+
+    Args:
+        pair_seconds: What a pair takes that only tells the speed.
+        speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
+        metric: What judging it takes.
+        with_further: Whether the further pairs after a close decision are counted; the proof holds without them, too.
+    """
+    deciding = deciding_pairs(speedup) if speedup else MIN_PAIRS
+    pairs = expected_pairs(speedup) if speedup and with_further else deciding
+    pairs = max(0 if metric.at_once else deciding, pairs - metric.training_pairs)
+    return PROOF_MARGIN * (pairs * pair_seconds + metric.seconds)
+
+
+class ProofCosts:
+    """What proofs take in this run, by how their metric is judged."""
+
+    def __init__(self, run: TuningRun, baseline: LiveBaseline, judge: MetricJudge) -> None:
+        """Go by the baseline's pairs of processes and by what this judge plans."""
+        self._run = run
+        self._baseline = baseline
+        self._judge = judge
+
+    def seconds(self, plan: MetricPlan | None, speedup: float | None, with_further: bool = True) -> float:
+        """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`."""
+        metric = NO_METRIC
+        if plan is not None:
+            metric = MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
+        return proof_seconds(self._baseline.pair_seconds(speedup or 1.0), speedup, metric, with_further)
+
+    def least(self, settings: Settings, speedup: float | None) -> float:
+        """Return what a proof takes at least if the metric is judged by what fits in what is left; infinite if none."""
+        plan = self._judge.plan(settings, speedup, self._run.clock.left)
+        if plan is not None and not plan.fits:
+            return math.inf
+        return self.seconds(plan, speedup, with_further=False)
+
+    def rest(self, plan: MetricPlan | None, speedup: float, spent_seconds: float = 0.0) -> float:
+        """Return what the rest of a proof takes, at least the budget by which its trainings exceed their share."""
+        rest = max(self._baseline.pair_seconds(speedup), self.seconds(plan, speedup) - spent_seconds)
+        more = self._judge.budget_seconds(plan, speedup) - self._run.clock.spent if plan else 0.0
+        return max(rest, more)
+
+    def missing(
+        self, contender: Contender, proof: Proof, metric: MetricProof | None, spent_seconds: float
+    ) -> tuple[float, MetricPlan | None]:
+        """Return what the rest of a proof is expected to take, infinite if no larger budget would do.
+
+        And by what the metric would be judged; None if it need not be.
+        """
+        speedup, judge = math.exp(contender.log_speedup), self._judge
+        if proof.result not in OPEN:
+            return math.inf, None
+        if proof.result == "incomplete" or metric is None:
+            plan = metric.plan if metric else None
+            return self.rest(plan, speedup, spent_seconds), plan
+        judged_by_runs = metric.trained > 1
+        if judged_by_runs and math.isfinite(metric.missing_pairs):
+            return metric.missing_pairs * judge.seconds(metric.plan, speedup) / metric.plan.pairs, metric.plan
+        if metric.plan.evidence == "whole":
+            return math.inf, metric.plan
+        plan = judge.planned_runs() if judged_by_runs else judge.min_share()
+        return self.rest(plan, speedup), plan
