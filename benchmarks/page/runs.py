@@ -18,21 +18,22 @@ def tables(found: dict[str, Any]) -> list[str]:
 def examples(found: dict[str, Any]) -> list[str]:
     """Return what the examples came to."""
     lines = [
-        "| Example | Knobs | Exit code | Changed | Speed-up claimed | Measured again | Tuned in |",
-        "|---|---|---|---|---|---|---|",
+        "| Example | Knobs | Exit code | Changed | Speed-up claimed | Measured again | Speed proven after | Tuned in |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, row in found.items():
         baseline = row["baseline"]["settings"]
         change = ", ".join(f"{knob} {value}" for knob, value in row["settings"].items() if value != baseline[knob])
         claimed, measured = row["comparison"], row.get("verified", {}).get("measured")
-        seconds = row["search"]["spent_seconds"]
+        seconds, proven = row["search"]["spent_seconds"], row["search"].get("proven_after_seconds")
         if not measured:
-            lines.append(f"| {name} | {len(row['settings'])} | {row['exit_code']} | none | | | {seconds:.0f} s |")
+            lines.append(f"| {name} | {len(row['settings'])} | {row['exit_code']} | none | | | | {seconds:.0f} s |")
             continue
         lines.append(
             f"| {name} | {len(row['settings'])} | {row['exit_code']} | {change} "
             f"| {claimed['speedup']:.2f} ({claimed['low']:.2f} to {claimed['high']:.2f}) "
-            f"| {measured['speedup']:.2f} ({measured['low']:.2f} to {measured['high']:.2f}) | {seconds:.0f} s |"
+            f"| {measured['speedup']:.2f} ({measured['low']:.2f} to {measured['high']:.2f}) "
+            f"| {f'{proven:.0f} s' if proven else 'not told'} | {seconds:.0f} s |"
         )
     return [*lines, "", *(f"- {name}: {row['summary']}" for name, row in found.items())]
 
