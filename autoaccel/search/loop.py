@@ -99,7 +99,7 @@ class Search:
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Resume from the trials of an earlier part of the run, which the study is told once more."""
         for trial in trials:
-            if self._study.claim(trial.settings, self.outcomes.readings_of(trial.settings)):
+            if self._study.claim(trial.settings, self.outcomes.count_trials(trial.settings)):
                 self._study.finish(trial)
             self.outcomes.take_over(trial)
 
@@ -162,7 +162,7 @@ class Search:
             settings = suggestion.settings
             if self.trials:  # the first is the experts' first guess, whatever the sampler
                 settings = propose(self._study, self._gradient, suggestion, bounds)
-            if self._study.claim(settings, self.outcomes.readings_of(settings)):
+            if self._study.claim(settings, self.outcomes.count_trials(settings)):
                 if begin is not None:
                     begin()
                     begin = None
@@ -179,8 +179,8 @@ class Search:
         # Another process must show it too before anything is built on it. If there is no time for that, its proof will
         # tell.
         left = self._room(reserve)(settings)  # the best, which it may be by now, has another proof
-        readings = self.outcomes.readings_of(settings)
-        if suspicious and left >= self.knowledge.trial_seconds and self._study.claim(settings, readings):
+        tried = self.outcomes.count_trials(settings)
+        if suspicious and left >= self.knowledge.trial_seconds and self._study.claim(settings, tried):
             self._try(settings, True, left)
 
     def _room(self, reserve: Reserve) -> Callable[[Settings], float]:

@@ -45,7 +45,7 @@ class Outcomes:
             drops = trial.accuracy is not None
             self._knowledge.rule_out(self._harmful_part(trial.settings) if drops else trial.settings)
 
-    def readings_of(self, settings: Settings) -> int:
+    def count_trials(self, settings: Settings) -> int:
         """Return how many trials of settings there were, failed ones included."""
         return sum(trial.settings == settings for trial in self.trials)
 

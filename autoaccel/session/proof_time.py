@@ -63,7 +63,10 @@ class ProofCosts:
         return proof_seconds(self._baseline.pair_seconds(speedup or 1.0), speedup, metric, with_further)
 
     def least(self, settings: Settings, speedup: float | None) -> float:
-        """Return what a proof takes at least if the metric is judged by what fits in what is left; infinite if none."""
+        """Return what a proof takes at least if the metric is judged by what fits in what is left.
+
+        Infinite if nothing fits.
+        """
         plan = self._judge.plan(settings, speedup, self._run.clock.left)
         if plan is not None and not plan.fits:
             return math.inf

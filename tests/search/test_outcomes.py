@@ -117,4 +117,4 @@ def test_an_earlier_parts_trials_bring_what_their_proofs_showed() -> None:
     assert feasible(second) == [WORKERS]
     assert knowledge.is_ruled_out(CAST) and knowledge.is_ruled_out(RANKS)
     assert not knowledge.is_ruled_out(WORKERS)
-    assert second.readings_of(RANKS) == 2
+    assert second.count_trials(RANKS) == 2
