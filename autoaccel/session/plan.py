@@ -11,6 +11,11 @@ from autoaccel.records.progress import StageName
 from autoaccel.units import format_duration
 
 PROFILE_SHARE = 0.05  # of the budget for the profile at most: it makes nothing faster, it only tells where to look
+_LOOK_SECONDS, _LOOK_STEPS = 4.0, 9
+"""What a profile takes once its process has warmed up, where there is time for all of it: seconds, and steps of the
+training. Chosen on the first half of benchmarks/studies/unseen, whose large embeddings take longer, and checked on its
+second half, a small ResNet and the examples."""
+
 _SEARCH_SHARE = 0.25
 """The same for trials. Chosen on six trainings with steps of 0.2 to 2.6 s, ten minutes each (the first half of
 benchmarks/studies/unseen, which therefore does not check it): of five of them what was proven had been tried by then,
@@ -72,6 +77,15 @@ class Plan:
         """
         upto = itertools.takewhile(lambda name: name != stage, self.seconds)
         return sum(self.seconds[name] for name in upto) + self.seconds[stage]
+
+    def expected_profile(self, start_seconds: float, step_seconds: float) -> float:
+        """Return the seconds that the profile is expected to take: where steps are short, less than it may take.
+
+        Args:
+            start_seconds: Until its process has warmed up.
+            step_seconds: What a step takes.
+        """
+        return min(self.seconds["profile"], start_seconds + _LOOK_SECONDS + _LOOK_STEPS * step_seconds)
 
     @property
     def proof(self) -> float:

@@ -98,6 +98,8 @@ class Planner:
             pair_seconds=baseline.pair_seconds(),
         )
         self._follow(times, must_fit=self._run.stages.current is None)
+        if plan := self._run.stages.current:
+            self._run.stages.expect("profile", plan.expected_profile(self._before_profile, baseline.step_seconds))
 
     def _follow(self, times: _Times, must_fit: bool) -> None:
         """Make the plan and follow it; if nothing fits, raise if something must, else leave all as it is."""
