@@ -28,7 +28,7 @@ from autoaccel.search.starts import start_of
 from autoaccel.session.best import Best, FirstProven, keep_baseline, proven
 from autoaccel.session.breaking_down import break_down_proven
 from autoaccel.session.concluding import keep
-from autoaccel.session.contest import Attempt, Contest, Open
+from autoaccel.session.contest import Contest
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
@@ -36,6 +36,7 @@ from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.proof_time import ProofCosts
+from autoaccel.session.proving import Attempt, Open
 from autoaccel.session.resuming import Earlier, ResumedPairs
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.sharing import proof_elsewhere

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from autoaccel.records.contender import JUDGEMENTS, OPEN, ProofReason, ProofResult
-from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.contender import JUDGEMENTS, OPEN
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.search.loop import Reserve, Search
+from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.proof import Proof
+from autoaccel.session.proving import Attempt, Open, Proving
 from autoaccel.session.resuming import Earlier
 from autoaccel.space.knobs import RISKS, part_up_to, without
 from autoaccel.statistics.deciding import MIN_PAIRS
@@ -20,72 +20,11 @@ from autoaccel.statistics.deciding import MIN_PAIRS
 MAX_CONTENDERS = 3  # settings that are tried to be proven in one run
 
 
-class Open(NamedTuple):
-    """A proof that could not be completed."""
-
-    contender: Contender
-    result: ProofResult
-    missing_seconds: float  # that the rest is expected to take; infinite if no larger budget would do
-    by: MetricPlan | None = None  # what would show whether the metric is kept; None if nothing need be shown
-
-
-class Attempt(NamedTuple):
-    """A contender's proof, and what it took."""
-
-    contender: Contender
-    proof: Proof
-    spent_seconds: float
-    missing_seconds: float = math.inf  # that the rest of an open one is expected to take
-    by: MetricPlan | None = None  # what would show whether the metric is kept
-
-
 class Won(NamedTuple):
     """How a contest ended."""
 
     attempt: Attempt | None  # that proved a contender; None if none was proven
     breakdown: Breakdown = Breakdown()  # of what was proven
-
-
-class Proving(Protocol):
-    """What a contest asks for: the proofs, and the time that they need."""
-
-    def needed(self, settings: Settings, speedup: float | None) -> float:
-        """Return the seconds that the proof of settings is expected to take.
-
-        Args:
-            settings: To be proven.
-            speedup: Of their steps; None if it is not known.
-        """
-
-    def reserve(self, settings: Settings, speedup: float | None) -> float:
-        """Return the seconds that must be left to prove settings; see `Search.run`."""
-
-    def extend_search(self) -> None:
-        """Let the search exceed its share of the budget, as nothing it has found is worth a proof."""
-
-    def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt | None:
-        """Return the proof of the n-th contender; None to leave it to others."""
-
-    def break_down(self, attempt: Attempt) -> Breakdown:
-        """Return what each setting contributes to settings that were proven, as far as there is time to tell."""
-
-    def missing(self, contender: Contender) -> Open:
-        """Return a contender that there is no time left to prove, with what its proof takes."""
-
-    def keep(self, attempt: Attempt) -> None:
-        """Keep a recipe of what was proven, before anything better is looked for: the run may be interrupted."""
-
-    def refused(self, attempt: Attempt, searches_on: bool) -> None:
-        """Hear that a contender was not proven, before the next is looked for."""
-
-    def spare_seconds(self, attempt: Attempt) -> float:
-        """Return the seconds that are left to look for something better than what was proven, and to prove it."""
-
-    def reserve_beside(self, attempt: Attempt) -> Reserve:
-        """Return what tells what must be left to prove something better than what was proven."""
-
-    def searches_on(self, attempt: Attempt) -> None:
-        """Hear that something better than what was proven is looked for."""
 
 
 class Contest:

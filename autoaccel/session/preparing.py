@@ -93,8 +93,10 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
         return setup
     planner.anew(baseline)
 
-    run.tell(StageStarted("profile", "where the time of a step goes"))
     known = (study.head() if study else None) or earlier
+    if known:
+        run.stages.expect("profile", 0.0)
+    run.tell(StageStarted("profile", "where the time of a step goes"))
     diagnosis = known.diagnosis if known else _diagnose(setup, watch, planner.profile_seconds)
     if study:
         diagnosis = agree_on_diagnosis(study, basis, diagnosis)

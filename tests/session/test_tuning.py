@@ -241,6 +241,7 @@ def test_an_interrupted_proof_goes_on_with_its_next_pair_and_with_what_was_asked
     assert "start trial" not in done.stdout
     assert (tmp_path / "run" / "proof.jsonl").read_text().splitlines()[:1] == first
     recipe = recipe_in(tmp_path / "run")
+    assert {one["stage"]: one["planned_seconds"] for one in recipe["search"]["stages"]}["profile"] == 0  # it was taken
     assert recipe["settings"]["loader.workers"] == 2
     assert recipe["search"]["space"] == "workers.toml"
     assert recipe["search"]["budget_seconds"] > 180

@@ -11,11 +11,12 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Failure
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
-from autoaccel.session.contest import Attempt, Contest, Open
+from autoaccel.session.contest import Contest
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover
 from autoaccel.session.proof_time import proof_seconds
+from autoaccel.session.proving import Attempt, Open
 from autoaccel.session.turns import TurnFailed
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import TURNS, pair_seconds, turns_worth
