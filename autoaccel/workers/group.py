@@ -37,6 +37,10 @@ class WorkerGroup:
         """Whether they were ended."""
         return self._leader.is_closed
 
+    def fileno(self) -> int:
+        """Return the descriptor of the leader's channel, which `select` can wait for."""
+        return self._leader.fileno()
+
     def tell(self, message: msgspec.Struct) -> None:
         """Send a message to workers that wait for one."""
         for worker in self._workers:

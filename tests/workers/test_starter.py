@@ -339,6 +339,35 @@ def test_starts_that_slow_each_other_down_no_longer_overlap(
     assert (tmp_path / "builds").read_text().split() == [*alone, *side_by_side, *alone, *alone]
 
 
+def test_starts_that_keep_each_other_from_going_on_go_on_one_by_one(
+    starter_for: StarterOf, write_model: WriteModel, tmp_path: Path
+) -> None:
+    """Of a training that starts in 3 s alone, two starts side by side took 119 s. Here they would never end."""
+    code = f"""
+    import os, pathlib, time
+
+    plain = build
+    alive = pathlib.Path({str(tmp_path / "alive")!r})
+
+    def build():
+        mine, left = alive / str(os.getpid()), 10
+        while left:
+            mine.touch()
+            time.sleep(0.05)
+            ages = [time.time() - file.stat().st_mtime for file in alive.iterdir() if file != mine]
+            left -= all(age > 0.3 for age in ages)
+        mine.unlink()
+        return plain()
+    """
+    (tmp_path / "alive").mkdir()
+    starter = starter_for(write_model(code))
+    measuring(starter, {}).close()
+    for side in starter.start_all_measuring(Measure(), {"one": {}, "other": {}}, 60.0):
+        assert isinstance(side, Measuring), side
+        assert isinstance(side.take_turn(GiveTurn(0.05), 30.0), Turn)
+        side.close()
+
+
 def test_nothing_survives_a_killed_worker(starter_for: StarterOf, write_model: WriteModel) -> None:
     starter = starter_for(write_model())
     worker = measuring(starter, {"loader.workers": 2})
