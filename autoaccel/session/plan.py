@@ -11,7 +11,7 @@ from autoaccel.records.progress import StageName
 from autoaccel.units import format_duration
 
 PROFILE_SHARE = 0.05  # of the budget for the profile at most: it makes nothing faster, it only tells where to look
-_LOOK_SECONDS, _LOOK_STEPS = 4.0, 9
+_LOOK_SECONDS, _LOOK_STEPS = 6.0, 9
 """What a profile takes once its process has warmed up, where there is time for all of it: seconds, and steps of the
 training. Chosen on the first half of benchmarks/studies/unseen, whose large embeddings take longer, and checked on its
 second half, a small ResNet and the examples."""

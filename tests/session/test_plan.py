@@ -158,7 +158,7 @@ def test_stages_are_timed_from_one_to_the_next_and_the_search_may_come_twice() -
 def test_a_profile_is_expected_to_take_its_share_only_where_steps_are_long() -> None:
     plan = plan_of(0.3, 480.0)
     assert plan.seconds["profile"] == 24.0
-    assert plan.expected_profile(start_seconds=3.0, step_seconds=0.3) == pytest.approx(3.0 + 4.0 + 9 * 0.3)
+    assert plan.expected_profile(start_seconds=3.0, step_seconds=0.3) == pytest.approx(3.0 + 6.0 + 9 * 0.3)
     assert plan.expected_profile(start_seconds=6.0, step_seconds=2.0) == 24.0
     assert plan_of(2.0, 180.0).expected_profile(start_seconds=6.0, step_seconds=2.0) == 0.0  # there is no time for it
 
