@@ -39,8 +39,8 @@ class Overlapping:
         """
         workers: list[Worker | WorkerGroup] = []
         built: list[float | Failure] = []
-        alone_seconds = self._alone_seconds.get(fresh)
-        if alone_seconds is None or fresh in self._slowed_down:
+        alone_seconds = None if fresh in self._slowed_down else self._alone_seconds.get(fresh)
+        if alone_seconds is None:
             for worker in starting:
                 workers.append(worker)
                 built.append(_await_built(worker, deadline))
@@ -48,8 +48,8 @@ class Overlapping:
             workers = list(starting)
             built = _await_all_built(workers, deadline, len(workers) * alone_seconds)
         longest = max((one for one in built if not isinstance(one, Failure)), default=0.0)
-        if alone_seconds is None or fresh in self._slowed_down or len(workers) == 1:  # nothing else was starting
-            self._alone_seconds[fresh] = max(alone_seconds or 0.0, longest)
+        if alone_seconds is None or len(workers) == 1:  # nothing else was starting
+            self._alone_seconds[fresh] = max(self._alone_seconds.get(fresh, 0.0), longest)
         elif longest > len(workers) * alone_seconds:
             self._slowed_down.add(fresh)
         return workers, built

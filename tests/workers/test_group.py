@@ -224,3 +224,16 @@ def test_a_profile_is_of_one_process(write_model: WriteModel, starter_for: Calla
     answer = starter.ask(TakeProfile(seconds=0.2), settings, "profile", Profiled, SECONDS)
     assert isinstance(answer, Profiled), answer
     assert "all-reduce" not in answer.profile.phases
+
+
+def test_ranks_that_were_stopped_while_they_started_go_on(
+    write_model: WriteModel, starter_for: Callable[..., WorkerStarter]
+) -> None:
+    starter = starter_for(write_model())
+    starter._overlapping._alone_seconds[False] = 0.01  # all that start side by side are slow
+    sides: dict[str, Settings] = {"one": {}, "two ranks": {"parallel.world_size": 2}}
+    for side in starter.start_all_measuring(Measure(), sides, SECONDS):
+        assert isinstance(side, Measuring), side
+        assert isinstance(side.take_turn(GiveTurn(0.05), SECONDS), Turn)
+        side.close()
+    assert starter._overlapping._slowed_down == {False}

@@ -356,7 +356,6 @@ def test_starts_that_keep_each_other_from_going_on_go_on_one_by_one(
             time.sleep(0.05)
             ages = [time.time() - file.stat().st_mtime for file in alive.iterdir() if file != mine]
             left -= all(age > 0.3 for age in ages)
-        mine.unlink()
         return plain()
     """
     (tmp_path / "alive").mkdir()
