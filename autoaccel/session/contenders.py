@@ -144,7 +144,7 @@ class _Proving:
         metric = self._judge.begin(settings, speedup, number, self._earlier)
         metric_seconds = self._judge.seconds(metric.plan, speedup) if metric else 0.0
         needed = self._costs.seconds(metric.plan if metric else None, speedup)
-        stages.expect("confirm", needed - PROOF_MARGIN * metric_seconds)
+        stages.expect("confirm", needed / PROOF_MARGIN - metric_seconds)
         stages.expect("metric", metric_seconds)
         return metric
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
@@ -66,6 +66,17 @@ class ProvenSettings(NamedTuple):
     space: SearchSpace  # that was searched
     whole: Comparison  # the proven speed-up
 
+    @property
+    def names(self) -> list[str]:
+        """What was changed."""
+        return list(changed(self.settings, self.baseline_settings))
+
+    @property
+    def known(self) -> KnownSpeedup:
+        """The proven speed-up, as a predictor takes it."""
+        whole = self.whole
+        return KnownSpeedup(self.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
+
     def without(self, *names: str) -> Settings:
         """Return the recipe without some of its settings."""
         return without(names, self.settings, self.baseline_settings)
@@ -76,7 +87,8 @@ class TimeLeft(NamedTuple):
 
     clock: Clock
     budget_seconds: float  # of the run
-    pair_seconds: float  # of a pair that compiles nothing and is as fast as the recipe
+    pair_seconds: Callable[[float], float]
+    """Returns what a pair takes that compiles nothing, given how many times as fast as the recipe its other side is."""
 
     @property
     def most_seconds(self) -> float:
@@ -111,36 +123,50 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
         predictor: Knows the trials.
         time: That there is.
     """
-    names = list(changed(recipe.settings, recipe.baseline_settings))
-    if len(names) < 2:
+    if len(recipe.names) < 2:
         return Breakdown()
-    whole, clock = recipe.whole, time.clock
-    proven = KnownSpeedup(recipe.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
-
-    def contribution(name: str, known: Sequence[KnownSpeedup]) -> tuple[float, float]:
-        return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], known)
-
-    possible = (name for name in names if recipe.space.allows(recipe.without(name)))
-    least_known = sorted(possible, key=lambda name: contribution(name, [proven])[1], reverse=True)
-    left = [_without(name, recipe, predictor, time) for name in least_known]
-    end = clock.spent + time.most_seconds
-    logs = _summed_up(_read(_affordable(left, end - clock.spent), pairs, clock, end))
+    end = time.clock.spent + time.most_seconds
+    logs = _summed_up(_read(_to_measure(recipe, predictor, time), pairs, time.clock, end))
     measured = set(logs)
-    known = [proven]
+    known = [recipe.known]
     for name, log in logs.items():
-        known.append(KnownSpeedup(recipe.without(name), proven.log_speedup - log.mean, log.deviation))
-    for name in names:
+        known.append(KnownSpeedup(recipe.without(name), recipe.known.log_speedup - log.mean, log.deviation))
+    for name in recipe.names:
         if name not in measured:
-            mean, deviation = contribution(name, known)
+            mean, deviation = _predicted(name, recipe, predictor, known)
             logs[name] = _Log(mean, deviation, _Z * deviation)
-    agrees = _agrees(logs.values(), proven)
+    agrees = _agrees(logs.values(), recipe.known)
     return Breakdown(
         contributions=_contributions(logs, recipe.settings, measured),
         interaction=None if agrees else _strongest(recipe, predictor, known),
     )
 
 
-def _without(name: str, recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> _Left:
+def expected_seconds(recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> float:
+    """Return what measuring contributions is expected to take; see `break_down`."""
+    measured = _to_measure(recipe, predictor, time)
+    return min(time.most_seconds, sum(one.cold_seconds + MAX_PAIRS_EACH * one.seconds for one in measured))
+
+
+def _to_measure(recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> list[_Left]:
+    """Return the recipe without each setting whose contribution there is time to measure, the least known first."""
+    possible = [name for name in recipe.names if recipe.space.allows(recipe.without(name))]
+    predicted = {name: _predicted(name, recipe, predictor, [recipe.known]) for name in possible}
+    least_known = sorted(possible, key=lambda name: predicted[name][1], reverse=True)
+    left = [_without(name, predicted[name][0], recipe, predictor, time) for name in least_known]
+    return _affordable(left, time.most_seconds)
+
+
+def _predicted(
+    name: str, recipe: ProvenSettings, predictor: Predictor, known: Sequence[KnownSpeedup]
+) -> tuple[float, float]:
+    """Return the logarithm of what a setting is predicted to contribute, and its standard deviation."""
+    return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], known)
+
+
+def _without(
+    name: str, log_contribution: float, recipe: ProvenSettings, predictor: Predictor, time: TimeLeft
+) -> _Left:
     """Return the recipe without a setting, and what pairs of it take.
 
     The recipe was compiled for its proof; what is left of it without the setting is compiled for its first pair.
@@ -148,7 +174,8 @@ def _without(name: str, recipe: ProvenSettings, predictor: Predictor, time: Time
     settings = recipe.without(name)
     compiling = predictor.compile_seconds(settings)
     warm_seconds = predictor.compile_seconds(recipe.settings).warm + compiling.warm
-    return _Left(name, settings, time.pair_seconds + warm_seconds, compiling.cold - compiling.warm)
+    pair_seconds = time.pair_seconds(math.exp(-log_contribution))
+    return _Left(name, settings, pair_seconds + warm_seconds, compiling.cold - compiling.warm)
 
 
 def _contributions(logs: Mapping[str, _Log], settings: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:

@@ -98,8 +98,11 @@ class Planner:
             pair_seconds=baseline.pair_seconds(),
         )
         self._follow(times, must_fit=self._run.stages.current is None)
-        if plan := self._run.stages.current:
-            self._run.stages.expect("profile", plan.expected_profile(self._before_profile, baseline.step_seconds))
+        stages = self._run.stages
+        if plan := stages.current:
+            stages.expect("profile", plan.expected_profile(self._before_profile, baseline.step_seconds))
+            if not self._run.folder.spent_seconds:  # the search of a resumed run has begun
+                stages.expect("search", plan.expected_search(baseline.trial_seconds))
 
     def _follow(self, times: _Times, must_fit: bool) -> None:
         """Make the plan and follow it; if nothing fits, raise if something must, else leave all as it is."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from benchmarks.page.searches import t_radius
 
 
 def max_share(count: int, of: int) -> float:
@@ -86,7 +88,22 @@ def claims(found: dict[str, Any]) -> list[str]:
         )
     errors = [abs(row["error"]) for row in found.values()]
     covered = statistics.fmean(row["covered"] for row in found.values())
-    return [*lines, "", f"Median error {statistics.median(errors):.1%}; {covered:.0%} of the intervals cover."]
+    told = f"Median error {statistics.median(errors):.1%}; {covered:.0%} of the intervals cover."
+    return [*lines, "", told, *_signed(found)]
+
+
+def _signed(found: Mapping[str, Any]) -> list[str]:
+    """Return by how much claims are too high or too low on average, those about unseen trainings apart."""
+    unseen = [row for name, row in found.items() if name.startswith("unseen: ")]
+    others = [row for row in found.values() if row not in unseen]
+    lines = []
+    for kind, rows in {"unseen trainings": unseen, "small trainings": others}.items():
+        if len(rows) >= 2:
+            errors = [math.log1p(row["error"]) for row in rows]
+            mean, radius = statistics.fmean(errors), t_radius(errors)
+            ends = f"{math.expm1(mean - radius):+.1%} to {math.expm1(mean + radius):+.1%}"
+            lines.append(f"Mean error over {len(rows)} {kind}: {math.expm1(mean):+.1%} (95 %: {ends}).")
+    return ["", *lines] if lines else []
 
 
 def verifications(found: dict[str, Any]) -> list[str]:

@@ -7,6 +7,9 @@
 
 Runs lie in autoaccel-runs/claims; results go to benchmarks/results/claims.jsonl. A recipe that comes to nothing is a
 row, too. The rows of the first series are in it as well; their intervals had no room for drift.
+
+Recipes that benchmarks.studies.unseen.measure has made with the same code are measured again as well: claims about
+steps of up to five seconds.
 """
 
 from __future__ import annotations
@@ -20,11 +23,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
+from autoaccel.records.settings import changed
 from autoaccel.statistics.sequences import t_radius_for
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, runs_folder, to_measure
+from benchmarks.studies.unseen.measure import kept_folder, name_of
+from benchmarks.studies.unseen.suite import workloads
 
 CODE = ("autoaccel", "benchmarks/studies/claims.py", "benchmarks/workloads", "examples")
 MIN_AGE = datetime.timedelta(hours=1)
@@ -53,6 +59,26 @@ CLAIMS: dict[str, list[str]] = {
     "images-quick": [IMAGES, "--space", "quick"],
 }
 """Name -> what is typed after `autoaccel tune`."""
+
+
+class Claim(NamedTuple):
+    """A recipe whose speed-up is measured again."""
+
+    arguments: list[str]  # typed after `autoaccel tune`, the training's file first
+    path: Path  # of the recipe
+    code: tuple[str, ...] = CODE  # that its row speaks of
+
+
+def all_claims() -> dict[str, Claim]:
+    """Return name -> claim: those that are made here, and those of the unseen trainings."""
+    here = {name: Claim(CLAIMS[name], runs_folder("claims") / name / "recipe.json") for name in CLAIMS}
+    unseen = {
+        f"unseen: {name}": Claim(
+            [name_of(path)], kept_folder(path, "autoaccel") / "autoaccel" / "recipe.json", (*CODE, name_of(path))
+        )
+        for name, path in workloads().items()
+    }
+    return {**here, **unseen}
 
 
 def autoaccel(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -122,8 +148,9 @@ def keep_what_failed(name: str, folder: Path, exit_code: int) -> None:
 
 def verify() -> None:
     """Measure each claim again that is old enough and was not yet."""
-    for name in to_measure("claims", CLAIMS):
-        arguments, path = CLAIMS[name], runs_folder("claims") / name / "recipe.json"
+    claims = all_claims()
+    for name in to_measure("claims", claims):
+        arguments, path, code = claims[name]
         if not path.exists():
             continue
         recipe = json.loads(path.read_text())
@@ -136,20 +163,18 @@ def verify() -> None:
         done = autoaccel("verify", str(path), arguments[0], "--pairs", PAIRS, "--budget", "1h", "--json")
         claimed, measured = recipe["comparison"], json.loads(done.stdout)["measured"]
         if measured is None:
-            add_row("claims", name, {}, code=CODE, status="incomplete", reason="too few pairs of processes in an hour")
+            add_row("claims", name, {}, code=code, status="incomplete", reason="too few pairs of processes in an hour")
             continue
         row = {
             "command": ["autoaccel", "tune", *arguments],
-            "settings": {
-                key: value for key, value in recipe["settings"].items() if recipe["baseline"]["settings"][key] != value
-            },
+            "settings": changed(recipe["settings"], recipe["baseline"]["settings"]),
             "hours_between": age.total_seconds() / 3600,
             "claimed": claimed,
             "measured": measured,
             "error": measured["speedup"] / claimed["speedup"] - 1,
             "covered": claimed["low"] <= measured["speedup"] <= claimed["high"],
         }
-        add_row("claims", name, row, code=CODE)
+        add_row("claims", name, row, code=code)
 
 
 def table() -> None:

@@ -274,6 +274,17 @@ def test_a_peer_that_was_not_measured_yet_is_no_peer_that_fails() -> None:
     assert cells[5] == "" and cells[6] == "does not train"  # optuna, everything on
 
 
+def test_the_page_tells_how_close_a_pick_comes_to_whoever_was_best() -> None:
+    rows = {"a: autoaccel": tuned("first", 0), "a: side_by_side": beside("first", 0)}
+    picks = rows["a: side_by_side"]["picks"]
+    picks["optuna"]["run"] = 2 * picks["autoaccel"]["run"]
+    line = next(line for line in unseen(rows) if line.startswith("| first | 1 |"))
+    assert line.endswith("| 1.00 | 0.50 |")  # over the grid's best, over the best of all
+    rows["a: side_by_side"]["picks"] = {"own": picks["own"], "autoaccel": {**picks["autoaccel"], "run": 0.8}}
+    line = next(line for line in unseen(rows) if line.startswith("| first | 1 |"))
+    assert line.endswith("| 0.80 |")  # the user's own settings are the best
+
+
 READING = {"made_seconds": 9.0, "first_seconds": 1.0, "wait_share": 0.0, "in_vain": []}
 
 

@@ -24,6 +24,7 @@ from autoaccel.session.contributions import (
     ProvenSettings,
     TimeLeft,
     break_down,
+    expected_seconds,
 )
 from autoaccel.session.pairs import PairReading
 from autoaccel.statistics.comparison import compare_in_process
@@ -62,6 +63,7 @@ class Machine:
         self.together = together  # what autocast and channels last are worth beyond their sum
         self.random = random.Random(seed)
         self.chosen = CHOSEN
+        self.waits = 0.0  # seconds that a pair takes for the other side's steps, over all else that it takes
         self.asked: list[Settings] = []
         self.failing: set[str] = set()
         self.untrusted: set[int] = set()  # numbers of pairs, from 1
@@ -76,9 +78,13 @@ class Machine:
         both = {"precision.autocast", "layout.channels_last"} <= on
         return sum(LOGS[name] for name in on) + (self.together if both else 0.0)
 
+    def pair_seconds(self, speedup: float) -> float:
+        """Return what a pair takes whose other side has steps that are this many times as fast as the recipe's."""
+        return PAIR_SECONDS * (1 + self.waits / speedup) / (1 + self.waits)
+
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         assert steps is None
-        self.spent += PAIR_SECONDS
+        self.spent += self.pair_seconds(math.exp(self.log(settings) - self.log(self.chosen)))
         self.asked.append(settings)
         if any(settings[name] == BASELINE[name] for name in self.failing):
             return Failure("memory", "it does not fit without")
@@ -112,10 +118,17 @@ def broken_down_by(
     predictor: Predictor, machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace = SPACE
 ) -> Breakdown:
     machine.chosen = chosen
-    log = machine.log(chosen)
+    return break_down(proven_by(machine, space), machine, predictor, time_left(machine))
+
+
+def proven_by(machine: Machine, space: SearchSpace = SPACE) -> ProvenSettings:
+    log = machine.log(machine.chosen)
     whole = Comparison(math.exp(log), math.exp(log - 0.05), math.exp(log + 0.05), "faster", 0.975, 6, 48)
-    time = TimeLeft(machine, machine.budget_seconds, PAIR_SECONDS)
-    return break_down(ProvenSettings(chosen, BASELINE, space, whole), machine, predictor, time)
+    return ProvenSettings(machine.chosen, BASELINE, space, whole)
+
+
+def time_left(machine: Machine) -> TimeLeft:
+    return TimeLeft(machine, machine.budget_seconds, machine.pair_seconds)
 
 
 class Compiles:
@@ -142,6 +155,25 @@ def test_what_must_be_compiled_is_compiled_once_and_takes_no_time_from_others(
     machine = Machine(budget_seconds=600.0)
     found = broken_down_by(Compiles(searched(machine, CHOSEN), cold_seconds), machine)
     assert {one.setting for one in found.contributions if one.measured} == measured
+
+
+@pytest.mark.parametrize(
+    ("budget_seconds", "waits", "cold_seconds"),
+    [
+        (1200.0, 0.0, 0.0),
+        (1200.0, 1.0, 0.0),  # without autocast, steps take half as long again, and so does that side of its pairs
+        (1200.0, 1.0, 60.0),  # what is left without autocast is compiled once
+        (400.0, 1.0, 0.0),  # there is no time for every pair
+    ],
+)
+def test_it_is_known_before_what_it_takes(budget_seconds: float, waits: float, cold_seconds: float) -> None:
+    machine = Machine(budget_seconds)
+    machine.waits = waits
+    predictor = Compiles(searched(machine, *({**CHOSEN, name: BASELINE[name]} for name in LOGS)), cold_seconds)
+    expected = expected_seconds(proven_by(machine), predictor, time_left(machine))
+    before = machine.spent
+    broken_down_by(predictor, machine)
+    assert expected == pytest.approx(machine.spent + cold_seconds - before, rel=0.1)
 
 
 def test_each_setting_is_left_out_and_measured_against_the_recipe() -> None:

@@ -163,6 +163,12 @@ def test_a_profile_is_expected_to_take_its_share_only_where_steps_are_long() -> 
     assert plan_of(2.0, 180.0).expected_profile(start_seconds=6.0, step_seconds=2.0) == 0.0  # there is no time for it
 
 
+def test_a_search_is_expected_to_take_its_share_only_where_trials_are_long() -> None:
+    plan = plan_of(0.3, 480.0)
+    assert plan.expected_search(trial_seconds=4.0) == 48.0
+    assert plan.expected_search(trial_seconds=40.0) == plan.seconds["search"]
+
+
 def test_a_new_plan_changes_what_has_not_begun() -> None:
     stages = Stages()
     stages.begin("hardware", 0.0)
