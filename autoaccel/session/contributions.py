@@ -164,9 +164,7 @@ def _predicted(
     return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], known)
 
 
-def _without(
-    name: str, log_contribution: float, recipe: ProvenSettings, predictor: Predictor, time: TimeLeft
-) -> _Left:
+def _without(name: str, log_contribution: float, recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> _Left:
     """Return the recipe without a setting, and what pairs of it take.
 
     The recipe was compiled for its proof; what is left of it without the setting is compiled for its first pair.
