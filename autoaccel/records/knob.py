@@ -15,9 +15,10 @@ Group = Literal["compile", "precision", "threads", "memory", "data", "model", "o
 EffectStage = Literal["launch", "environment", "process", "data", "model", "optimizer", "step"]
 """When a knob takes effect, earliest first."""
 
-Risk = Literal["exact", "rounding", "changes_training"]
-"""exact: the same numbers. rounding: the same algorithm, other rounding. changes_training: another model,
-batch, number of steps or draw of samples. Whatever is not exact must keep the metric."""
+Risk = Literal["exact", "redraws", "rounding", "changes_training"]
+"""exact: the same numbers. redraws: samples drawn as before, with other random numbers, as from another seed. rounding:
+the same algorithm, other rounding. changes_training: another model, batch, number of steps or draw of samples. Whatever
+is not exact must keep the metric."""
 
 
 Where = Literal["loop", "script"]

@@ -294,9 +294,10 @@ class Comparison(Record, frozen=True):
     drift: float = 0.0  # standard deviation of its logarithm from hour to hour, for which the interval has room
 
 
-MetricEvidence = Literal["exact", "whole", "share", "rounding"]
-"""What shows that settings keep the metric, the strongest first: nothing that differs changes a number; whole planned
-runs from the same seeds; as much of these runs as fits; rounding errors beside the noise of gradients."""
+MetricEvidence = Literal["exact", "redrawn", "whole", "share", "rounding"]
+"""What shows that settings keep the metric, the strongest first: nothing that differs changes a number; nothing but
+which random numbers samples are drawn with, as another seed does; whole planned runs from the same seeds; as much of
+these runs as fits; rounding errors beside the noise of gradients."""
 
 
 class Accuracy(Record, frozen=True):
@@ -316,6 +317,8 @@ class Accuracy(Record, frozen=True):
     loss_rise: float | None = None  # of a share: which part of its fall the training's loss stays behind, on average
     loss_rise_high: float | None = None  # one-sided upper confidence bound
     rounding: RoundingEvidence | None = None  # what decides where the evidence is called so; the runs, if any, did not
+    redrawn: tuple[str, ...] = ()
+    """Settings that only change which random numbers samples are drawn with, which neither runs nor updates judged."""
 
     def __post_init__(self) -> None:
         """Call runs what they are: recipes from before the evidence was written down tell it by their share."""
@@ -326,6 +329,19 @@ class Accuracy(Record, frozen=True):
 def exact_numbers(metric: str, direction: Direction) -> Accuracy:
     """Return what is known of the metric under settings that change no number: it does not drop."""
     return Accuracy(metric, direction, None, None, 0.0, 0.0, 0, 0.0, (), (), "exact")
+
+
+def redrawn_numbers(metric: str, direction: Direction, names: tuple[str, ...]) -> Accuracy:
+    """Return what is known of the metric under settings that only change with which random numbers samples are drawn.
+
+    It scatters as it does from seed to seed, and does not drop on average.
+
+    Args:
+        metric: Its name.
+        direction: Whether more is better.
+        names: Of these settings.
+    """
+    return Accuracy(metric, direction, None, None, 0.0, 0.0, 0, 0.0, (), (), "redrawn", redrawn=names)
 
 
 class Trial(Record, frozen=True):

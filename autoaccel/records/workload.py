@@ -166,6 +166,8 @@ class TrainingFacts(Record, frozen=True):
     batches_divisible: bool = False  # every batch is a list of samples of a dataset, which ranks can share out
     dataset_bytes: int | None = None  # if all samples were kept in memory; None if they are not the same each time
     loading_matters: str = ""  # why who loads a sample, and when, decides on its numbers; empty if it does not
+    loading_redraws: bool = False
+    """Whether it does so only by drawing from the generators that a process shares, which every worker seeds anew."""
     optimizer_has_foreach: bool = False
     repeated_blocks: int = 0  # modules of one class beside each other: what may be treated one by one
     blocks_normalise_batches: bool = False

@@ -31,7 +31,8 @@ def known_accuracy(recipe: Recipe) -> Accuracy:
 def metric_change_words(accuracy: Accuracy) -> str:
     """Return the metric before and after: `test_accuracy 0.9741 -> 0.9736`; where no run trained, that it is kept."""
     if accuracy.baseline is None or accuracy.recipe is None:
-        kept = "is expected to be kept" if accuracy.rounding is not None else "is kept"
+        expected = accuracy.rounding is not None or accuracy.evidence == "redrawn"
+        kept = "is expected to be kept" if expected else "is kept"
         return f"{one_line(accuracy.metric)} {kept}"
     return f"{one_line(accuracy.metric)} {metric_words(accuracy.baseline)} -> {metric_words(accuracy.recipe)}"
 
@@ -40,10 +41,17 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
     """Return the drop of the metric with its upper bound, and what was allowed; or why it needs no bound."""
     if accuracy.evidence == "exact":
         return "none of the changed settings can alter a number"
+    if accuracy.evidence == "redrawn":
+        return redrawn_words(accuracy)
     if accuracy.rounding is not None:
         runs = f"; the runs alone do not decide it: {_bound_words(accuracy, constraint)}" if accuracy.repeats else ""
         return f"{one_line(rounding_words(accuracy.rounding))}{runs}"
     return _bound_words(accuracy, constraint)
+
+
+def redrawn_words(accuracy: Accuracy) -> str:
+    """Return which settings change nothing but the random numbers of samples, and what that is like."""
+    return f"{', '.join(accuracy.redrawn)}: other random numbers for your samples, as from another seed"
 
 
 def _bound_words(accuracy: Accuracy, constraint: Constraint) -> str:
@@ -62,9 +70,12 @@ def evidence_words(accuracy: Accuracy) -> str:
     """Return what an accuracy rests on: `judged on the first 25 % of the planned run, 3 pairs of runs ...`."""
     if accuracy.evidence == "exact":
         return "known without training: the recipe computes the same numbers"
+    if accuracy.evidence == "redrawn":
+        return "known without training: samples are drawn as before, and each worker has a seed of its own"
     if accuracy.evidence == "rounding":
         basis = rounding_basis_words(accuracy.rounding) if accuracy.rounding else "the planned run was not trained"
-        return f"judged by rounding: {basis}"
+        redrawn = f"; {redrawn_words(accuracy)}" if accuracy.redrawn else ""
+        return f"judged by rounding: {basis}{redrawn}"
     pairs = "1 pair of runs" if accuracy.repeats == 1 else f"{accuracy.repeats} pairs of runs"
     if accuracy.evidence == "whole":
         return f"judged on whole planned runs, {pairs} from the same seeds"

@@ -26,7 +26,7 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
         rest = [str(path), *_target(workload), *_arguments(workload)]
         commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
         commands[shlex.join(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
-        if recipe.accuracy is not None and recipe.accuracy.evidence in ("share", "rounding"):
+        if recipe.accuracy is not None and recipe.accuracy.evidence in ("redrawn", "share", "rounding"):
             seconds = _CHECKED_PAIRS * (recipe.projection.baseline_total_seconds + recipe.projection.total_seconds)
             check = ["--accuracy", "--budget", round_duration(seconds)]
             checks = shlex.join(["autoaccel", "verify", *check, *rest])

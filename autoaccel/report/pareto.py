@@ -21,6 +21,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 22.0, 24.0, 44.0
 _ROOM = 0.08  # of the range beyond the outermost marks
 _RIGHT_EDGE, _BOTTOM_EDGE = WIDTH - _RIGHT, HEIGHT - _BOTTOM
 _MAX_TICKS = 5
+_KEPT_ANYWAY = ("exact", "redrawn")  # evidence: the metric is that of the user's own settings
 _MAX_NAME = 40  # characters of the metric's name that there is room for
 
 
@@ -136,14 +137,16 @@ def _known_settings(recipe: Recipe, trials: Sequence[Trial], baseline: float, in
 
 
 def _metric_of(trial: Trial, baseline_settings: Settings, baseline: float, inexact: Collection[str]) -> float | None:
-    if trial.accuracy is not None and trial.accuracy.evidence != "exact":
+    if trial.accuracy is not None and trial.accuracy.evidence not in _KEPT_ANYWAY:
         return trial.accuracy.recipe
+    if trial.accuracy is not None:
+        return baseline
     known = all(name in KNOBS for name in trial.settings)
     return baseline if known and is_exact(trial.settings, baseline_settings, inexact) else None
 
 
 def _metric_of_recipe(recipe: Recipe, baseline: float) -> float | None:
-    if recipe.accuracy is None or recipe.accuracy.evidence == "exact":
+    if recipe.accuracy is None or recipe.accuracy.evidence in _KEPT_ANYWAY:
         return baseline
     return recipe.accuracy.recipe
 

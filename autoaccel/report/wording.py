@@ -278,11 +278,13 @@ def closed_words(space: SearchSpace) -> list[str]:
 
 def inexact_words(space: SearchSpace) -> list[str]:
     """Return what is open that is exact elsewhere but not in this training, and why, a line for each reason."""
-    names: dict[str, list[str]] = {}
+    names: dict[tuple[str, str], list[str]] = {}
     for name in space.open:
         if name in space.inexact:
-            names.setdefault(space.inexact[name], []).append(name)
-    return [f"{', '.join(of)} must be shown to keep the metric too: {why}" for why, of in names.items()]
+            redraws = space.risks.get(name) == "redraws"
+            effect = "may change results as another seed does" if redraws else "must be shown to keep the metric too"
+            names.setdefault((effect, space.inexact[name]), []).append(name)
+    return [f"{', '.join(of)} {effect}: {why}" for (effect, why), of in names.items()]
 
 
 def left_out_words(profile: Profile) -> str:

@@ -18,8 +18,6 @@ _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
 _MIN_LOOKED_AT = 2
 _LOOK_SECONDS = 2.0  # of which no more samples are begun: somebody waits for a run to begin
 
-_OTHER_NUMBERS = "draws random numbers, and workers draw different ones"
-
 
 class LoadingFacts(NamedTuple):
     """What loading some samples of a loader, each twice, has shown."""
@@ -28,55 +26,71 @@ class LoadingFacts(NamedTuple):
     """Bytes that all samples take in memory; None if some are not the same each time, or have no number."""
     why_loading_matters: str
     """Why who loads a sample, and when, decides on its numbers; empty if it does not."""
+    only_redraws: bool = False
+    """Whether that is all because of random numbers from the generators that a process shares.
+
+    torch seeds these anew in every worker, so samples are drawn there as they are anywhere else, with other numbers."""
 
 
 class _Found(Exception):  # noqa: N818  # what is looked for is no error
-    """Loading matters."""
+    """Loading matters, and not only because of random numbers from the generators that a process shares."""
+
+
+class _Loaded(NamedTuple):
+    """What was loaded, and whether that took random numbers from the generators that a process shares."""
+
+    loaded: Any
+    drew: bool
 
 
 def look_at_samples(loader: DataLoader[Any]) -> LoadingFacts:
-    """Return what a few samples show: each is loaded twice, from two states of the generators, which are watched.
+    """Return what a few samples show: each is loaded twice, while the generators are watched.
 
     It loads 8 samples twice, or as many as it has begun in two seconds, at least 2, and makes a batch of them twice.
-    The generators that a process shares are left as they were; those of the dataset's own have gone on.
+    The second time the shared generators are in another state; in the same one if they were drawn from, which must
+    give the same again. They are left as they were; those of the dataset's own have gone on.
     """
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
         return LoadingFacts(None, "its data is a stream, which workers either divide among themselves or repeat")
     try:
-        samples, numbers = _load_samples(dataset)
-        _make_batches(loader, samples, numbers)
+        samples, numbers, draws = _load_samples(dataset)
+        batches_draw = _make_batches(loader, samples, numbers)
     except _Found as found:
         return LoadingFacts(None, str(found))
     except Exception:  # whatever the user's code raises where it is not asked as its sampler would
         return LoadingFacts(None, "its samples cannot be inspected one by one")
+    if draws or batches_draw:
+        # A function of the user's own may seed workers otherwise: all alike, for example.
+        only_redraws = loader.worker_init_fn is None
+        return LoadingFacts(None, _draws("loading a sample" if draws else "making a batch of samples"), only_redraws)
     if not samples:
         return LoadingFacts(None, "")
     mean_bytes = sum(map(bytes_of, samples)) / len(samples)
     return LoadingFacts(round(mean_bytes * len(dataset)), "")  # type: ignore[arg-type]  # it has a length
 
 
-def _load_samples(dataset: Any) -> tuple[list[Any], list[int]]:
-    """Return samples, each the same twice, and their numbers."""
+def _load_samples(dataset: Any) -> tuple[list[Any], list[int], bool]:
+    """Return samples, each the same twice, their numbers, and whether they draw from shared generators."""
     step = max(1, len(dataset) // _LOOKED_AT)
     own = generators_of(dataset)
     samples: list[Any] = []
     numbers: list[int] = []
+    draws = False
     until = time.perf_counter() + _LOOK_SECONDS
     for number in range(0, len(dataset), step)[:_LOOKED_AT]:
         if time.perf_counter() > until and len(samples) >= _MIN_LOOKED_AT:
             break
         load = partial(dataset.__getitem__, number)
-        once, twice = (_watched(load, own, seed, "loading a sample") for seed in (0, 1))
-        if not _is_same(once, twice):
-            raise _Found("samples differ each time they are loaded")
-        samples.append(once)
+        sample, drew = _load_twice(load, own, "loading a sample", "samples differ each time they are loaded")
+        samples.append(sample)
         numbers.append(number)
-    return samples, numbers
+        draws = draws or drew
+    return samples, numbers, draws
 
 
-def _make_batches(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> None:
-    """Make a batch of these samples twice, as a loader does."""
+def _make_batches(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> bool:
+    """Make a batch of these samples twice, as a loader does; return whether that draws from shared generators."""
     own = generators_of(loader.collate_fn)
     of_batches = getattr(loader.dataset, "__getitems__", None)
 
@@ -84,24 +98,40 @@ def _make_batches(loader: DataLoader[Any], samples: list[Any], numbers: list[int
         loaded = of_batches(numbers) if of_batches else samples
         return loader.collate_fn(loaded) if loader.batch_sampler is not None else [*map(loader.collate_fn, samples)]
 
-    if samples:
-        once, twice = (_watched(make, own, seed, "making a batch of samples") for seed in (0, 1))
-        if not _is_same(once, twice):
-            raise _Found("batches of the same samples differ each time")
+    if not samples:
+        return False
+    return _load_twice(make, own, "making a batch of samples", "batches of the same samples differ each time").drew
 
 
-def _watched(load: Callable[[], Any], own: list[State], seed: int, what: str) -> Any:
+def _load_twice(load: Callable[[], Any], own: list[State], what: str, if_differs: str) -> _Loaded:
+    """Return what is the same twice: from two states of the shared generators, or from one if it draws from them.
+
+    Raises:
+        _Found: If it is not the same, or draws from a generator of its own.
+    """
+    once = _watched(load, own, 0, what)
+    twice = _watched(load, own, 0 if once.drew else 1, what)
+    if not _is_same(once.loaded, twice.loaded):
+        raise _Found(if_differs)
+    return _Loaded(once.loaded, once.drew or twice.drew)
+
+
+def _watched(load: Callable[[], Any], own: list[State], seed: int, what: str) -> _Loaded:
     """Return what is loaded from such a state of the shared generators.
 
     Raises:
-        _Found: If it draws from any generator, be it one of its own.
+        _Found: If it draws from a generator of its own, whose copies in workers may all give the same.
     """
     with Apart(seed):
-        before = state_of(own)
+        shared, before = state_of(), state_of(own, shared=False)
         loaded = load()
-        if state_of(own) != before:
-            raise _Found(f"{what} {_OTHER_NUMBERS}")
-    return loaded
+        if state_of(own, shared=False) != before:
+            raise _Found(_draws(what))
+        return _Loaded(loaded, state_of() != shared)
+
+
+def _draws(what: str) -> str:
+    return f"{what} draws random numbers, and workers draw different ones"
 
 
 def _is_same(one: Any, other: Any) -> bool:

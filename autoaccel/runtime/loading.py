@@ -120,6 +120,7 @@ def describe(training: Training) -> TrainingFacts:
         batch_adjustable=_has_batches_of_any_size(training),
         dataset_bytes=look.bytes_if_cached,
         loading_matters=look.why_loading_matters,
+        loading_redraws=look.only_redraws,
         repeated_blocks=len(blocks),
         blocks_normalise_batches=any(normalises_batches(getattr(parent, name)) for parent, name in blocks),
         has_batch_statistics=normalises_batches(model),

@@ -97,21 +97,30 @@ class Apart:
 State = Callable[[], Any]
 """Returns the state of a generator."""
 
+
+def _behind(function: Any) -> Any:
+    """Return the generator whose method a module offers as a function."""
+    return function.__self__
+
+
+_SHARED = (torch.default_generator, _behind(random.random), _behind(numpy.random.random))
+
 _DEEPEST = 6  # attributes of attributes
 _MAX_LOOKED_INTO = 1000  # objects
 _MAX_OF_ONE = 100  # a dataset may hold a list of a million paths
 
 
-def state_of(others: Iterable[State] = ()) -> bytes:
-    """Return the state of the generators that the process shares, and of others."""
-    shared = (torch.get_rng_state().numpy().tobytes(), random.getstate(), numpy.random.get_state())
-    return pickle.dumps((shared, [state() for state in others]))
+def state_of(others: Iterable[State] = (), *, shared: bool = True) -> bytes:
+    """Return the state of the generators that the process shares, unless it is not asked for, and of others."""
+    of_process = (torch.get_rng_state().numpy().tobytes(), random.getstate(), numpy.random.get_state())
+    return pickle.dumps((of_process if shared else (), [state() for state in others]))
 
 
 def generators_of(thing: Any) -> list[State]:
     """Return the generators that can be seen in an object: in its attributes and theirs, in what a function has bound.
 
-    And in the variables of the modules that define their classes and functions.
+    And in the variables of the modules that define their classes and functions; those that the process shares are left
+    out.
     """
     found: dict[int, State] = {}
     seen: dict[int, Any] = {}  # kept, so that no other object gets the same id
@@ -129,7 +138,9 @@ def generators_of(thing: Any) -> list[State]:
 
 
 def _own_state(thing: Any) -> State | None:
-    """Return how to ask a generator for its state; None if it is no generator."""
+    """Return how to ask a generator for its state; None if it is no generator, or one that the process shares."""
+    if any(thing is one for one in _SHARED):
+        return None
     if isinstance(thing, torch.Generator):
         return lambda: thing.get_state().numpy().tobytes()
     if isinstance(thing, numpy.random.Generator):

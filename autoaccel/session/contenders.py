@@ -131,7 +131,8 @@ class _Proving:
             self.keep(Attempt(contender, proof, run.clock.spent - began))
 
         rule = rule_for(number, search.knowledge.min_speedup(settings))
-        proof = self._prover.prove(settings, rule, metric, None if self._kept else keep_early)
+        known = self._judge.known(settings)
+        proof = self._prover.prove(settings, rule, metric, None if self._kept else keep_early, known)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
         if self._setup.study and proof.result not in OPEN:
             self._setup.study.peers.show_judged(settings)

@@ -11,16 +11,23 @@ from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure
+from autoaccel.records.trial import Accuracy, Failure, exact_numbers, redrawn_numbers
 from autoaccel.report.conclusions import unprovable_words
 from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.evidence import MAX_TIMES, choose_evidence, min_share, planned_runs, training_costs
+from autoaccel.session.evidence import (
+    MAX_TIMES,
+    choose_evidence,
+    is_kept_anyway,
+    min_share,
+    planned_runs,
+    training_costs,
+)
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
 from autoaccel.session.rounding import UPDATE_STEPS, judge_rounding, may_compare_updates, why_not_by_rounding
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import is_exact
+from autoaccel.space.knobs import redrawing, without
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_error
 from autoaccel.statistics.turn_plan import TURNS
@@ -35,15 +42,14 @@ class MetricJudge:
         """Read off the baseline what training costs."""
         self._run = run
         self._baseline = baseline
-        self._inexact = space.inexact
-        self._risks = space.risks
+        self._space = space
         warmup_steps = len(baseline.measurement.warmup_step_seconds)
         self._costs = training_costs(baseline.facts, baseline.step_seconds, baseline.ready_seconds, warmup_steps)
 
     def plan(
         self, settings: Settings, speedup: float | None, left: float = math.inf, by_updates: bool = True
     ) -> MetricPlan | None:
-        """Return how settings are judged before anything of them is proven; None if they change no number.
+        """Return how settings are judged before anything of them is proven; None if nothing need be shown.
 
         Beside what judges the metric there is time for the pairs of processes that the speed is expected to take.
         Pairs that train tell the speed, too. They spare others where trainings are short, and where there is no time
@@ -55,7 +61,7 @@ class MetricJudge:
             left: Seconds for all of the proof.
             by_updates: Whether updates may tell, if the settings only round.
         """
-        if is_exact(settings, self._baseline.settings, self._inexact):
+        if is_kept_anyway(settings, self._baseline.settings, self._space, self._run.request.options):
             return None
         choose = functools.partial(self._choose, settings, speedup or 1.0, by_updates=by_updates)
         pairs = deciding_pairs(speedup) if speedup else MIN_PAIRS
@@ -65,6 +71,16 @@ class MetricJudge:
         if early.fits and early.training_pairs and (self._is_short(early.steps) or not late.fits):
             return early._replace(at_once=True)
         return late._replace(at_once=late.fits and late.training_pairs > 0 and self._is_short(late.steps))
+
+    def known(self, settings: Settings) -> Accuracy:
+        """Return what is known of the metric under settings of which nothing need be shown; see `is_kept_anyway`."""
+        facts, redrawn = self._baseline.facts, self._redrawn(settings)
+        if redrawn:
+            return redrawn_numbers(facts.metric, facts.direction, redrawn)
+        return exact_numbers(facts.metric, facts.direction)
+
+    def _redrawn(self, settings: Settings) -> tuple[str, ...]:
+        return redrawing(settings, self._baseline.settings, self._space.risks)
 
     def min_share(self) -> MetricPlan:
         """Return the smallest part of the planned run that tells more than updates do."""
@@ -139,6 +155,7 @@ class MetricJudge:
             if by_updates and self._may_ask_updates(settings)
             else None,
             plan_anew=None if trained else functools.partial(self._plan_the_rest, settings, speedup, by_updates),
+            redrawn=self._redrawn(settings),
         )
 
     def _choose(self, settings: Settings, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
@@ -170,13 +187,14 @@ class MetricJudge:
     def _may_ask_updates(self, settings: Settings) -> bool:
         if not may_compare_updates(self._baseline.facts):
             return False
-        rounds = not why_not_by_rounding(settings, self._baseline.settings, self._risks)
+        rounds = not why_not_by_rounding(settings, self._baseline.settings, self._space.risks)
         return rounds and self._run.request.options.evidence != "whole"
 
     def _compare_updates(self, settings: Settings, speedup: float) -> RoundingEvidence | Failure | None:
         """Return what updates say; None if there is no time to compare them.
 
-        Another pair of processes may be needed after that, for the speed, if there is time for it.
+        On the same samples: what only draws them with other random numbers stays as the user has it. Another pair of
+        processes may be needed after that, for the speed, if there is time for it.
         """
 
         def has_time(steps: int) -> bool:
@@ -194,4 +212,5 @@ class MetricJudge:
 
         if not has_time(UPDATE_STEPS):
             return None
-        return judge_rounding(self._run, self._baseline.settings, settings, has_time_again)
+        rounds = without(self._redrawn(settings), settings, self._baseline.settings)
+        return judge_rounding(self._run, self._baseline.settings, rounds, has_time_again)

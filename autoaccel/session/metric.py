@@ -52,6 +52,7 @@ class MetricProof:
         error: float,
         updates: UpdateSource | None = None,
         plan_anew: PlanSource | None = None,
+        redrawn: tuple[str, ...] = (),
     ) -> None:
         """Begin with nothing trained.
 
@@ -62,6 +63,7 @@ class MetricProof:
             error: Probability with which settings that break the constraint may be accepted.
             updates: Compares updates; None where they could not tell, or must not.
             plan_anew: Plans once more when the speed is proven; None: pairs of an earlier part of the run must count.
+            redrawn: Settings that updates leave out, because they only draw samples with other random numbers.
         """
         self.plan = plan
         self.accuracy: Accuracy | None = None
@@ -71,6 +73,7 @@ class MetricProof:
         self._error = error
         self._updates = updates
         self._plan_anew = plan_anew
+        self._redrawn = redrawn
         self._pairs: list[TrainedPair] = []
 
     @property
@@ -137,7 +140,7 @@ class MetricProof:
         if isinstance(found, RoundingEvidence) and found.verdict != "open":
             nothing = Accuracy(self._facts.metric, self._facts.direction, None, None, None, None, 0, 0.0, (), ())
             known = self.accuracy or nothing
-            self.accuracy = msgspec.structs.replace(known, evidence="rounding", rounding=found)
+            self.accuracy = msgspec.structs.replace(known, evidence="rounding", rounding=found, redrawn=self._redrawn)
         return found
 
     @property

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from autoaccel.errors import BudgetSpentError
 from autoaccel.records.space import SearchSpace
 from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.evidence import choose_evidence, training_costs
+from autoaccel.session.evidence import choose_evidence, is_kept_anyway, training_costs
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import may_compare_updates, why_not_by_rounding
 from autoaccel.session.setup import can_win
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import KnobContext, baseline_settings, is_exact
+from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
 from autoaccel.workers.measuring import Measuring
@@ -53,7 +53,7 @@ class Planner:
         own = baseline_settings(context)
         # Each open knob alone, with any value but the user's own: risks are those of knobs.
         changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
-        self._inexact = [one for one in changed if not is_exact(one, own, space.inexact)]
+        self._inexact = [one for one in changed if not is_kept_anyway(one, own, space, run.request.options)]
         rounding = [one for one in self._inexact if not why_not_by_rounding(one, own, space.risks)]
         self._may_only_round = bool(rounding) and may_compare_updates(context.training)
 

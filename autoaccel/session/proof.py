@@ -60,11 +60,11 @@ class _Refusal(NamedTuple):
 class _Course:
     """How far a proof has come: its pairs, and with which of them it was decided that the settings are faster."""
 
-    def __init__(self, rule: SpeedRule, metric: MetricProof | None, facts: TrainingFacts) -> None:
+    def __init__(self, rule: SpeedRule, metric: MetricProof | None, known: Accuracy) -> None:
         self.rule = rule
         self.metric = metric
         self.pairs: list[list[Pair]] = []  # that count
-        self._facts = facts
+        self._known = known  # of the metric, where nothing need be shown
         self._decided_at: int | None = None  # number of pairs
         self._proven_after: float | None = None
 
@@ -90,9 +90,7 @@ class _Course:
     @property
     def accuracy(self) -> Accuracy | None:
         """What is known of the metric; None if nothing is yet."""
-        if self.metric is None:
-            return exact_numbers(self._facts.metric, self._facts.direction)
-        return self.metric.accuracy
+        return self._known if self.metric is None else self.metric.accuracy
 
     def ended(self, result: ProofResult, obstacle: Obstacle = None) -> Proof:
         """Return the proof of what is refused or left open."""
@@ -134,16 +132,19 @@ class Prover:
         rule: SpeedRule,
         metric: MetricProof | None,
         keep: Callable[[Proof], None] | None = None,
+        known: Accuracy | None = None,
     ) -> Proof:
         """Return what pairs of processes say of the settings.
 
         Args:
             settings: What to prove.
             rule: By which their speed is judged.
-            metric: What shows whether the metric is kept; None if the settings change no number.
+            metric: What shows whether the metric is kept; None if nothing need be shown.
             keep: Called with what is proven before further pairs, if there are any, tell how much faster it is.
+            known: Of the metric, where nothing need be shown; None: the settings change no number.
         """
-        course = _Course(rule, metric, self._facts)
+        known = known or exact_numbers(self._facts.metric, self._facts.direction)
+        course = _Course(rule, metric, known)
         most = rule.max_pairs + FURTHER_PAIRS
         obstacle: Obstacle = "pairs disturbed"
         for number in itertools.count(1):

@@ -24,10 +24,12 @@ from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import Constraint, OpenProof, Recipe, StopReason
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Accuracy, Comparison
 from autoaccel.report.conclusions import kept_words, left_open_words, stop_words, unprovable_lines
 from autoaccel.report.html import render_report
 from autoaccel.report.terminal import print_recipe
+from autoaccel.report.wording import inexact_words
 from tests.report import samples
 
 BASELINE: Settings = {"precision.autocast": "off"}
@@ -140,3 +142,12 @@ def test_what_cannot_be_proven_within_the_budget_is_told_a_line_for_each_reason(
         "s); --budget 40m leaves time for that"
     )
     assert one.startswith("b: not searched, because ") and "runs of 80 steps (4 min 00 s)" in one
+
+
+def test_what_only_redraws_samples_is_told_apart_from_what_must_keep_the_metric() -> None:
+    why = "loading a sample draws random numbers"
+    knobs = {"loader.workers": (0, 2), "loader.persistent": (True, False)}
+    space = SearchSpace("t", knobs, {}, {}, inexact=dict.fromkeys(knobs, why))
+    assert inexact_words(space) == [f"loader.workers, loader.persistent must be shown to keep the metric too: {why}"]
+    space = SearchSpace("t", knobs, {}, {}, inexact=space.inexact, risks=dict.fromkeys(knobs, "redraws"))
+    assert inexact_words(space) == [f"loader.workers, loader.persistent may change results as another seed does: {why}"]

@@ -13,7 +13,7 @@ from autoaccel.records.check import Verification
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
 from autoaccel.records.recipe import Interaction, OpenProof, RunSpeedup
 from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.trial import exact_numbers
+from autoaccel.records.trial import exact_numbers, redrawn_numbers
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
 from autoaccel.report.terminal import print_recipe, print_verification
@@ -133,6 +133,20 @@ def test_exact_settings_need_no_training(accuracy):
     assert "known without training" in text
 
 
+def test_what_only_redraws_samples_is_like_another_seed():
+    accuracy = redrawn_numbers("test_accuracy", "maximize", ("loader.workers", "loader.persistent"))
+    text = " ".join(rows_of(printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=accuracy), PATH)))
+    assert (
+        "test_accuracy is expected to be kept: loader.workers, loader.persistent: other random numbers for your "
+        "samples, as from another seed" in text
+    )
+    assert "known without training: samples are drawn as before, and each worker has a seed of its own" in text
+    rounding = RoundingEvidence("holds", "", 64, 3, 8, error_share=0.0002)
+    both = msgspec.structs.replace(accuracy, evidence="rounding", rounding=rounding)
+    text = " ".join(rows_of(printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=both), PATH)))
+    assert "the planned run was not trained; loader.workers, loader.persistent: other random numbers" in text
+
+
 def test_the_evidence_is_named_in_words_of_its_own():
     def told(**changes):
         accuracy = msgspec.structs.replace(samples.ACCURACY, **changes)
@@ -158,7 +172,7 @@ def test_what_was_not_judged_on_whole_runs_can_be_checked_on_them_later():
         accuracy = msgspec.structs.replace(samples.ACCURACY, evidence=evidence, share=share)
         return printed(print_recipe, msgspec.structs.replace(samples.RECIPE, accuracy=accuracy), PATH)
 
-    for evidence in ("share", "rounding"):
+    for evidence in ("redrawn", "share", "rounding"):
         assert "autoaccel verify --accuracy --budget 77m " in commands(evidence, 0.2)  # four pairs of planned runs
     assert "--accuracy" not in commands("whole", 1.0)
 

@@ -83,25 +83,26 @@ def mask(samples: list[float]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "only_redraws"),
     [
-        lambda value: value + float(torch.rand(())),
-        lambda value: rarely(lambda: float(torch.rand(())), value),
-        partial(rarely, random.random),
-        partial(rarely, numpy.random.random),
-        lambda value: rarely(OF_THIS_MODULE.random, value),
-        Mirror(random.Random(3)),
-        Mirror(numpy.random.default_rng(3)),
-        Mirror(numpy.random.RandomState(3)),
-        [Mirror(random.Random(3))][0].__call__,
+        (lambda value: value + float(torch.rand(())), True),
+        (lambda value: rarely(lambda: float(torch.rand(())), value), True),
+        (partial(rarely, random.random), True),
+        (partial(rarely, numpy.random.random), True),
+        (lambda value: rarely(numpy.random.default_rng(random.getrandbits(32)).random, value), True),
+        (lambda value: rarely(OF_THIS_MODULE.random, value), False),
+        (Mirror(random.Random(3)), False),
+        (Mirror(numpy.random.default_rng(3)), False),
+        (Mirror(numpy.random.RandomState(3)), False),
+        ([Mirror(random.Random(3))][0].__call__, False),
     ],
-    ids=["torch", "rare", "python", "numpy", "module", "own python", "own numpy", "own old numpy", "method"],
+    ids=["torch", "rare", "python", "numpy", "seed", "module", "own python", "own numpy", "own old numpy", "method"],
 )
-def test_a_sample_that_draws_random_numbers_is_noticed(change: Callable[[float], Any]) -> None:
+def test_a_sample_that_draws_random_numbers_is_noticed(change: Callable[[float], Any], only_redraws: bool) -> None:
     """Workers were called exact where they draw other numbers; a cache was offered that would freeze what is rare."""
     before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()  # type: ignore[index]  # it may be a dict, too
     for data in (Samples(change), Subset(Samples(change), range(5, 15))):
-        assert look_at_samples(DataLoader(data)) == (None, DRAWS)
+        assert look_at_samples(DataLoader(data)) == (None, DRAWS, only_redraws)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before[1:]  # type: ignore[index]  # it may be a dict, too
 
@@ -109,24 +110,44 @@ def test_a_sample_that_draws_random_numbers_is_noticed(change: Callable[[float],
 def test_a_generator_of_torchs_own_kind_is_noticed() -> None:
     generator = torch.Generator()
     data = Samples(lambda value: rarely(lambda: float(torch.rand((), generator=generator)), value))
-    assert look_at_samples(DataLoader(data)).why_loading_matters == DRAWS
+    assert look_at_samples(DataLoader(data)) == (None, DRAWS, False)
 
 
 @pytest.mark.parametrize(
-    ("loader", "why"),
+    ("loader", "why", "only_redraws"),
     [
-        (DataLoader(Samples(lambda value: time.perf_counter_ns())), "samples differ each time"),
-        (DataLoader(Samples(), collate_fn=mask), "making a batch of samples draws random numbers"),
-        (DataLoader(Batched()), "making a batch of samples draws random numbers"),
-        (DataLoader(Stream()), "its data is a stream"),
-        (DataLoader(Named(), sampler=["a"]), "its samples cannot be inspected one by one"),
+        (DataLoader(Samples(lambda value: time.perf_counter_ns())), "samples differ each time", False),
+        (DataLoader(Samples(lambda value: value + random.random() * time.time())), "samples differ each time", False),
+        (DataLoader(Samples(lambda value: random.random()), worker_init_fn=print), DRAWS, False),
+        (DataLoader(Samples(), collate_fn=mask), "making a batch of samples draws random numbers", True),
+        (DataLoader(Batched()), "making a batch of samples draws random numbers", True),
+        (DataLoader(Stream()), "its data is a stream", False),
+        (DataLoader(Named(), sampler=["a"]), "its samples cannot be inspected one by one", False),
     ],
 )
-def test_what_else_depends_on_who_loads_it(loader: DataLoader[Any], why: str) -> None:
+def test_what_else_depends_on_who_loads_it(loader: DataLoader[Any], why: str, only_redraws: bool) -> None:
     """Masks that a collate function draws, streams that workers repeat."""
     found = look_at_samples(loader)
     assert found.bytes_if_cached is None
     assert found.why_loading_matters.startswith(why)
+    assert found.only_redraws == only_redraws
+
+
+class Drawn(Samples):
+    """Samples that are numbers of each of the three generators that a process shares."""
+
+    def __getitem__(self, index: Any) -> list[float]:
+        return [float(torch.rand((), dtype=torch.float64)), random.random(), float(numpy.random.random())]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_what_workers_draw_from_shared_generators_is_never_drawn_twice(persistent: bool) -> None:
+    """What torch promises, and what it rests on that workers keep the metric: seeds of their own, for each epoch."""
+    torch.manual_seed(0)
+    loader = DataLoader(Drawn(), batch_size=4, num_workers=2, persistent_workers=persistent)
+    drawn = [torch.stack(batch) for _ in range(2) for batch in loader]
+    for numbers in torch.cat(drawn, dim=1):
+        assert len(set(numbers.tolist())) == 2 * len(Drawn())
 
 
 def test_samples_that_are_the_same_whoever_loads_them() -> None:
@@ -151,4 +172,4 @@ def test_the_examples_are_told_apart(name: str, why: str) -> None:
     workload = BuildFunction(str(path), "build", "")
     facts = describe(build_training(load_build(workload), workload, seed=0))
     assert facts.loading_matters == why
-    assert (facts.dataset_bytes is None) is bool(why)
+    assert (facts.dataset_bytes is None) is facts.loading_redraws is bool(why)

@@ -12,6 +12,7 @@ import pytest
 
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.knob import Risk
 from autoaccel.records.options import EvidenceWish, TuneOptions
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import ProofPair
@@ -57,6 +58,7 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
         start_seconds: float = START_SECONDS,
         pair_seconds: float = PAIR_SECONDS,
         epochs: int = 200,
+        workers: Risk = "exact",
     ) -> MetricJudge:
         workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish)
         request = Request(workload, budget, Constraint(0.01, False), options)
@@ -70,7 +72,9 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
             pair_seconds=lambda speedup=1.0: pair_seconds,
             plan=plan_turns(step_seconds),
         )
-        space = SearchSpace("test", {"precision.autocast": ("off", "bfloat16")}, {}, {})
+        inexact = {"loader.workers": "loading a sample draws random numbers"} if workers != "exact" else {}
+        knobs = {"precision.autocast": ("off", "bfloat16"), "loader.workers": (0, 2)}
+        space = SearchSpace("test", knobs, {}, {}, inexact=inexact, risks={"loader.workers": workers})
         return MetricJudge(run, cast("LiveBaseline", baseline), space)
 
     return make
@@ -93,6 +97,41 @@ def test_what_only_rounds_is_judged_where_nothing_else_could_be(judge_with: Make
     assert together is not None and not together.fits
     insisted = judge_with(600.0, "whole").plan(settings_with(context, CAST), 2.0)
     assert insisted is not None and (insisted.evidence, insisted.fits) == ("whole", False)
+
+
+def test_what_only_redraws_samples_needs_no_training_unless_planned_runs_are_asked_for(
+    judge_with: MakeJudge, context: KnobContext
+) -> None:
+    """Workers were not searched where samples are drawn at random: runs to show that they keep the metric took long."""
+    workers = settings_with(context, {**WORKERS, "loader.prefetch": 4})
+    judge = judge_with(600.0, workers="redraws")
+    assert judge.plan(workers, 2.0) is None
+    assert judge.begin(workers, 2.0, 1) is None
+    known = judge.known(workers)
+    assert (known.evidence, known.redrawn, known.drop_high) == ("redrawn", ("loader.workers",), 0.0)
+    assert judge.known(settings_with(context, {"memory.keep_freed": True})).evidence == "exact"
+    for other in (judge_with(600.0, "whole", workers="redraws"), judge_with(600.0, workers="changes_training")):
+        plan = other.plan(workers, 2.0)
+        assert plan is not None and plan.training_pairs and not plan.fits
+
+
+def test_updates_are_compared_on_the_samples_that_the_user_draws(
+    judge_with: MakeJudge, context: KnobContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Settings] = []
+
+    def judge_rounding(run: TuningRun, baseline: Settings, settings: Settings, has_time: object) -> RoundingEvidence:
+        asked.append(settings)
+        return HOLDS
+
+    monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
+    both = settings_with(context, {**CAST, **WORKERS, "loader.prefetch": 4})
+    proof = judge_with(600.0, workers="redraws").begin(both, 2.0, 1)
+    assert proof is not None and proof.plan.evidence == "rounding"
+    proof.compare_updates()
+    assert asked == [settings_with(context, CAST)]  # nor what does nothing without workers
+    assert proof.accuracy is not None and proof.accuracy.redrawn == ("loader.workers",)
+    assert judge_with(600.0, workers="changes_training").plan(both, 2.0) == judge_with(600.0).min_share()
 
 
 def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: MakeJudge) -> None:

@@ -27,6 +27,7 @@ from autoaccel.space.knobs import (
     knob_rows,
     parse_value,
     part_up_to,
+    redrawing,
     risk_of,
     risks_here,
     risky_part,
@@ -250,6 +251,21 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: Kn
     assert {row.name: row.risk for row in knob_rows(random)}["loader.workers"] == "changes_training"
     assert KNOBS["loader.workers"].risk_at(context) == "exact"
     assert KNOBS["precision.autocast"].risk_at(random) == "rounding"
+
+
+def test_workers_redraw_samples_where_each_has_a_seed_for_what_they_draw_from(context: KnobContext, vary: Vary) -> None:
+    baseline = default_settings(context)
+    random = vary(context, loading_matters="loading a sample draws random numbers", loading_redraws=True)
+    changed = {**baseline, "loader.workers": 2, "loader.prefetch": 4}
+    assert not is_exact(changed, baseline, inexact_here(random))
+    assert risk_of(changed, baseline, risks_here(random)) == "redraws"
+    assert redrawing(changed, baseline, risks_here(random)) == ("loader.workers",)
+    assert redrawing(changed, baseline, risks_here(context)) == ()
+    cast = {**changed, "precision.autocast": "bfloat16"}
+    assert risk_of(cast, baseline, risks_here(random)) == "rounding"
+    space = SearchSpace(name="t", open={}, fixed=baseline, closed={}, risks=risks_here(random))
+    assert part_up_to("redraws", cast, baseline, space) == changed
+    assert part_up_to("exact", cast, baseline, space) == baseline
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.runtime.datasets import look_at_samples
+from autoaccel.runtime.datasets import LoadingFacts, look_at_samples
 from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name
@@ -65,6 +65,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
     steps = script.planned_steps or assumed_steps(script.steps_per_epoch, script.step_seconds)
     per_epoch = min(steps, script.steps_per_epoch or steps)
     batch = loader.key.batch_size if loader else None
+    look = look_at_samples(own) if own is not None else LoadingFacts(None, "")
     return TrainingFacts(
         metric=METRIC,
         direction="minimize",
@@ -86,7 +87,8 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         loader_prefetch=loader.prefetch if loader else 2,
         loader_persistent=loader.persistent if loader else False,
         loader_context=loader.context if loader else "",
-        loading_matters=look_at_samples(own).why_loading_matters if own is not None else "",
+        loading_matters=look.why_loading_matters,
+        loading_redraws=look.only_redraws,
         repeated_blocks=max((len(repeated_blocks(root)) for root in seen.roots), default=0),
         has_batch_statistics=any(normalises_batches(root) for root in seen.roots),
         found={**found_settings(seen.device), **found_in(seen.optimizer), **_found_in_loader(loader)},

@@ -143,6 +143,13 @@ def risk_of(settings: Mapping[str, Value], baseline: Mapping[str, Value], risks:
     return max(found, key=RISKS.index, default="exact")
 
 
+def redrawing(
+    settings: Mapping[str, Value], baseline: Mapping[str, Value], risks: Mapping[str, Risk]
+) -> tuple[str, ...]:
+    """Return the settings that differ only in which random numbers samples are drawn with; see `risk_of`."""
+    return tuple(name for name in changed(settings, baseline) if _risk_of_knob(name, risks) == "redraws")
+
+
 def part_up_to(most: Risk, settings: Settings, baseline: Settings, space: SearchSpace) -> Settings | None:
     """Return the settings without those that are riskier than this; None where a person wishes one of those."""
     riskier = [

@@ -205,7 +205,9 @@ class Knob:
         """Return what it may do to the numbers of the training in a context."""
         if self.divides_batches and context.training is not None:
             return "changes_training" if context.training.has_batch_statistics else "rounding"
-        return "changes_training" if self.why_inexact(context) else self.risk
+        if not self.why_inexact(context):
+            return self.risk
+        return "redraws" if context.training is not None and context.training.loading_redraws else "changes_training"
 
 
 def switch(context: KnobContext) -> tuple[Value, ...]:
