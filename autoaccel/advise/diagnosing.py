@@ -9,8 +9,8 @@ from autoaccel.advise.roofline import roofline
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.conditions import MachineConditions
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Profiled
 from autoaccel.records.rates import Ceilings
-from autoaccel.records.trial import Profiled
 from autoaccel.records.workload import TrainingFacts
 
 

@@ -10,8 +10,8 @@ from autoaccel.machine.conditions import begin_watching, read_machine_conditions
 from autoaccel.machine.quiet import read_load
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Advice
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.describing import START_SECONDS, probe_and_describe, workload_error

@@ -14,14 +14,15 @@ import msgspec
 
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import decode, encode, write_json
 from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck, CheckedPair, ClaimVerdict
+from autoaccel.records.messages import Failure, Finished, Measure
 from autoaccel.records.progress import BaselineMeasured, Listener, PairFinished, StageStarted
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Failure, Finished, Measure
 from autoaccel.records.workload import TrainingFacts, Workload, identity_of
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.run_folder import RunFolder

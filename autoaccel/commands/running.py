@@ -16,9 +16,9 @@ from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.ranks import rank_of
 from autoaccel.machine.torch_version import read_torch_version
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure, Train, TrainResult
 from autoaccel.records.ranks import LaunchedRank, RankShare
 from autoaccel.records.recipe import Recipe
-from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.runtime.worker import die_with_parent
 from autoaccel.space.knobs import compiles, ranks_of
 from autoaccel.workers.compile_cache import CACHE_VARIABLE, open_compile_cache

@@ -12,9 +12,9 @@ import msgspec
 from autoaccel.commands.running import present_machine
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
+from autoaccel.records.messages import Train, WorkerSpec
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import changed, format_value
-from autoaccel.records.trial import Train, WorkerSpec
 from autoaccel.records.workload import Script, Workload
 from autoaccel.space.knobs.arguments import PREFIX, arguments_with, flag_of, is_given
 from autoaccel.workers.becoming import become

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from autoaccel.commands.use import RecipeUse
 from autoaccel.records.check import Verification
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Comparison, Failure
+from autoaccel.records.trial import Comparison
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover

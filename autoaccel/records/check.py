@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import Record
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.records.trial import Comparison
 
 CHECK_SCHEMA: Literal["autoaccel/accuracy/1"] = "autoaccel/accuracy/1"
 

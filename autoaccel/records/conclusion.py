@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.contender import ProofResult
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import Constraint, OpenProof
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, Value, format_value
-from autoaccel.records.trial import Accuracy, Comparison, Failure
+from autoaccel.records.trial import Comparison
 
 Part: TypeAlias = tuple[tuple[str, Value | None], ...]
 """Changed settings, each with its value; None: any other than the user's own."""

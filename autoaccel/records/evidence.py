@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from autoaccel.records.trial import MetricEvidence
+from autoaccel.records.accuracy import MetricEvidence
 
 
 class TrainingCosts(NamedTuple):

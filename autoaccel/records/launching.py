@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.base import Record
-from autoaccel.records.trial import WorkerSpec
+from autoaccel.records.messages import WorkerSpec
 
 
 class Launched(Record, frozen=True):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import Record
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Comparison, Trial
+from autoaccel.records.trial import Comparison, Trial
 from autoaccel.records.workload import Direction
 
 StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "metric", "contributions", "report"]

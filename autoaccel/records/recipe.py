@@ -9,13 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import Record, encode, read_json
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import ModelSize
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import StageName
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings, Value, changed, format_value
-from autoaccel.records.trial import Accuracy, Comparison, ModelSize
+from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import UntypedWorkload, Workload, with_workload_type
 from autoaccel.units import format_duration
 

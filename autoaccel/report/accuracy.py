@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
+from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.check import AccuracyCheck
 from autoaccel.records.recipe import Constraint, Recipe
-from autoaccel.records.trial import Accuracy, exact_numbers
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
 from autoaccel.report.wording import one_line
 from autoaccel.statistics.accuracy import MANY_RUNS

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from autoaccel.records.trial import Failure, Trial
+from autoaccel.records.messages import Failure
+from autoaccel.records.trial import Trial
 from autoaccel.report.wording import comparison_words, outcome_words
 
 WIDTH = 720.0

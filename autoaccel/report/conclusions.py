@@ -22,10 +22,11 @@ from autoaccel.records.conclusion import (
 )
 from autoaccel.records.contender import ProofReason
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import StopReason, ValueResult
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Comparison, Failure
+from autoaccel.records.trial import Comparison
 from autoaccel.report.accuracy import more_runs_words, seen_words
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
 from autoaccel.units import format_duration, round_duration

@@ -11,12 +11,13 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from autoaccel.records.advice import Diagnosis
+from autoaccel.records.messages import Failure
 from autoaccel.records.profile import PythonFunction
 from autoaccel.records.recipe import Contribution, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import changed, format_value
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
+from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.report import pareto, roofline
 from autoaccel.report.accuracy import (
     accuracy_words,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import (
     BaselineMeasured,
     Event,
@@ -20,7 +21,6 @@ from autoaccel.records.progress import (
     TrialStarted,
 )
 from autoaccel.records.settings import describe_change
-from autoaccel.records.trial import Failure
 from autoaccel.report.accuracy import metric_change_words
 from autoaccel.report.live_state import LiveState, after
 from autoaccel.report.script import script_rows

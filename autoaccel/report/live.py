@@ -14,9 +14,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Event, StageName
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Failure, Trial
+from autoaccel.records.trial import Trial
 from autoaccel.report.accuracy import metric_change_words
 from autoaccel.report.live_state import LiveState, after
 from autoaccel.report.wording import (

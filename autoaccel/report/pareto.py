@@ -7,9 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, describe_change, settings_key
-from autoaccel.records.trial import Accuracy, Trial
+from autoaccel.records.trial import Trial
 from autoaccel.records.workload import Direction
 from autoaccel.report.accuracy import metric_words
 from autoaccel.report.chart import Tick

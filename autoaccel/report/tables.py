@@ -11,9 +11,10 @@ from rich.text import Text
 
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import GpuSet, Interconnect, Machine, TorchFacts
+from autoaccel.records.messages import Failure
 from autoaccel.records.ranks import RankShare
 from autoaccel.records.settings import Settings, Value, format_value
-from autoaccel.records.trial import Failure, Trial
+from autoaccel.records.trial import Trial
 from autoaccel.report.wording import comparison_words, one_line, outcome_words, ring_words, short_change
 from autoaccel.units import format_bytes, format_duration, format_numbers
 

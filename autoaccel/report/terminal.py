@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.check import AccuracyCheck, ClaimVerdict, Verification
+from autoaccel.records.messages import TrainResult
 from autoaccel.records.progress import Event, Listener, ScriptSeen
 from autoaccel.records.recipe import Projection, Recipe
 from autoaccel.records.settings import changed, format_value
-from autoaccel.records.trial import TrainResult
 from autoaccel.report.accuracy import (
     accuracy_words,
     check_advice,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from autoaccel.records.machine import GpuSet
+from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Finding, ModuleTime, Profile
 from autoaccel.records.progress import PairFinished, StageName
 from autoaccel.records.rates import Rates, Roofline
@@ -21,7 +22,7 @@ from autoaccel.records.recipe import (
 )
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Comparison, Failure, Trial
+from autoaccel.records.trial import Comparison, Trial
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.units import format_bytes, format_duration, format_flops
 

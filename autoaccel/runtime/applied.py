@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.messages import ModelSize
 from autoaccel.records.settings import Value
-from autoaccel.records.trial import ModelSize
 from autoaccel.runtime.batches import map_tensors
 from autoaccel.runtime.knobs import effects_of, optimizer_arguments
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.errors import AutoaccelError
-from autoaccel.records.trial import Failure
+from autoaccel.records.messages import Failure
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.library_errors import first_line, is_lost_connection, kind_of, signature_of
 from autoaccel.runtime.loading import user_traceback

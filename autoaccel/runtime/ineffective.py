@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoaccel.records.trial import Failure
+from autoaccel.records.messages import Failure
 from autoaccel.runtime.paced import Paced
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from autoaccel.records.trial import Failure, Finished
+from autoaccel.records.messages import Failure, Finished
 from autoaccel.runtime.metrics import Evaluated
 from autoaccel.runtime.paced import Inspectable, Judged, Telling
 from autoaccel.runtime.steps import Stretch

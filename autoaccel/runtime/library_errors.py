@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from autoaccel.records.trial import FailureKind, without_numbers
+from autoaccel.records.messages import FailureKind, without_numbers
 from autoaccel.runtime.accelerator import free_bytes, uses_cuda
 
 # CUDA, HIP, xpu, mps, Triton and NCCL say "out of memory"; cuBLAS, cuSOLVER, cuFFT, cuSPARSE and cuDNN up to 8 have a

@@ -11,8 +11,8 @@ import msgspec
 import torch
 
 from autoaccel.records.conditions import Switched, TrainingConditions
+from autoaccel.records.messages import Profiled, TakeProfile
 from autoaccel.records.profile import Profile
-from autoaccel.records.trial import Profiled, TakeProfile
 from autoaccel.runtime import ranks
 from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.conditions import gather_conditions

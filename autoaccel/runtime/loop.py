@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import IterableDataset
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.trial import ModelSize
+from autoaccel.records.messages import ModelSize
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import default_device, mark
 from autoaccel.runtime.applied import Applied

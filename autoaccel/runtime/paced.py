@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import nn
 
+from autoaccel.records.messages import Failure, ModelSize
 from autoaccel.records.settings import Value
-from autoaccel.records.trial import Failure, ModelSize
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import Drawn
 from autoaccel.runtime.dividing import Piece

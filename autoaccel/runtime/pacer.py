@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from autoaccel.records.base import Record, decode
-from autoaccel.records.trial import Built, Failure, Finished, GiveTurn, Measure, Order, Ready, Turn
+from autoaccel.records.messages import Built, Failure, Finished, GiveTurn, Measure, Order, Ready, Turn
 from autoaccel.runtime.ineffective import failure_of, no_longer_works
 from autoaccel.runtime.last_part import LastPart
 from autoaccel.runtime.paced import Judged, Paced, not_inspectable

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import UpdateError, UpdatesCompared, UpdatesRecorded
-from autoaccel.records.trial import Failure
 from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.trained_state import Values
 from autoaccel.runtime.updates import LoopSteps, Stepping, Steps, Wanted, make

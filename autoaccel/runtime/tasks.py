@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from autoaccel.records.base import Record
-from autoaccel.records.rounding import CompareUpdates, RecordUpdates
-from autoaccel.records.trial import (
+from autoaccel.records.messages import (
     Describe,
     Described,
     Failure,
@@ -22,6 +21,7 @@ from autoaccel.records.trial import (
     Train,
     WorkerSpec,
 )
+from autoaccel.records.rounding import CompareUpdates, RecordUpdates
 from autoaccel.records.workload import TrainingFunction
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied

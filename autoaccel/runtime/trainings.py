@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from autoaccel.records.trial import Failure, Train, TrainResult
+from autoaccel.records.messages import Failure, Train, TrainResult
 from autoaccel.runtime import ranks
 from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
 from autoaccel.runtime.loop import Loop

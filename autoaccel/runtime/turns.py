@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 
-from autoaccel.records.trial import Failure, GiveTurn, Turn
+from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes, synchronize
 from autoaccel.runtime.ineffective import no_longer_works

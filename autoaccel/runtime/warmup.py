@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autoaccel.records.trial import LONG_STEP_SECONDS
+from autoaccel.records.messages import LONG_STEP_SECONDS
 from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.paced import Inspectable, Paced

@@ -16,7 +16,7 @@ import sys
 from typing import BinaryIO
 
 from autoaccel.records.base import Record, decode, encode
-from autoaccel.records.trial import Probe, WorkerSpec
+from autoaccel.records.messages import Probe, WorkerSpec
 from autoaccel.records.workload import Script
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

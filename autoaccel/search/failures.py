@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from autoaccel.records.conclusion import CommonCause, Part
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings, Value, changed, settings_key
-from autoaccel.records.trial import Failure, Trial
+from autoaccel.records.trial import Trial
 
 _MIN_FAILURES = 2  # in different settings: one may be chance
 _MAX_TOGETHER = 2  # settings that fail only together; more are blamed only as a whole

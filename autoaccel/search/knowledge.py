@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings, changed, settings_key
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial
+from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.starts import SlowStarts
 from autoaccel.search.surrogate import Surrogate, Vector

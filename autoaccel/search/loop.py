@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import Part, part_words
 from autoaccel.records.contender import Judgement
+from autoaccel.records.messages import Failure
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import Note, TrialFinished, TrialStarted
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import PeerActivity
-from autoaccel.records.trial import Accuracy, Comparison, Failure, Trial
+from autoaccel.records.trial import Comparison, Trial
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.outcomes import Outcomes

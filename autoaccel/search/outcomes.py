@@ -6,10 +6,12 @@ import math
 
 import msgspec
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.contender import Judgement
 from autoaccel.records.knob import Risk
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Failure, Trial
+from autoaccel.records.trial import Trial
 from autoaccel.search.failures import FailedProofs
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.space.knobs import RISKS, risk_of, risky_part

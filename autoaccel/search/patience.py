@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from autoaccel.records.messages import Failure, FailureKind
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, FailureKind
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.space.knobs import compiles, slow_starting_knobs
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, Pair, log_ratios, middle, turns_deviation

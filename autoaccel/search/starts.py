@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings, changed, settings_key
-from autoaccel.records.trial import Failure, Measurement, Trial
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.space.knobs import KNOBS, compiled_part, compiles, is_of_compiling, slow_starting_knobs
 from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
 

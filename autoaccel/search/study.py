@@ -27,9 +27,11 @@ from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from autoaccel.errors import AutoaccelError
+from autoaccel.records.accuracy import Accuracy
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.study import PeerActivity, StudyHead
-from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.search.attributes import MAX_CHARACTERS, is_of_storage, pieces_of, reached, read_record
 from autoaccel.search.claims import Claim, claims_among
 from autoaccel.search.peers import GRACE_SECONDS, Peers

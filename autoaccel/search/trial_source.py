@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.progress import Listener
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import Enough
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measurement
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.pairs import Reference

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import KeptBecause, LeftOpen
 from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.records.trial import Comparison
 from autoaccel.search.starts import start_of
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.proof import Proof

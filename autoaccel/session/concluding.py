@@ -8,10 +8,11 @@ import platform
 from collections.abc import Sequence
 
 from autoaccel import __version__
+from autoaccel.records.messages import Failure, ModelSize
 from autoaccel.records.progress import StageStarted
 from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Failure, Measurement, ModelSize, Trial
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import faster_words, kept_words, left_open_words, stop_words, value_result
 from autoaccel.report.html import render_report

@@ -17,10 +17,10 @@ from autoaccel.records.conclusion import (
     TooDisturbed,
 )
 from autoaccel.records.contender import OPEN, ContenderResult, ProofReason
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note, StageName, StageStarted
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words, searching_on_words
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender

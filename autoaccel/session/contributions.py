@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Comparison, Failure
+from autoaccel.records.trial import Comparison
 from autoaccel.search.knowledge import KnownSpeedup
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.proof import PairSource

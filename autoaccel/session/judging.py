@@ -6,12 +6,13 @@ import functools
 import math
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.accuracy import Accuracy, exact_numbers, redrawn_numbers
 from autoaccel.records.conclusion import Unprovable
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Accuracy, Failure, exact_numbers, redrawn_numbers
 from autoaccel.report.conclusions import unprovable_words
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.evidence import (

@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Sequence
 
 from autoaccel.records.conclusion import CommonCause, Lost, LostBecause
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Trial
+from autoaccel.records.trial import Trial
 from autoaccel.search.failures import causes_of, contains
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 

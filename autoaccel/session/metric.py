@@ -8,12 +8,13 @@ from typing import Literal
 
 import msgspec
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import NoTime, RunsMissing
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.messages import Failure
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.trial import Accuracy, Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.evidence import MAX_TIMES
 from autoaccel.statistics.accuracy import (

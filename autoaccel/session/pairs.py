@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from autoaccel.records.messages import Failure, Finished, Measure
 from autoaccel.records.proof import ProofPair, TrainedPair
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Finished, Measure
 from autoaccel.session.run_folder import PairsFor
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, lacks_room

@@ -17,12 +17,12 @@ from autoaccel.machine.quiet import Load, quiet_hints, read_load
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Demand
 from autoaccel.records.progress import BaselineMeasured, Note, RunStarted, ScriptSeen, StageStarted
 from autoaccel.records.request import Request
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import StudyBasis
-from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import unprovable_lines, unprovable_words
 from autoaccel.report.wording import closed_words, inexact_words, left_out_words

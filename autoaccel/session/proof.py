@@ -7,12 +7,14 @@ import statistics
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.conclusion import Obstacle
 from autoaccel.records.contender import ProofResult
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Listener, Note, PairFinished, StageStarted
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Comparison, Failure, exact_numbers
+from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import trainings_words
 from autoaccel.report.rounding import rounding_words

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autoaccel.records.contender import OPEN, ContenderResult
+from autoaccel.records.messages import Failure
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.records.trial import Failure
 from autoaccel.session.pairs import FreshPairs, PairReading
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from autoaccel.records.knob import Risk
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings, changed
-from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import ranks_of, risk_of

@@ -9,9 +9,10 @@ from array import array
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from autoaccel.records.accuracy import Accuracy
+from autoaccel.records.messages import Finished
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import Accuracy, Finished
 from autoaccel.records.workload import Direction, TrainingFacts
 from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, believed_deviation, deviation_of, t_radius_for
 from autoaccel.statistics.student import t_quantile

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from autoaccel.records.trial import Turn
+from autoaccel.records.messages import Turn
 
 
 def step_seconds_of_turns(turns: Sequence[Turn], steps_per_epoch: int, batch_factor: float = 1.0) -> tuple[float, ...]:

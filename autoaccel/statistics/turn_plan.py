@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from autoaccel.records.trial import LONG_STEP_SECONDS, GiveTurn
+from autoaccel.records.messages import LONG_STEP_SECONDS, GiveTurn
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, Pair
 from autoaccel.statistics.repetitions import best_repetitions, deviation_of_differences, successive_differences
 

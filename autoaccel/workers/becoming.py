@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from autoaccel.records.base import encode
 from autoaccel.records.launching import Launched
-from autoaccel.records.trial import WorkerSpec
+from autoaccel.records.messages import WorkerSpec
 from autoaccel.records.workload import Script
 from autoaccel.workers.forking import START
 from autoaccel.workers.launchers import command, launcher_of, variables

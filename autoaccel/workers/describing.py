@@ -10,7 +10,7 @@ from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedErro
 from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.gpus import read_gpu_use
 from autoaccel.records.machine import Machine
-from autoaccel.records.trial import Describe, Described, Failure, Probe, Probed
+from autoaccel.records.messages import Describe, Described, Failure, Probe, Probed
 from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.workers.starter import WorkerStarter
 

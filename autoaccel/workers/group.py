@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from autoaccel.records.trial import Answer, Failure
+from autoaccel.records.messages import Answer, Failure
 from autoaccel.workers.listening import await_news
 from autoaccel.workers.worker import Worker
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from autoaccel.records.base import encode
 from autoaccel.records.launching import LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
-from autoaccel.records.trial import Probe, WorkerSpec
+from autoaccel.records.messages import Probe, WorkerSpec
 from autoaccel.records.workload import Script
 
 _SITE = str(Path(__file__).parents[1] / "runtime" / "script" / "site")

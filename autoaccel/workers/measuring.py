@@ -7,8 +7,9 @@ import time
 from typing import NamedTuple, TypeAlias
 
 from autoaccel.records.base import Record
+from autoaccel.records.messages import Failure, Finish, Finished, GiveTurn, Ready, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Finish, Finished, GiveTurn, Measurement, Ready, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.worker import Worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from autoaccel.records.trial import Built, Failure
+from autoaccel.records.messages import Built, Failure
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.listening import await_news
 from autoaccel.workers.measuring import failure_of

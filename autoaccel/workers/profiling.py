@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import MAX_PROFILE_SECONDS, Failure, Profiled, TakeProfile
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import MAX_PROFILE_SECONDS, Failure, Profiled, TakeProfile
 from autoaccel.workers.measuring import failure_of
 from autoaccel.workers.starter import WorkerStarter
 

@@ -16,10 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from autoaccel.records.base import Record
-from autoaccel.records.ranks import LaunchedRank, RankPlacement
-from autoaccel.records.script import ScriptFacts
-from autoaccel.records.settings import Settings, Value, settings_key
-from autoaccel.records.trial import (
+from autoaccel.records.messages import (
     Describe,
     Described,
     Failure,
@@ -31,6 +28,9 @@ from autoaccel.records.trial import (
     WarmUp,
     WorkerSpec,
 )
+from autoaccel.records.ranks import LaunchedRank, RankPlacement
+from autoaccel.records.script import ScriptFacts
+from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.workload import Script, Workload
 from autoaccel.space.knobs import (
     KnobContext,

@@ -20,7 +20,7 @@ import psutil
 
 from autoaccel.records.base import decode, encode
 from autoaccel.records.launching import Launched
-from autoaccel.records.trial import Answer, Failure, WorkerSpec
+from autoaccel.records.messages import Answer, Failure, WorkerSpec
 from autoaccel.records.workload import Script
 from autoaccel.workers.forking import START
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer

@@ -26,8 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, Value
-from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe

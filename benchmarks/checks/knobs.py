@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, Knob, KnobContext, clash_holds, default_settings
 from autoaccel.space.search_space import load_space

@@ -29,8 +29,8 @@ from typing import Any
 import psutil
 
 from autoaccel.machine.detect import detect_machine
+from autoaccel.records.messages import Failure, GiveTurn, Measure, Train, TrainResult, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, GiveTurn, Measure, Train, TrainResult, Turn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe

@@ -27,9 +27,10 @@ from typing import Any
 import optuna
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.records.trial import Failure, Trial
+from autoaccel.records.trial import Trial
 from autoaccel.report.conclusions import stop_words
 from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Search

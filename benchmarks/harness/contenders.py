@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs

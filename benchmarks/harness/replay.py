@@ -14,8 +14,9 @@ import msgspec
 from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
+from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs

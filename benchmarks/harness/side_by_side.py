@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.statistics.comparison import middle
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.student import t_quantile

@@ -14,10 +14,11 @@ import msgspec
 
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 
 TABLES = Path(__file__).parents[1] / "results" / "tables"

@@ -24,7 +24,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from autoaccel.records.base import Record, decode, encode
-from autoaccel.records.trial import Failure, GiveTurn, WorkerSpec
+from autoaccel.records.messages import Failure, GiveTurn, WorkerSpec
 from autoaccel.runtime.script import measure
 from autoaccel.runtime.script.boundary import Boundary
 from autoaccel.runtime.script.events import listen

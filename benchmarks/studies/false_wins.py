@@ -28,11 +28,12 @@ from typing import Any
 import msgspec
 
 from autoaccel.records.base import Record, decode, encode
+from autoaccel.records.messages import Turn
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.records.trial import Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.pairs import FreshPairs, PairReading, Reference

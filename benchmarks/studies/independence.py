@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.base import Record, decode, encode
+from autoaccel.records.messages import Failure, Measure
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Failure, Measure
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space

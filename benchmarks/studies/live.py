@@ -29,8 +29,8 @@ from typing import Any
 import msgspec
 import optuna
 
+from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.runs import CompileSeconds

@@ -17,8 +17,8 @@ import subprocess
 import sys
 from typing import Any
 
+from autoaccel.records.messages import Failure, Train, TrainResult
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Train, TrainResult
 from autoaccel.space.knobs.model import PRUNING_LIBRARIES, SPARSITIES
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.contenders import Contest, contest, machine_of

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from autoaccel.records.base import encode
-from autoaccel.records.trial import Measure, WorkerSpec
+from autoaccel.records.messages import Measure, WorkerSpec
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, to_measure
 from benchmarks.harness.within import MARK

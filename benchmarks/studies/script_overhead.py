@@ -38,7 +38,7 @@ from typing import Any
 from scipy.stats.mstats import trimmed_mean, trimmed_mean_ci
 
 from autoaccel.records.base import encode
-from autoaccel.records.trial import Failure, GiveTurn, Train, WorkerSpec
+from autoaccel.records.messages import Failure, GiveTurn, Train, WorkerSpec
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
@@ -63,7 +63,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 if spec := os.environ.pop("SPEC", ""):
     from autoaccel.records.base import decode
-    from autoaccel.records.trial import WorkerSpec
+    from autoaccel.records.messages import WorkerSpec
     from autoaccel.runtime.script.whole_run import apply_to_run
 
     apply_to_run(decode(spec.encode(), WorkerSpec))

@@ -25,12 +25,12 @@ import msgspec
 
 from autoaccel.commands.checking import train_pair
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof

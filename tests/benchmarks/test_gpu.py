@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from autoaccel.records.machine import TorchFacts
-from autoaccel.records.trial import Failure, GiveTurn, Measurement, Turn
+from autoaccel.records.messages import Failure, GiveTurn, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.space.knobs import KNOBS, KnobContext, default_settings
 from benchmarks.checks import gpu
 from benchmarks.harness import rows

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measurement
+from autoaccel.records.trial import Measurement
 from autoaccel.session.pairs import PairReading
 from benchmarks.harness import rows
 from benchmarks.harness.replay import Facts, Replay, SimulatedClock

@@ -14,13 +14,14 @@ import pytest
 
 from autoaccel.commands.checking import judge_pairs, read_pairs
 from autoaccel.errors import BadRequestError
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import encode, write_json
 from autoaccel.records.check import AccuracyCheck, CheckedPair
 from autoaccel.records.machine import Machine
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import BuildFunction, TrainingFacts, Workload
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings

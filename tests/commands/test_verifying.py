@@ -11,9 +11,10 @@ import pytest
 
 from autoaccel.commands.verifying import verify_claim
 from autoaccel.records.check import Verification
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Comparison, Failure
+from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover

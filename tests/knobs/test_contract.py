@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, format_value
-from autoaccel.records.trial import Failure, GiveTurn
 from autoaccel.records.workload import Workload
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs import effects_of

@@ -13,8 +13,10 @@ import pytest
 
 from autoaccel.api import apply
 from autoaccel.errors import BadRequestError
+from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.base import write_json, write_text
 from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.messages import Turn
 from autoaccel.records.recipe import (
     SCHEMA,
     Baseline,
@@ -30,7 +32,7 @@ from autoaccel.records.recipe import (
 )
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import changed, describe_change, settings_key
-from autoaccel.records.trial import Accuracy, Comparison, Measurement, Turn, exact_numbers
+from autoaccel.records.trial import Comparison, Measurement
 from autoaccel.records.workload import BuildFunction, PickledFunction, Workload
 from autoaccel.workers.shares import device_of_this_rank
 

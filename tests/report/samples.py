@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.advice import Advice, Diagnosis
 from autoaccel.records.conditions import MachineConditions
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import Cache, Cpu, Library, Machine, NumaNode, ProcessLimits, TorchFacts
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.profile import Finding, MemoryPeak, ModuleTime, OperatorShare, Profile, PythonFunction
 from autoaccel.records.progress import (
@@ -33,7 +35,7 @@ from autoaccel.records.recipe import (
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial, Turn, Verdict
+from autoaccel.records.trial import Comparison, Measurement, Trial, Verdict
 from autoaccel.records.workload import BuildFunction
 
 BASELINE: Settings = {

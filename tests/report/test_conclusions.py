@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import (
     LeftOpen,
     NothingBetter,
@@ -25,7 +26,7 @@ from autoaccel.records.recipe import Constraint, OpenProof, Recipe, StopReason
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Accuracy, Comparison
+from autoaccel.records.trial import Comparison
 from autoaccel.report.conclusions import kept_words, left_open_words, stop_words, unprovable_lines
 from autoaccel.report.html import render_report
 from autoaccel.report.terminal import print_recipe

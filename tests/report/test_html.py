@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.recipe import Interaction
 from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.trial import Accuracy
 from autoaccel.records.workload import PickledFunction
 from autoaccel.report.chart import HEIGHT, WIDTH, search_history
 from autoaccel.report.html import render_report

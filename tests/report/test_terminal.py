@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from autoaccel.records.accuracy import exact_numbers, redrawn_numbers
 from autoaccel.records.check import Verification
 from autoaccel.records.machine import Gpu, GpuSet, Interconnect
 from autoaccel.records.recipe import Interaction, OpenProof, RunSpeedup
 from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.trial import exact_numbers, redrawn_numbers
 from autoaccel.report.advice import print_advice
 from autoaccel.report.tables import print_gpu_sets, print_knobs, print_machine, print_trials
 from autoaccel.report.terminal import print_recipe, print_verification

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import TensorDataset
 
-from autoaccel.records.trial import GiveTurn, Turn
+from autoaccel.records.messages import GiveTurn, Turn
 from autoaccel.runtime import accelerator, rates
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop

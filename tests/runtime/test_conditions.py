@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from autoaccel.records.conditions import TrainingConditions
-from autoaccel.records.trial import Profiled, TakeProfile
+from autoaccel.records.messages import Profiled, TakeProfile
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.conditions import gather_conditions
 from autoaccel.runtime.evaluating import measure_evaluation

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from autoaccel.records.trial import Failure, Finished
+from autoaccel.records.messages import Failure, Finished
 from autoaccel.runtime import last_part
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.last_part import LastPart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autoaccel.records.trial import Failure, Probe, WorkerSpec
+from autoaccel.records.messages import Failure, Probe, WorkerSpec
 from autoaccel.runtime import tasks
 from autoaccel.runtime.library_errors import is_lost_connection, is_out_of_memory, kind_of, signature_of
 

@@ -12,9 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.records.base import Record, encode
-from autoaccel.records.rounding import CompareUpdates, RecordUpdates
-from autoaccel.records.settings import Settings, Value
-from autoaccel.records.trial import (
+from autoaccel.records.messages import (
     Failure,
     Finish,
     Finished,
@@ -27,6 +25,8 @@ from autoaccel.records.trial import (
     WarmUp,
     WorkerSpec,
 )
+from autoaccel.records.rounding import CompareUpdates, RecordUpdates
+from autoaccel.records.settings import Settings, Value
 from autoaccel.runtime import tasks
 from autoaccel.runtime.accelerator import mark
 from autoaccel.runtime.applied import Applied

@@ -13,9 +13,9 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset, TensorDataset
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.clipping import Clip
 from autoaccel.runtime.data import Drawn

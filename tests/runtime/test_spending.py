@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from autoaccel.records.trial import Profiled, TakeProfile
+from autoaccel.records.messages import Profiled, TakeProfile
 from autoaccel.runtime import looking
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.looking import take_and_gather

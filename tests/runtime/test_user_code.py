@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
+from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.settings import Settings, Value
-from autoaccel.records.trial import Failure, GiveTurn, Turn
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs import found_settings
 from autoaccel.runtime.last_part import LastPart

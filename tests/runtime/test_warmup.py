@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from autoaccel.records.trial import GiveTurn, Turn
+from autoaccel.records.messages import GiveTurn, Turn
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.steps import make_steps

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from autoaccel.records.conclusion import Part, part_words
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.search.failures import Cause, Failed, contains, find_causes
 
 CRASH = Failure("raised", "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly")

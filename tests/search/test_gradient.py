@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from autoaccel.records.messages import Failure, FailureKind, Turn
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import Forbidden, SearchSpace
-from autoaccel.records.trial import Comparison, Failure, FailureKind, Measurement, Trial, Turn
+from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge

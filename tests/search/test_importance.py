@@ -8,9 +8,10 @@ import random
 
 import pytest
 
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.search.importance import importance
 
 SPACE = SearchSpace(

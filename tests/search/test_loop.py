@@ -9,10 +9,12 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from autoaccel.records.accuracy import Accuracy
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.progress import Event, Note, ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Search
 from autoaccel.search.patience import COMPILE_SHARE

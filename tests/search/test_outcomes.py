@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.contender import Judgement
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.outcomes import Outcomes

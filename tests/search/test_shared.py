@@ -16,10 +16,11 @@ import pytest
 
 from autoaccel.errors import AutoaccelError, BadRequestError
 from autoaccel.records.advice import Diagnosis
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.profile import Profile
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 

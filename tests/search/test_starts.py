@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from autoaccel.records.messages import Turn
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.search.economy import Economy
 from autoaccel.search.starts import SlowStarts, start_of
 from autoaccel.statistics.runs import WARM_SHARE

@@ -17,10 +17,12 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from autoaccel.errors import AutoaccelError
+from autoaccel.records.accuracy import Accuracy
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import Forbidden, SearchSpace
-from autoaccel.records.trial import Accuracy, Comparison, Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.gradient import MAX_READINGS, KnowledgeGradient
 from autoaccel.search.knowledge import Knowledge

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from autoaccel.machine.gpus import GpuUse
+from autoaccel.records.messages import Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Finished, GiveTurn, Measure, Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session import baseline as module

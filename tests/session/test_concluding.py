@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from autoaccel.records.conclusion import LeftOpen, NotWorthProving
+from autoaccel.records.messages import Turn
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Comparison, Measurement, Turn
+from autoaccel.records.trial import Comparison, Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import left_open_words
 from autoaccel.session.best import Best, proven

@@ -11,13 +11,14 @@ import pytest
 
 from autoaccel.records.contender import ContenderResult, ProofReason
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint, Contribution, StopReason
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Reserve, Search

@@ -7,10 +7,11 @@ import random
 
 import pytest
 
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import Forbidden, SearchSpace
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.loop import Search

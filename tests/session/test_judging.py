@@ -13,6 +13,7 @@ import pytest
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.knob import Risk
+from autoaccel.records.messages import Turn
 from autoaccel.records.options import EvidenceWish, TuneOptions
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import ProofPair
@@ -21,7 +22,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session import judging

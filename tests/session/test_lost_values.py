@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import Lost
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.recipe import StopReason, ValueResult
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Accuracy, Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.report.conclusions import value_result
 from autoaccel.session.lost_values import lost_values
 from autoaccel.statistics.comparison import compare_in_process

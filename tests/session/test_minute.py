@@ -13,6 +13,7 @@ from typing import cast
 import msgspec
 import pytest
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
@@ -20,7 +21,6 @@ from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.session import judging
 from autoaccel.session.baseline import LiveBaseline

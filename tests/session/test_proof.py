@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Event, Note, StageStarted, ignore
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session.clock import BudgetClock

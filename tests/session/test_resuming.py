@@ -10,12 +10,13 @@ import pytest
 from autoaccel.api import continued
 from autoaccel.errors import BadRequestError
 from autoaccel.records.contender import ContenderResult
+from autoaccel.records.messages import Turn
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.proof import ProofPair, TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction
 from autoaccel.session.pairs import FreshPairs, PairReading, Reference
 from autoaccel.session.resuming import Earlier, ResumedPairs

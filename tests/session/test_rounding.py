@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from autoaccel.records.knob import Risk
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
@@ -23,7 +24,6 @@ from autoaccel.records.rounding import (
     UpdatesRecorded,
 )
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.rounding import (

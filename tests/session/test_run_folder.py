@@ -13,12 +13,13 @@ from autoaccel.errors import BadRequestError, BudgetSpentError
 from autoaccel.records.base import write_json
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, OpenProof, Projection, Recipe, SearchSummary
 from autoaccel.records.request import Request
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Comparison, Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.records.workload import BuildFunction, PickledFunction, TrainingFacts, Workload
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunRecord, latest_run_path, next_run_path

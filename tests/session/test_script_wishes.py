@@ -10,12 +10,12 @@ import pytest
 
 from autoaccel.api import make_request
 from autoaccel.errors import BadRequestError
+from autoaccel.records.accuracy import exact_numbers
 from autoaccel.records.base import decode, encode
 from autoaccel.records.machine import Machine
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
-from autoaccel.records.trial import exact_numbers
 from autoaccel.records.workload import BuildFunction, Script, TrainingFacts
 from autoaccel.report.commands import resume_command
 from autoaccel.session.script_wishes import as_tuned, with_wishes

@@ -20,11 +20,12 @@ import pytest
 from autoaccel.errors import BadRequestError
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.profile import Profile
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Trial, Turn
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.records.workload import BuildFunction
 from autoaccel.report.conclusions import elsewhere_words
 from autoaccel.search.economy import Economy

@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from autoaccel.records.trial import Failure, GiveTurn, Turn
+from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.session.turns import TurnFailed, Turns, TurnTaker
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.measuring import Measuring

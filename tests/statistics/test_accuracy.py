@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from autoaccel.records.accuracy import Accuracy
+from autoaccel.records.messages import Finished
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
-from autoaccel.records.trial import Accuracy, Finished
 from autoaccel.records.workload import Direction
 from autoaccel.statistics.accuracy import (
     MANY_RUNS,

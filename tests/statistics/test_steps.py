@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoaccel.records.trial import Turn
+from autoaccel.records.messages import Turn
 from autoaccel.statistics.steps import settled_step_seconds, step_seconds_of_turns
 
 

@@ -9,7 +9,7 @@ import pytest
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.gpus import GpuUse
 from autoaccel.records.machine import Machine
-from autoaccel.records.trial import Described, Failure
+from autoaccel.records.messages import Described, Failure
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.workers import describing
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure, GiveTurn, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, GiveTurn, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.group import WorkerGroup

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.machine import Machine
-from autoaccel.records.trial import MAX_PROFILE_SECONDS
+from autoaccel.records.messages import MAX_PROFILE_SECONDS
 from autoaccel.workers.profiling import profile_task
 
 

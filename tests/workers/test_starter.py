@@ -15,8 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autoaccel.records.settings import Settings
-from autoaccel.records.trial import (
+from autoaccel.records.messages import (
     Built,
     Describe,
     Described,
@@ -32,6 +31,7 @@ from autoaccel.records.trial import (
     Turn,
     WarmUp,
 )
+from autoaccel.records.settings import Settings
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.environment import worker_environment

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import nn
 
+from autoaccel.records.messages import ModelSize
 from autoaccel.records.settings import Value
-from autoaccel.records.trial import ModelSize
 from autoaccel.space.knobs import Knob
 
 Item = TypeVar("Item")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from autoaccel.records.trial import ModelSize
+from autoaccel.records.messages import ModelSize
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.knobs.inspecting import LossOf, count_flops, executed_layers
 from autoaccel.runtime.knobs.removal import Removal

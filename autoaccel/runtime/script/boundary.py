@@ -10,9 +10,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.messages import Failure, ModelSize
 from autoaccel.records.script import LoaderKey, ScriptFacts
 from autoaccel.records.settings import Value
-from autoaccel.records.trial import Failure, ModelSize
 from autoaccel.runtime.accelerator import Mark, mark
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.losses import StepLosses

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from autoaccel.records.base import decode
 from autoaccel.records.launching import LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
-from autoaccel.records.trial import Describe, Failure, Measure, WorkerSpec
+from autoaccel.records.messages import Describe, Failure, Measure, WorkerSpec
 from autoaccel.runtime.script.serving import Attached, attach_of, fail
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.worker import Channel, die_with_parent

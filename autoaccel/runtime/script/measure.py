@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.base import Record
-from autoaccel.records.trial import Failure, Measure, WorkerSpec
+from autoaccel.records.messages import Failure, Measure, WorkerSpec
 from autoaccel.runtime.pacer import Line, Pacer
 from autoaccel.runtime.script.boundary import Boundary, PacedScript
 from autoaccel.runtime.script.events import listen

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from autoaccel.records.messages import Failure
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
-from autoaccel.records.trial import Failure
 from autoaccel.reported import hear_reports
 from autoaccel.runtime.paced import Said
 from autoaccel.runtime.script.listening import WatchedFile, listen_to_output

@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from autoaccel.records.base import Record
+from autoaccel.records.messages import Profiled, TakeProfile, WorkerSpec
 from autoaccel.records.script import ScriptFacts
-from autoaccel.records.trial import Profiled, TakeProfile, WorkerSpec
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.boards import write_board

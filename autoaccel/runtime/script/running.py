@@ -9,7 +9,7 @@ import os
 import sys
 
 from autoaccel.records.base import decode
-from autoaccel.records.trial import WorkerSpec
+from autoaccel.records.messages import WorkerSpec
 from autoaccel.records.workload import Script
 from autoaccel.runtime.script.entry import enter
 from autoaccel.runtime.script.entry import main as run

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.messages import Describe, Failure, Measure, TakeProfile, WorkerSpec
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates
-from autoaccel.records.trial import Describe, Failure, Measure, TakeProfile, WorkerSpec
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.cycle import TrainingOverError
 from autoaccel.runtime.script.entry import enter, run_main, without_ours
@@ -111,7 +111,7 @@ def attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException
 
 
 def _observe(line: Line, parsed: dict[str, str], writes: Writes, failed: Callable[[BaseException], None]) -> Attached:
-    from autoaccel.records.trial import Described
+    from autoaccel.records.messages import Described
     from autoaccel.runtime.script.observe import Observer
 
     observer = Observer(lambda facts: finish(line, Described(_completed(facts, parsed, writes))))

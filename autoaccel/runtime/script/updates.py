@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from autoaccel.records.base import Record
+from autoaccel.records.messages import Failure, WorkerSpec
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates
-from autoaccel.records.trial import Failure, WorkerSpec
 from autoaccel.runtime.ineffective import did_nothing
 from autoaccel.runtime.randomness import random_states, seed_all
 from autoaccel.runtime.rounding import comparing, read_course, recording

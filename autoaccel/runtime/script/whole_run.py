@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from autoaccel.records.trial import WorkerSpec
+from autoaccel.records.messages import WorkerSpec
 from autoaccel.runtime.script.events import Events, RootCalls, listen
 from autoaccel.runtime.script.install import AppliedToScript, install_loaders
 from autoaccel.runtime.script.numbering import Numbers, whatever_its_arguments

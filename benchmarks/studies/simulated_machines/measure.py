@@ -32,11 +32,12 @@ from autoaccel.records.base import decode
 from autoaccel.records.conditions import Loader, Optimizer, TrainingConditions
 from autoaccel.records.conditions import Model as ModelFacts
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.profile import Demand, Finding, Profile
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Search

@@ -27,9 +27,10 @@ import msgspec
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
 from autoaccel.records.base import encode
+from autoaccel.records.messages import Failure, TakeProfile, Turn
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Failure, Measurement, TakeProfile, Turn
+from autoaccel.records.trial import Measurement
 from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part, is_on

@@ -6,9 +6,9 @@ import math
 import random
 
 from autoaccel.records.contender import ProofReason
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.session.contest import Contest

@@ -20,8 +20,9 @@ from autoaccel.advise.diagnosing import diagnose
 from autoaccel.machine.conditions import begin_watching, read_machine_conditions
 from autoaccel.machine.quiet import read_load
 from autoaccel.records.advice import Diagnosis
+from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure, Measurement
+from autoaccel.records.trial import Measurement
 from autoaccel.session.workloads import find_workload
 from autoaccel.workers.profiling import ask_profile, profile_task
 from autoaccel.workers.starter import WorkerStarter

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from autoaccel.records.messages import Describe, Described, Failure, Measure
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Describe, Described, Failure, Measure
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_machine

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from autoaccel.records.machine import Machine
-from autoaccel.records.trial import GiveTurn, Measure, Turn
+from autoaccel.records.messages import GiveTurn, Measure, Turn
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.measuring import Measuring

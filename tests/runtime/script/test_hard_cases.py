@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure, GiveTurn, Measure, Turn
 from autoaccel.records.script import ScriptFacts
-from autoaccel.records.trial import Failure, GiveTurn, Measure, Turn
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers import worker

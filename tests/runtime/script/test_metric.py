@@ -9,8 +9,8 @@ import pytest
 
 import autoaccel
 import autoaccel.report.wording  # the package beside the function
+from autoaccel.records.messages import Failure
 from autoaccel.records.script_metric import PrintedMetric, ReportedMetric
-from autoaccel.records.trial import Failure
 from autoaccel.runtime.script.listening import Lines, WatchedFile, find_number
 from autoaccel.runtime.script.metric import OwnMetric
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.records.machine import Machine
-from autoaccel.records.trial import Profiled, TakeProfile
+from autoaccel.records.messages import Profiled, TakeProfile
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.profiling import ask_profile

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from autoaccel.records.base import encode
+from autoaccel.records.messages import Train, WorkerSpec
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Train, WorkerSpec
 from autoaccel.records.workload import Script
 
 BECOME = (

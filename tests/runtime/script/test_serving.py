@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from autoaccel.records.messages import Describe, Described, Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Describe, Described, Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_machine

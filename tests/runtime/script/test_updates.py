@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
-from autoaccel.records.trial import Failure
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.updates import ScriptSteps
 from autoaccel.runtime.trained_state import TrainedState
