@@ -74,7 +74,7 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
         {**short, **layout},
         short,
         {"model.sparsity": 0.5},
-        fused,
+        {**layout, **fused},  # no rate of matrix products tells what a short type does to other operators
         *(placed or [{"parallel.world_size": 2}]),
         {},
         {**best, **compiled},

@@ -89,6 +89,8 @@ def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing
     best: Settings = {"precision.autocast": "bfloat16", "layout.channels_last": True, "optimizer.fused": True}
     loads = [{**workers, "threads.intra_op": 1}, {}] if findings else []
     assert found[: 1 + len(loads)] == [{**best, **workers}, *({**best, **load} for load in loads)]
+    without_type = {name: value for name, value in best.items() if name != "precision.autocast"}
+    assert {**without_type, **workers} in found, "nothing else shows that a short type slows this model down"
     assert [one for one in found if "parallel.world_size" in one] == [{"parallel.world_size": 2}]
     for one in found[1 + len(loads) :]:
         parts = one.keys() - workers.keys()
