@@ -6,7 +6,6 @@ import json
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,15 +29,19 @@ def autoaccel(
     "code", ["import autoaccel", "from autoaccel.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"]
 )
 def test_import_and_help_are_instant_and_load_nothing_heavy(code: str) -> None:
-    code += "\nimport sys; print([n for n in ('torch', 'optuna', 'numpy', 'rich', 'msgspec') if n in sys.modules])"
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
+    """No library is loaded, and of the standard library and of this package no more than takes an instant.
+
+    Modules are counted, because a clock would say more of what else the machine is doing: 84 take 0.1 s.
+    """
+
+    def modules(code: str) -> set[str]:
+        code += "\nimport sys; print(*sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        seconds.append(time.perf_counter() - start)
-        assert done.stdout.splitlines()[-1] == "[]"
-    # The promise is about autoaccel, not about what else the machine is doing: the best of five.
-    assert min(seconds) < 0.25
+        return set(done.stdout.splitlines()[-1].split())
+
+    loaded = modules(code) - modules("")
+    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"autoaccel"}
+    assert len(loaded) <= 100
 
 
 def test_without_a_command_the_help_is_shown() -> None:

@@ -17,7 +17,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script
 
 BECOME = (
-    "import os, sys; from autoaccel.records.base import decode; from autoaccel.records.trial import WorkerSpec;"
+    "import os, sys; from autoaccel.records.base import decode; from autoaccel.records.messages import WorkerSpec;"
     "from autoaccel.workers.becoming import become; become(decode(sys.argv[1], WorkerSpec), os.environ)"
 )
 SOURCE = """\
