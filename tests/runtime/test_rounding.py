@@ -185,7 +185,12 @@ def test_gradients_are_those_that_the_optimizer_gets() -> None:
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 @pytest.mark.parametrize(
-    "settings", [BFLOAT16, {**BFLOAT16, "layout.channels_last": True}, {"optimizer.foreach": "on"}]
+    "settings",
+    [
+        BFLOAT16,
+        pytest.param({**BFLOAT16, "layout.channels_last": True}, marks=pytest.mark.long),
+        {"optimizer.foreach": "on"},
+    ],
 )
 def test_rounding_is_a_small_part_of_the_noise(optimizer: str, settings: Settings, tmp_path: Path) -> None:
     changes = {"optimizer": OPTIMIZERS[optimizer]}

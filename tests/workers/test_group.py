@@ -66,7 +66,7 @@ def trained(starter: WorkerStarter, settings: Settings, save_path: Path) -> tupl
 
 
 @pytest.mark.end_to_end
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_ranks_that_split_the_batch_train_as_one_process_does(
     ranks: int, write_model: WriteModel, starter_for: Callable[..., WorkerStarter], tmp_path: Path
 ) -> None:

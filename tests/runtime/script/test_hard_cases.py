@@ -24,7 +24,7 @@ from tests.runtime.script.asking import SECONDS, describe
 from tests.runtime.script.cases import CASES, Case
 from tests.runtime.script.conftest import SCRIPTS
 
-_ALWAYS = {"trainer_class.py", "gan.py", "lstm_lm.py", "gpt/train.py"}
+_ALWAYS = {"gan.py", "gpt/train.py"}
 """Scripts that stand for the kinds that differ most; the others are for `make check-long`, 10 s each."""
 
 _GRADIENTS_ONLY = {"functional.py"}

@@ -176,10 +176,11 @@ print("val_acc: 0.95")
 @pytest.mark.parametrize(
     ("source", "steps", "found"),
     [
-        (PrintedMetric(r"val_acc: ([0-9.]+)"), 60, (0.65, 0.7, 2)),  # after 56 and 64 steps
+        # After 56 and 64 steps.
+        pytest.param(PrintedMetric(r"val_acc: ([0-9.]+)"), 60, (0.65, 0.7, 2), marks=pytest.mark.long),
         (PrintedMetric(r"val_acc: ([0-9.]+)"), 80, (0.875, 0.95, 2)),  # after 72 and, at its end, 80
         (ReportedMetric("accuracy"), 80, (0.85, 0.9, 2)),
-        (FileMetric("metrics.json", "eval.accuracy"), 80, (0.85, 0.9, 2)),
+        pytest.param(FileMetric("metrics.json", "eval.accuracy"), 80, (0.85, 0.9, 2), marks=pytest.mark.long),
     ],
 )
 def test_a_script_is_judged_by_what_it_says(
@@ -286,7 +287,7 @@ def test_a_training_ends_with_its_last_step_though_a_checkpoint_lies_before_it(
     assert isinstance(ended, Finished), ended
 
 
-@pytest.mark.parametrize("source", [None, PrintedMetric("loss ([0-9.]+)")])
+@pytest.mark.parametrize("source", [None, pytest.param(PrintedMetric("loss ([0-9.]+)"), marks=pytest.mark.long)])
 def test_with_other_batches_a_whole_run_may_have_a_few_samples_less(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], source: MetricSource | None
 ) -> None:
