@@ -26,7 +26,7 @@ lint: setup
 
 # Threads that wait for one another give their core away at once: those of other tests need it. Three trainings side by
 # side on two cores spent a third of their processor time on spinning.
-tests: export GOMP_SPINCOUNT ?= 0
+tests check-long: export GOMP_SPINCOUNT ?= 0
 tests: setup  ## three at a time: most wait for processes of their own
 	$(BIN)/pytest -n 3 --dist worksteal
 
