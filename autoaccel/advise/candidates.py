@@ -42,9 +42,8 @@ def first_candidates(
     for number, compute in enumerate(computes):
         loads = _loads(space, context, findings, compute)
         for load in loads if number == 0 else loads[:1]:
-            wished = {**fitting, **compute, **load}
-            open_wishes = {name: value for name, value in wished.items() if value in space.open.get(name, ())}
-            candidate = space.settle({**baseline, **space.fixed, **left, **open_wishes})
+            wished = _open_part({**fitting, **compute, **load}, space)
+            candidate = space.settle({**baseline, **space.fixed, **left, **wished})
             if candidate != baseline and candidate not in candidates and space.allows(candidate):
                 candidates.append(candidate)
     return candidates
@@ -80,7 +79,12 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
         {**best, **compiled},
         compiled,
     ]
-    return [{**kept, **guess} for guess in guesses]
+    # What is left of a guess of which nothing is open would come before its turn.
+    return [{**kept, **guess} for guess in guesses if not guess or _open_part(guess, space)]
+
+
+def _open_part(wished: Settings, space: SearchSpace) -> Settings:
+    return {name: value for name, value in wished.items() if value in space.open.get(name, ())}
 
 
 def _short_type_without_gpu(space: SearchSpace, context: KnobContext) -> Settings:

@@ -97,6 +97,16 @@ def test_on_two_cores_the_likely_combination_and_its_parts_are_tried_and_nothing
         assert len(parts) <= 1 or parts <= best.keys() | {"compile.mode"}
 
 
+def test_what_is_left_of_a_closed_guess_is_not_tried_before_its_turn(context: KnobContext) -> None:
+    """Sparsity and ranks are closed by default for many trainings: what remained of them was the last guess, twice."""
+    baseline = baseline_settings(context)
+    excluded = ("model.sparsity", "parallel.world_size", "compile.mode")
+    space = load_space("default", context, excluded=excluded)
+    waits = Finding("data-wait", "it waits", 0.5, 2.0, ("loader.workers",))
+    found = [changed(one, baseline) for one in first_candidates(space, context, baseline, [waits])]
+    assert found[-1] == {"loader.workers": 2} and found[-2].keys() >= {"layout.channels_last", "optimizer.fused"}
+
+
 def test_guesses_keep_to_what_a_person_has_set(context: KnobContext) -> None:
     """With half of the cores, the user's own four threads are not offered, and no guess was left."""
     baseline = baseline_settings(context)
