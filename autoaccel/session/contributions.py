@@ -206,26 +206,54 @@ def _affordable(candidates: Sequence[_Left], seconds: float) -> list[_Left]:
 def _read(candidates: Sequence[_Left], pairs: PairSource, clock: Clock, end: float) -> dict[str, list[float]]:
     """Return the log speed-ups of the recipe over itself without each setting, one of each pair that was undisturbed.
 
+    Where pairs take longer than expected, the last candidates are given up for the sake of the first, as a single pair
+    of each would tell nothing.
+
     Args:
-        candidates: The recipe without each.
+        candidates: The recipe without each, the first preferred.
         pairs: Measures.
         clock: Knows the time.
         end: When to stop, in seconds since the start of the run.
     """
     found: dict[str, list[float]] = {one.name: [] for one in candidates}
-    failed: set[str] = set()
+    working = list(candidates)
+    expected_seconds, spent_seconds = 0.0, 0.0
     for number in range(MAX_PAIRS_EACH):
         # The order changes, so that a drift of the machine favours none.
-        for one in candidates if number % 2 == 0 else reversed(candidates):
-            expected_seconds = one.seconds + (one.cold_seconds if number == 0 else 0.0)
-            if one.name in failed or clock.spent + expected_seconds > end:
+        for one in list(working if number % 2 == 0 else reversed(working)):
+            slower = spent_seconds / expected_seconds if expected_seconds else 1.0
+            if clock.spent + slower * _seconds_until_told(one, working, found, number) > end:
                 continue
+            began = clock.spent
             reading = pairs.measure(one.settings, number, None)
+            expected_seconds += one.seconds + (one.cold_seconds if number == 0 else 0.0)
+            spent_seconds += clock.spent - began
             if isinstance(reading, Failure):
-                failed.add(one.name)
+                working.remove(one)
             elif reading.trusted:
                 found[one.name].append(-middle(log_ratios(reading.turns)))
     return found
+
+
+def _seconds_until_told(
+    one: _Left, candidates: Sequence[_Left], found: Mapping[str, Sequence[float]], number: int
+) -> float:
+    """Return what it is expected to take until there are enough pairs of a candidate and of all that come before it.
+
+    At least its next pair.
+
+    Args:
+        one: The candidate.
+        candidates: All, the first preferred.
+        found: The readings of each.
+        number: Of the round, from 0: in the first, something may have to be compiled.
+    """
+    seconds = 0.0
+    for other in candidates[: candidates.index(one) + 1]:
+        count = max(MIN_PAIRS_EACH - len(found[other.name]), 1 if other is one else 0)
+        cold_seconds = other.cold_seconds if number == 0 and not found[other.name] else 0.0
+        seconds += count * other.seconds + cold_seconds
+    return seconds
 
 
 def _summed_up(readings: Mapping[str, Sequence[float]]) -> dict[str, _Log]:
