@@ -175,6 +175,7 @@ class TrainingFacts(Record, frozen=True):
     biases: int = 0  # of convolutions and linear layers
     biases_before_norm: int = 0  # of those that batch normalisation subtracts again
     prunable_layers: int = 0  # convolutions and linear layers
+    parameter_tensors: int = 0  # that the parameters are in; 0: not known
     found: Settings = {}  # what the process has after build() and a first step, by knob, where that can be read off it
     own_autocast: str = ""  # the type, where the user's own code runs under autocast
     dtype: str = "float32"  # of most parameters

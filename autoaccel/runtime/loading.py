@@ -127,6 +127,7 @@ def describe(training: Training) -> TrainingFacts:
         biases=len(with_bias(model)),
         biases_before_norm=len(before_norm(model)),
         prunable_layers=len(layers(model)),
+        parameter_tensors=sum(1 for _ in model.parameters()),
         dtype=_most_common_dtype(model),
         eval_samples=_count_samples(training.eval_data),
     )

@@ -80,7 +80,7 @@ class Knowledge:
         self.reached: list[Reached] = []
         """What could be measured, in its order."""
         self._infeasible: list[Settings] = []
-        self._starts = SlowStarts()
+        self._starts = SlowStarts(prior.compile_seconds)
         self._trial_seconds = defaultdict[int, list[float]](list)  # by the number of processes that train
 
     def learn(self, trial: Trial) -> None:

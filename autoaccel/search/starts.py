@@ -48,8 +48,13 @@ class SlowStarts:
     Settings with the same compiled model share its cache: the first process is the cold one, all others are warm.
     """
 
-    def __init__(self) -> None:
-        """Begin with nothing seen."""
+    def __init__(self, compile_seconds: float | None = None) -> None:
+        """Begin with nothing seen.
+
+        Args:
+            compile_seconds: That a first compilation of the whole model is expected to take, if known.
+        """
+        self._compile_seconds = compile_seconds
         self._seen: dict[str, _CompiledStarts] = {}  # by compiled part
         self._given_up: list[Settings] = []
 
@@ -82,8 +87,15 @@ class SlowStarts:
         if alike := [seen.seconds for seen in self._seen.values() if seen.slow_knobs == slow_knobs]:
             colds, warms = zip(*alike, strict=True)
             return CompileSeconds(statistics.median(colds), statistics.median(warms))
-        usual = max(KNOBS[name].start_seconds or 0.0 for name in slow_knobs)
+        usual = max(self._usual(name, settings) for name in slow_knobs)
         return CompileSeconds(usual, WARM_SHARE * usual if compiles(settings) else usual)
+
+    def _usual(self, name: str, settings: Settings) -> float:
+        """Return how much longer a knob makes the first steps as a rule."""
+        is_whole_model = name == "compile.mode" and settings.get("compile.region", "model") == "model"
+        if is_whole_model and self._compile_seconds is not None:
+            return self._compile_seconds
+        return KNOBS[name].start_seconds or 0.0
 
     def explain(self, failed: Trial, baseline: Settings, works: Collection[Settings]) -> bool:
         """Return whether a trial failed because it compiles for too long; what is compiled alike is then given up.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoaccel.advise.candidates import first_candidates
+from autoaccel.advise.compiling import first_compile_seconds
 from autoaccel.advise.effects import Halving, effect_deviations, halving_means
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.profile import Finding
@@ -22,6 +23,7 @@ class Prior:
     candidates: Sequence[Settings]  # what experts would try first, in their order
     deviations: Mapping[str, float]  # for each knob how much it may matter; see `Surrogate`
     halvings: Mapping[str, Halving] = field(default_factory=dict)  # what fewer of a count are expected to do
+    compile_seconds: float | None = None  # that a first compilation is expected to take; None: as of a small model
 
 
 def expect(space: SearchSpace, context: KnobContext, baseline: Settings, findings: Sequence[Finding]) -> Prior:
@@ -37,6 +39,7 @@ def expect(space: SearchSpace, context: KnobContext, baseline: Settings, finding
         candidates=first_candidates(space, context, baseline, findings),
         deviations=effect_deviations([*space.fixed, *space.open], findings),
         halvings=halving_means(context, baseline, findings),
+        compile_seconds=first_compile_seconds(context),
     )
 
 

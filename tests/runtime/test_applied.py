@@ -386,6 +386,7 @@ def test_a_training_is_described_as_knobs_ask() -> None:
     )
     facts = describe(training(model=model))
     assert (facts.biases, facts.biases_before_norm, facts.prunable_layers) == (3, 1, 4)
+    assert facts.parameter_tensors == 9
     assert (facts.repeated_blocks, facts.blocks_normalise_batches) == (2, False)
     assert facts.has_batch_statistics and not describe(training()).has_batch_statistics
     assert facts.batch_adjustable and facts.optimizer_has_foreach

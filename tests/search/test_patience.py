@@ -53,6 +53,15 @@ def test_a_compilation_has_as_long_as_it_could_win_back_over_all_runs() -> None:
     assert once.seconds < often.seconds
 
 
+def test_a_model_that_will_compile_for_longer_than_it_may_is_not_begun() -> None:
+    task = knowledge(1_000_000, 20).task
+    for seconds, begun in ((70.0, True), (135.0, False)):
+        prior = Prior([], dict.fromkeys(BASELINE, 0.2), compile_seconds=seconds)
+        known = Knowledge(SearchTask(task.space, BASELINE, task.economy, prior))
+        assert known.cost_seconds(COMPILED) == pytest.approx(TRIAL_SECONDS + seconds)
+        assert (known.cost_seconds(COMPILED) <= max_trial_seconds(COMPILED, known, BUDGET_SECONDS)) is begun
+
+
 def test_what_a_person_has_set_may_compile_for_as_long_as_a_run() -> None:
     found = patience(COMPILED, planned_steps=10_000, trainings=1, wished=True)
     assert found.seconds == pytest.approx(TRIAL_SECONDS + 1003)

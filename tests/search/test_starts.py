@@ -55,6 +55,15 @@ def test_what_was_not_compiled_yet_is_expected_to_take_what_others_did() -> None
     assert starts.expected({**PRUNED, "model.sparsity": 0.3}) == pytest.approx((4.0, 4.0))
 
 
+def test_before_anything_was_compiled_the_size_of_the_model_tells_unless_only_its_blocks_are_compiled() -> None:
+    starts = SlowStarts(compile_seconds=70.0)
+    assert starts.expected(COMPILED) == pytest.approx((70.0, WARM_SHARE * 70.0))
+    blocks: Settings = {**COMPILED, "compile.region": "blocks"}
+    assert starts.expected(blocks) == pytest.approx((25.0, WARM_SHARE * 25.0))
+    starts.learn(COMPILED, measured(40.0))
+    assert starts.expected({**COMPILED, "precision.autocast": "bfloat16"}).cold == pytest.approx(40.0)
+
+
 def test_an_average_run_takes_as_long_with_the_longest_compilation_that_it_can_bear() -> None:
     economy = Economy(20, 1000, 0.1, 3.0, 0.0, 3.0)
     cold = economy.cold_seconds_for(economy.baseline_total_seconds, 0.4)

@@ -89,6 +89,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         loader_context=loader.context if loader else "",
         loading_matters=look.why_loading_matters,
         loading_redraws=look.only_redraws,
+        parameter_tensors=sum(1 for root in seen.roots for _ in root.parameters()),
         repeated_blocks=max((len(repeated_blocks(root)) for root in seen.roots), default=0),
         has_batch_statistics=any(normalises_batches(root) for root in seen.roots),
         found={**found_settings(seen.device), **found_in(seen.optimizer), **_found_in_loader(loader)},

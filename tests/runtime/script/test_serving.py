@@ -34,6 +34,7 @@ def test_a_flat_script_is_seen_as_it_is(
     assert (seen.steps_per_epoch, seen.planned_steps) == (16, 320)
     assert seen.does == ("seeds random", "seeds numpy", "seeds torch")
     assert (found.planned_steps, found.batch_size, found.device) == (320, 32, "cpu")
+    assert found.parameter_tensors == 4
     assert [path.name for path in folder.iterdir()] == ["train.py"]  # it saves a checkpoint after each epoch
 
 
