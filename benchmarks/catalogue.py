@@ -85,7 +85,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "unseen", "studies.unseen.measure",
-        "what fifteen trainings of real size get that no constant of the tuner was chosen by, beside a hand grid and "
+        "what fifteen trainings of real size get, half of which chose no constant of the tuner, beside a hand grid and "
         "peers",
         {"unseen": 75}, 640, needs=_TRAININGS, extra="unseen", ends_in_time=True,
     ),

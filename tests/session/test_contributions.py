@@ -240,7 +240,7 @@ def test_little_time_goes_to_the_setting_of_which_least_is_known() -> None:
 
 @pytest.mark.parametrize(("slower", "told"), [(1.0, 3), (2.0, 2), (4.0, 1)])
 def test_where_pairs_take_longer_than_expected_fewer_settings_are_told(slower: float, told: int) -> None:
-    """Of a MobileNet four pairs took twice as long: one of each setting, which told nothing in two minutes."""
+    """Of a MobileNet four pairs took two minutes, twice as long as expected, and no setting had enough of them."""
     machine = Machine(budget_seconds=600.0)
     machine.slower = slower
     found = broken_down(machine).contributions

@@ -1,1 +1,1 @@
-"""Trainings that no constant of the tuner was chosen by."""
+"""Trainings of real size, half of which no constant of the tuner was chosen by."""

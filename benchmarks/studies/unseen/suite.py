@@ -1,7 +1,7 @@
 """The unseen workloads, each a flat file in the folder of its half, and the settings that a person would try by hand.
 
-No constant of the tuner was chosen by looking at them, and none may be. The second half is run for the first time when
-the tuner's code is frozen.
+Constants of the tuner may be chosen by the first half, and say so; none may be by the second. The second half is run
+for the first time when the tuner's code is frozen.
 """
 
 from __future__ import annotations
