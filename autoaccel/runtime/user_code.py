@@ -17,7 +17,10 @@ from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.training import Training
 
-_LOOKED_AT = 3  # batches,
+_LOOKED_AT = 64
+"""Batches. Passages that are cut off at a length are padded to it in most batches: of a BERT the first three had one
+shape, and a compilation for it was in vain."""
+
 _LOOK_SECONDS = 1.0  # after which no more are loaded: somebody waits for a run to begin
 
 
@@ -36,7 +39,7 @@ def read_user_code(training: Training) -> UserCodeFacts:
     """
     device = device_of(training)
     types: set[torch.dtype] = set()
-    shapes: list[list[torch.Size]] = []  # of each batch
+    shapes_change = False
 
     def look(module: nn.Module, inputs: Any) -> None:
         if torch.is_autocast_enabled(device.type):
@@ -49,25 +52,30 @@ def read_user_code(training: Training) -> UserCodeFacts:
         try:
             with contextlib.suppress(Exception, SystemExit):  # the baseline fails like this, too, and says so
                 loop = Loop(training, Applied({}, device), seed=0)
-                first, *_ = _first_batches(loop, shapes)
+                first = loop.next_batch()
+                shapes_change = _shapes_change(loop, first)
                 loop.step_on(first)
         finally:
             hook.remove()
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
     of_optimizer = found_in(training.make_optimizer(training.model))
     settings = {**found_settings(device), **of_optimizer}
-    return UserCodeFacts(settings, " and ".join(autocast), any(other != shapes[0] for other in shapes[1:]))
+    return UserCodeFacts(settings, " and ".join(autocast), shapes_change)
 
 
-def _first_batches(loop: Loop, shapes: list[list[torch.Size]]) -> list[Any]:
-    """Return up to three batches, and add the shapes of their tensors to the list.
+def _shapes_change(loop: Loop, first: Any) -> bool:
+    """Return whether one of the next batches differs from the first in the shapes of its tensors.
 
-    Not the last of an epoch, which may be incomplete; and the first alone if that took a second.
+    Not the last of an epoch, which may be incomplete; and none after a second.
     """
-    batches: list[Any] = []
     until = time.perf_counter() + _LOOK_SECONDS
-    most = min(_LOOKED_AT, loop.steps_per_epoch - 1)
-    while not batches or (len(batches) < most and time.perf_counter() < until):
-        batches.append(loop.next_batch())
-        shapes.append([tensor.shape for tensor in tensors_of(batches[-1])])
-    return batches
+    for _ in range(min(_LOOKED_AT, loop.steps_per_epoch - 1) - 1):
+        if time.perf_counter() >= until:
+            return False
+        if _shapes(loop.next_batch()) != _shapes(first):
+            return True
+    return False
+
+
+def _shapes(batch: Any) -> list[torch.Size]:
+    return [tensor.shape for tensor in tensors_of(batch)]

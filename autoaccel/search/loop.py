@@ -131,12 +131,12 @@ class Search:
         trial = self._add(Trial(len(self.trials) + 1, settings, failure, spent_seconds, again=True))
         self._study.tell_failed_proof(trial)
 
-    def run(self, reserve: Reserve, begin: Callable[[], None] | None = None) -> StopReason:
+    def run(self, reserve: Reserve, begin: Callable[[Settings], None] | None = None) -> StopReason:
         """Try settings until the search is over.
 
         Args:
             reserve: What of the budget must be left to prove the best, and what is tried, should it become the best.
-            begin: Called before the first trial, if there is one.
+            begin: Called with the settings of the first trial before it starts, if there is one.
 
         Returns:
             Why it ended.
@@ -144,7 +144,7 @@ class Search:
         self.stop = self._run(reserve, begin)
         return self.stop
 
-    def _run(self, reserve: Reserve, begin: Callable[[], None] | None) -> StopReason:
+    def _run(self, reserve: Reserve, begin: Callable[[Settings], None] | None) -> StopReason:
         while True:
             look = self._look_at_others()
             if len(self.trials) >= self._max_trials:
@@ -166,7 +166,7 @@ class Search:
                 settings = propose(self._study, self._gradient, suggestion, bounds)
             if self._study.claim(settings, self.outcomes.count_trials(settings)):
                 if begin is not None:
-                    begin()
+                    begin(settings)
                     begin = None
                 self._measure(settings, bounds, reserve)
 

@@ -84,6 +84,13 @@ class Stages:
         before = self._planned.get(stage, 0.0) if stage in self._spent else 0.0
         self._planned[stage] = before + seconds
 
+    def expect_more(self, stage: StageName, seconds: float, at: float) -> None:
+        """Set what the current stage is to take at least from now on, `at` seconds after the start of the run.
+
+        What is planned for it beyond that stays planned.
+        """
+        self._planned[stage] = max(self._planned.get(stage, 0.0), self.spent(stage, at) + seconds)
+
     def extend_search(self) -> None:
         """Let the search exceed its share from now on: it only leaves what a proof needs."""
         self._is_extended = True

@@ -127,12 +127,15 @@ class _Proving:
         run.tell(StageStarted("confirm", proof_start_words(why, len(search.trials))))
         began = run.clock.spent
 
-        def keep_early(proof: Proof) -> None:
-            self.keep(Attempt(contender, proof, run.clock.spent - began))
+        def keep_early(proof: Proof, further_pairs: int) -> None:
+            pair_seconds = self._baseline.pair_seconds(math.exp(contender.log_speedup))
+            run.stages.expect_more("confirm", further_pairs * pair_seconds, run.clock.spent)
+            if self._kept is None:
+                self.keep(Attempt(contender, proof, run.clock.spent - began))
 
         rule = rule_for(number, search.knowledge.min_speedup(settings))
         known = self._judge.known(settings)
-        proof = self._prover.prove(settings, rule, metric, None if self._kept else keep_early, known)
+        proof = self._prover.prove(settings, rule, metric, keep_early, known)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
         if self._setup.study and proof.result not in OPEN:
             self._setup.study.peers.show_judged(settings)
@@ -168,15 +171,20 @@ class _Proving:
         if searches_on:
             run.tell(StageStarted("search", "continuing without it"))
 
+    def continues_search(self, settings: Settings) -> None:
+        """Plan what the search takes that continues with these settings: it leaves what their proof needs."""
+        run = self._run
+        run.stages.expect_more("search", max(0.0, run.clock.left - self.reserve(settings, None)), run.clock.spent)
+
     def spare_seconds(self, attempt: Attempt) -> float:
         """Return the seconds that are left beside what is planned for the contributions."""
         return self._run.clock.left - self._contributions_seconds
 
-    def searches_on(self, attempt: Attempt) -> None:
-        """Tell that something better than what was proven is looked for."""
+    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
+        """Tell that something better than what was proven is looked for, with these settings first."""
         run, comparison = self._run, attempt.proof.comparison
         assert comparison is not None  # nothing is proven without
-        run.stages.expect("search", self.spare_seconds(attempt) - attempt.spent_seconds)
+        run.stages.expect("search", max(0.0, run.clock.left - self.reserve_beside(attempt)(settings, None)))
         run.tell(StageStarted("search", searching_on_words(comparison)))
 
     def reserve_beside(self, attempt: Attempt) -> Reserve:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from autoaccel.records.contender import JUDGEMENTS, OPEN
@@ -117,9 +119,10 @@ class Contest:
         """
         search = self._search
         searches = not self._resumed
+        begin: Callable[[Settings], None] | None = None  # the plan knows what a search takes when it begins
         while True:
             if searches:
-                search.run(self._proving.reserve)
+                search.run(self._proving.reserve, begin)
             contender = self.next()
             if contender is None and search.stop == "out of time" and self._is_first and not self.worth_proving():
                 self._proving.extend_search()
@@ -133,7 +136,7 @@ class Contest:
             if attempt.proof.result == "proven":
                 self._proving.keep(attempt)
                 return self._without_harm(self._bettered(attempt))
-            searches = self.refuse(attempt)
+            searches, begin = self.refuse(attempt), self._proving.continues_search
             self._proving.refused(attempt, searches)
 
     def _bettered(self, attempt: Attempt) -> Attempt:
@@ -161,7 +164,7 @@ class Contest:
             # What is proven is not tried again: its pairs told more than another trial would.
             return math.inf if settings == held and speedup is None else reserve(settings, speedup)
 
-        self._search.run(reserve_for_others, begin=lambda: self._proving.searches_on(attempt))
+        self._search.run(reserve_for_others, functools.partial(self._proving.searches_on, attempt))
         rival = self._rival(attempt) if len(self._search.trials) > trials else None
         if rival is None:
             return attempt

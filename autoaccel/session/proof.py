@@ -80,9 +80,10 @@ class _Course:
         return self._decided_at is not None
 
     @property
-    def is_enough(self) -> bool:
-        """Whether the speed needs no more pairs."""
-        return self._decided_at is not None and self.rule.is_enough(self.pairs, self._decided_at)
+    def missing_pairs(self) -> int:
+        """How many more pairs the speed is expected to need, now that it is decided that the settings are faster."""
+        assert self._decided_at is not None
+        return self.rule.missing_pairs(self.pairs, self._decided_at)
 
     @property
     def holds(self) -> bool:
@@ -133,7 +134,7 @@ class Prover:
         settings: Settings,
         rule: SpeedRule,
         metric: MetricProof | None,
-        keep: Callable[[Proof], None] | None = None,
+        keep: Callable[[Proof, int], None] | None = None,
         known: Accuracy | None = None,
     ) -> Proof:
         """Return what pairs of processes say of the settings.
@@ -142,13 +143,15 @@ class Prover:
             settings: What to prove.
             rule: By which their speed is judged.
             metric: What shows whether the metric is kept; None if nothing need be shown.
-            keep: Called with what is proven before further pairs, if there are any, tell how much faster it is.
+            keep: Called with what is proven before further pairs, if there are any, tell how much faster it is, and
+                with how many these are expected to be.
             known: Of the metric, where nothing need be shown; None: the settings change no number.
         """
         known = known or exact_numbers(self._facts.metric, self._facts.direction)
         course = _Course(rule, metric, known)
         most = rule.max_pairs + FURTHER_PAIRS
         obstacle: Obstacle = "pairs disturbed"
+        are_further = False
         for number in itertools.count(1):
             if not course.is_faster and number > rule.max_pairs:
                 break
@@ -168,10 +171,14 @@ class Prover:
             if reading.trusted and (refusal := self._refusal_by_speed(course)):
                 return course.ended(*refusal)
             if course.holds:
-                if number >= most or course.is_enough:
+                missing_pairs = min(course.missing_pairs, most - number)
+                if not missing_pairs:
                     break
+                if metric is not None and not are_further:
+                    self._tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
+                are_further = True
                 if keep is not None and (early := course.concluded()).result == "proven":
-                    keep(early)
+                    keep(early, missing_pairs)
                     keep = None
         return course.concluded() if course.holds else course.ended("incomplete", obstacle)
 
@@ -200,15 +207,10 @@ class Prover:
         if not decision:
             return _Refusal("not faster")
         course.decide(self._clock.spent)
-        return self._begin_metric(course.metric, course.is_enough)
+        return self._begin_metric(course.metric)
 
-    def _begin_metric(self, metric: MetricProof | None, is_enough: bool) -> _Refusal | None:
-        """Begin to judge the metric of what is faster; return why it is refused if that is told at once.
-
-        Args:
-            metric: What shows whether it is kept; None if nothing need be shown.
-            is_enough: Whether the speed needs no more pairs.
-        """
+    def _begin_metric(self, metric: MetricProof | None) -> _Refusal | None:
+        """Begin to judge the metric of what is faster; return why it is refused if that is told at once."""
         if metric is None or metric.status != "open":
             return None
         metric.plan_the_rest()
@@ -225,8 +227,6 @@ class Prover:
         if found.verdict != "holds":
             return _Refusal("metric unclear" if found.verdict == "open" else "more than rounding", found)
         self._tell(Note(rounding_words(found)))
-        if not is_enough:
-            self._tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
         return None
 
     def _refusal_by_runs(self, metric: MetricProof, pair_seconds: float) -> _Refusal | None:

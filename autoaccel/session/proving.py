@@ -65,11 +65,14 @@ class Proving(Protocol):
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Hear that a contender was not proven, before the next is looked for."""
 
+    def continues_search(self, settings: Settings) -> None:
+        """Hear that the search continues after a refusal, with these settings first."""
+
     def spare_seconds(self, attempt: Attempt) -> float:
         """Return the seconds that are left to look for something better than what was proven, and to prove it."""
 
     def reserve_beside(self, attempt: Attempt) -> Reserve:
         """Return what tells what must be left to prove something better than what was proven."""
 
-    def searches_on(self, attempt: Attempt) -> None:
-        """Hear that something better than what was proven is looked for."""
+    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
+        """Hear that something better than what was proven is looked for, with these settings first."""

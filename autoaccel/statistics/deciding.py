@@ -95,13 +95,23 @@ class SpeedRule(NamedTuple):
 
     def is_enough(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> bool:
         """Return whether the claim is sharp enough, once `decided_at` pairs have decided that they are faster."""
+        return self.missing_pairs(pairs, decided_at) == 0
+
+    def missing_pairs(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> int:
+        """Return after how many more pairs the claim will be sharp enough, if they scatter as these do; 0 if it is.
+
+        Args:
+            pairs: So far.
+            decided_at: How many of them have decided that the settings are faster.
+        """
         logs, known = pair_logs(pairs), scatter_known(pairs)
-        late = len(logs) - decided_at
-        if late < FURTHER_PAIRS and self._was_close(logs[:decided_at], known):
-            return False
-        error = believed_deviation(len(logs), deviation_of(logs), known) / math.sqrt(len(logs))
-        precise = error < max(_PRECISE, _PRECISE_SHARE * middle(logs))
-        return precise or (late >= FURTHER_PAIRS and len(logs) >= _ENOUGH_PAIRS)
+        least = decided_at + FURTHER_PAIRS if self._was_close(logs[:decided_at], known) else 0
+        most = max(decided_at + FURTHER_PAIRS, _ENOUGH_PAIRS)  # more are not made for the sake of precision
+        precise = max(_PRECISE, _PRECISE_SHARE * middle(logs))
+        count = max(len(logs), least)
+        while count < most and believed_deviation(count, deviation_of(logs), known) / math.sqrt(count) >= precise:
+            count += 1
+        return count - len(logs)
 
     def _was_close(self, logs: Sequence[float], known: Scatter) -> bool:
         """Return whether as many other pairs might well not have decided it."""

@@ -275,9 +275,11 @@ class WorkerStarter:
             timeout_seconds: For all.
             fresh: See `start`.
         """
-        deadline = time.perf_counter() + timeout_seconds
+        began = time.perf_counter()
+        deadline = began + timeout_seconds
         starting = (self.start(self._with_known_warmup(task, one), one, name, fresh) for name, one in settings.items())
         workers, built = self._overlapping.start(starting, deadline, fresh)
+        self.spent_on["start-up"] += time.perf_counter() - began  # once, where they started side by side
         return [
             self._warm_up(worker, one, since_start, deadline)
             for worker, one, since_start in zip(workers, settings.values(), built, strict=True)
@@ -300,13 +302,14 @@ class WorkerStarter:
         if not isinstance(answer, Ready):
             worker.close()
             return failure_of(answer)
-        until_ready = built + time.perf_counter() - start
+        since_built = time.perf_counter() - start
+        until_ready = built + since_built
         lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
         at_once = sum(worker.import_seconds.values()) - lazily
         warm_up_seconds = sum(answer.warmup_step_seconds)
         settled = self._settled.setdefault(settings_key(settings), answer).settled_seconds
         slower_seconds = sum(max(0.0, seconds - settled) for seconds in answer.warmup_step_seconds)
-        self.spent_on["start-up"] += until_ready - warm_up_seconds
+        self.spent_on["start-up"] += since_built - warm_up_seconds
         self.spent_on["compilation and first steps"] += slower_seconds
         self.spent_on["warm-up steps"] += warm_up_seconds - slower_seconds
         readiness = Readiness(

@@ -20,6 +20,7 @@ def on_gpu(found: dict[str, Any]) -> list[str]:
                 f"{counts['not reached']} were not reached in time."
             )
             continue
+        lines.append(f"- {row['gpu']}, {name}, a tune of {row['budget_seconds']} s: {row['summary']}")
         for who, one in row["compared"].items():
             worth = one.get("failure") or f"{one['speedup']:.2f} ({one['low']:.2f} to {one['high']:.2f})"
             lines.append(f"- {row['gpu']}, {name}, {who}: {worth}")

@@ -144,6 +144,7 @@ BATCHES: list[tuple[dict[str, Any], bool]] = [
     ({"train_data": TensorDataset(torch.ones(10, 4))}, False),  # 4, 4, 2
     ({"train_data": TensorDataset(torch.ones(6, 4))}, False),  # 4, 2
     ({"train_data": lambda: ([torch.ones(4 + n, 4)] for n in itertools.count()), "steps_per_epoch": 100}, True),
+    ({"train_data": lambda: ([torch.ones(5 - (n == 9), 4)] for n in itertools.count()), "steps_per_epoch": 100}, True),
 ]
 
 

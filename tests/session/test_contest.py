@@ -84,6 +84,7 @@ class Truth:
         self.budget_seconds = budget_seconds
         self.spent = 0.0
         self.proven_in_vain: list[Settings] = []
+        self.continued: list[Settings] = []  # with which the search went on after a refusal
         self.searched_on = False  # although something was proven
         self.others_fit = True
         """Whether anything else than what is proven may be tried."""
@@ -169,10 +170,13 @@ class FakeProving:
         before = truth.spent
         return Attempt(contender, self.prover.prove(settings, rule, metric), truth.spent - before)
 
+    def continues_search(self, settings: Settings) -> None:
+        self.truth.continued.append(changed(settings, BASELINE))
+
     def spare_seconds(self, attempt: Attempt) -> float:
         return self.truth.left
 
-    def searches_on(self, attempt: Attempt) -> None:
+    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
         self.truth.searched_on = True
 
     def reserve_beside(self, attempt: Attempt) -> Reserve:
@@ -490,6 +494,7 @@ def test_after_a_metric_that_is_open_the_search_goes_on_with_what_changes_no_num
     assert max(readings.values()) <= 4  # then what is left of their processes' luck decides nothing
     last = max(trial.number for trial in search.trials if CAST.items() <= trial.settings.items())
     assert [changed(trial.settings, BASELINE) for trial in search.trials[last:]] == [WORKERS]
+    assert truth.continued == [WORKERS]
 
 
 def test_a_metric_that_scatters_too_much_leaves_what_only_rounds_if_updates_tell(play: Play) -> None:

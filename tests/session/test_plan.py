@@ -192,3 +192,14 @@ def test_what_a_stage_is_to_take_in_addition_is_added_once_it_has_begun() -> Non
     stages.expect("confirm", 25.0)
     (confirm,) = stages.times(at=60.0)
     assert (confirm.planned_seconds, confirm.spent_seconds) == (65.0, 60.0)
+
+
+def test_what_a_stage_takes_beyond_its_plan_is_planned_before_it_is_spent() -> None:
+    """Further pairs of a proof counted as spent, but not as planned."""
+    stages = Stages()
+    stages.expect("confirm", 60.0)
+    stages.begin("confirm", at=10.0)
+    stages.expect_more("confirm", 20.0, at=40.0)
+    assert stages.times(at=40.0)[0].planned_seconds == 60.0  # which is enough
+    stages.expect_more("confirm", 50.0, at=40.0)
+    assert stages.times(at=40.0)[0].planned_seconds == 80.0

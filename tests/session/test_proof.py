@@ -164,17 +164,32 @@ def test_what_the_speed_takes_beyond_the_metric_is_told_as_its_own(facts: Traini
     assert [event.stage for event in told if isinstance(event, StageStarted)] == ["metric", "confirm"]
 
 
+def test_pairs_after_the_trainings_are_told_as_pairs(facts: TrainingFacts) -> None:
+    told: list[Event] = []
+    metric = MetricProof(facts, CONSTRAINT, MetricPlan("whole", 200, pairs=3, max_pairs=6), error=0.025)
+    pairs = FakePairs(0.3, scatter=0.1)
+    Prover(pairs, facts, BudgetClock(600.0), told.append).prove(SETTINGS, rule_for(1, 1.02), metric)
+    assert pairs.asked[-1][1] is None  # does not train
+    assert [event.stage for event in told if isinstance(event, StageStarted)] == ["metric", "confirm"]
+
+
 def test_what_is_proven_is_kept_before_further_pairs_make_it_clearer(facts: TrainingFacts) -> None:
     kept: list[Proof] = []
+    announced: list[int] = []
+
+    def keep(proof: Proof, further_pairs: int) -> None:
+        kept.append(proof)
+        announced.append(further_pairs)
 
     def prove(pairs: FakePairs, updates: Updates) -> Proof:
         metric = MetricProof(facts, CONSTRAINT, BY_UPDATES, 0.025, updates)
-        return Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric, kept.append)
+        return Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric, keep)
 
     whole = prove(FakePairs(0.24, scatter=0.001), Updates(HOLDS))  # a close decision
     [early] = kept
     assert early.result == "proven" and early.comparison is not None and early.comparison.low > 1.02
     assert early.accuracy == whole.accuracy and len(early.pairs) < len(whole.pairs)
+    assert announced == [len(whole.pairs) - len(early.pairs)]
     refused = msgspec.structs.replace(HOLDS, verdict="too large", reason="its errors")
     assert prove(FakePairs(0.24, scatter=0.001), Updates(refused)).result == "more than rounding"
     assert prove(FakePairs(1.5, scatter=0.001), Updates(HOLDS)).result == "proven"  # which is clear at once

@@ -41,6 +41,17 @@ def test_a_close_decision_is_confirmed_by_pairs_that_did_not_make_it() -> None:
     assert RULE.is_enough(pairs_of(*[1.26] * (MAX_PAIRS + FURTHER_PAIRS)), decided_at=3)
 
 
+def test_how_many_pairs_a_claim_still_needs_is_told_as_soon_as_it_is_decided() -> None:
+    close = pairs_of(1.26, 1.25, 1.27)
+    assert RULE.missing_pairs(close, decided_at=3) == FURTHER_PAIRS
+    assert RULE.missing_pairs(pairs_of(*[1.26] * 5), decided_at=3) == FURTHER_PAIRS - 2
+    scattering = [1.5, 1.9, 1.45, 1.95] * 4
+    told = RULE.missing_pairs(pairs_of(*scattering[:4]), decided_at=2)
+    assert told > 0
+    assert not RULE.is_enough(pairs_of(*scattering[: 4 + told - 2]), decided_at=2)
+    assert RULE.is_enough(pairs_of(*scattering[: 4 + told]), decided_at=2)
+
+
 def test_slower_settings_and_gains_too_small_to_show_are_given_up() -> None:
     assert RULE.decide(pairs_of(0.6, 0.62)) is False
     assert RULE.decide(pairs_of(1.0, 0.97, 1.02, 0.99)) is False

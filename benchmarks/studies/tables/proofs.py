@@ -106,11 +106,14 @@ class ReplayedProving:
     def refused(self, attempt: Attempt, searches_on: bool) -> None:
         """Nobody is told."""
 
+    def continues_search(self, settings: Settings) -> None:
+        """No stage is planned."""
+
     def spare_seconds(self, attempt: Attempt) -> float:
         """Return what is left: nothing is kept for contributions."""
         return self._clock.left
 
-    def searches_on(self, attempt: Attempt) -> None:
+    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
         """Nobody is told."""
 
     def keep(self, attempt: Attempt) -> None:
