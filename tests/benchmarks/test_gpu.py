@@ -137,14 +137,17 @@ def test_the_page_shows_rows_of_a_gpu() -> None:
         "contract": {"gpu": "NVIDIA H100", "knobs": {"a": {"shown": "x"}, "b": {"failure": "y"}, "c": {"shown": ""}}},
         "transformer": {
             "gpu": "NVIDIA H100",
+            "budget_seconds": 450,
+            "summary": "2.10x faster steps.",
             "compared": {"autoaccel": {"speedup": 2.0, "low": 1.9, "high": 2.1}, "other": {"failure": "memory"}},
             "peer": {"failure": "it could not be installed"},
         },
     }
     lines = on_gpu(found)
     assert "2 were applied; 1 of these leave something" in lines[0] and "1 failed" in lines[0]
-    assert "autoaccel: 2.00 (1.90 to 2.10)" in lines[1]
-    assert lines[2].endswith("memory") and lines[3].endswith("it could not be installed")
+    assert lines[1] == "- NVIDIA H100, transformer, a tune of 450 s: 2.10x faster steps."
+    assert "autoaccel: 2.00 (1.90 to 2.10)" in lines[2]
+    assert lines[3].endswith("memory") and lines[4].endswith("it could not be installed")
 
 
 def test_the_peer_finds_the_workloads_by_their_names() -> None:
