@@ -71,7 +71,7 @@ def proof_start_words(why: ProofReason, trials: int) -> str:
     return f"the best against your own settings, in fresh processes ({stop_words(why, trials)})"
 
 
-def searching_on_words(proven: Comparison) -> str:
+def further_search_words(proven: Comparison) -> str:
     """Return why the search continues although something is proven."""
     speed = f"{proven.speedup:.2f}x ({proven.low:.2f} to {proven.high:.2f})"
     return f"{speed} is proven; looking for something better in the time that is left"

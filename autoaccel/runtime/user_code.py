@@ -52,8 +52,10 @@ def read_user_code(training: Training) -> UserCodeFacts:
         try:
             with contextlib.suppress(Exception, SystemExit):  # the baseline fails like this, too, and says so
                 loop = Loop(training, Applied({}, device), seed=0)
+                until = time.perf_counter() + _LOOK_SECONDS
                 first = loop.next_batch()
-                shapes_change = _shapes_change(loop, first)
+                with contextlib.suppress(Exception):  # a later batch that cannot be loaded says nothing of the step
+                    shapes_change = _shapes_change(loop, first, until)
                 loop.step_on(first)
         finally:
             hook.remove()
@@ -63,12 +65,12 @@ def read_user_code(training: Training) -> UserCodeFacts:
     return UserCodeFacts(settings, " and ".join(autocast), shapes_change)
 
 
-def _shapes_change(loop: Loop, first: Any) -> bool:
+def _shapes_change(loop: Loop, first: Any, until: float) -> bool:
     """Return whether one of the next batches differs from the first in the shapes of its tensors.
 
-    Not the last of an epoch, which may be incomplete; and none after a second.
+    Not the last of an epoch, which may be incomplete; and none that would be loaded after `until`, by
+    `time.perf_counter`.
     """
-    until = time.perf_counter() + _LOOK_SECONDS
     for _ in range(min(_LOOKED_AT, loop.steps_per_epoch - 1) - 1):
         if time.perf_counter() >= until:
             return False

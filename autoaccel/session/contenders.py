@@ -21,7 +21,7 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note, StageName, StageStarted
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings
-from autoaccel.report.conclusions import elsewhere_words, proof_start_words, refused_words, searching_on_words
+from autoaccel.report.conclusions import elsewhere_words, further_search_words, proof_start_words, refused_words
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.starts import start_of
@@ -152,7 +152,7 @@ class _Proving:
         stages.expect("metric", metric_seconds)
         return metric
 
-    def refused(self, attempt: Attempt, searches_on: bool) -> None:
+    def refused(self, attempt: Attempt, search_continues: bool) -> None:
         """Keep why a contender was not proven, and tell."""
         run, search, proof = self._run, self._search, attempt.proof
         run.folder.save_trials(search.trials)
@@ -168,10 +168,10 @@ class _Proving:
             trials=len(search.trials),
         )
         run.tell(Note(refused_words(self._refused, self._setup.baseline_settings)))
-        if searches_on:
+        if search_continues:
             run.tell(StageStarted("search", "continuing without it"))
 
-    def continues_search(self, settings: Settings) -> None:
+    def continue_search(self, settings: Settings) -> None:
         """Plan what the search takes that continues with these settings: it leaves what their proof needs."""
         run = self._run
         run.stages.expect_more("search", max(0.0, run.clock.left - self.reserve(settings, None)), run.clock.spent)
@@ -180,12 +180,12 @@ class _Proving:
         """Return the seconds that are left beside what is planned for the contributions."""
         return self._run.clock.left - self._contributions_seconds
 
-    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
+    def begin_further_search(self, attempt: Attempt, settings: Settings) -> None:
         """Tell that something better than what was proven is looked for, with these settings first."""
         run, comparison = self._run, attempt.proof.comparison
         assert comparison is not None  # nothing is proven without
         run.stages.expect("search", max(0.0, run.clock.left - self.reserve_beside(attempt)(settings, None)))
-        run.tell(StageStarted("search", searching_on_words(comparison)))
+        run.tell(StageStarted("search", further_search_words(comparison)))
 
     def reserve_beside(self, attempt: Attempt) -> Reserve:
         """Return what tells what must be left to prove something better than what was proven, and its contributions."""

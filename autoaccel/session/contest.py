@@ -136,7 +136,7 @@ class Contest:
             if attempt.proof.result == "proven":
                 self._proving.keep(attempt)
                 return self._without_harm(self._bettered(attempt))
-            searches, begin = self.refuse(attempt), self._proving.continues_search
+            searches, begin = self.refuse(attempt), self._proving.continue_search
             self._proving.refused(attempt, searches)
 
     def _bettered(self, attempt: Attempt) -> Attempt:
@@ -164,7 +164,7 @@ class Contest:
             # What is proven is not tried again: its pairs told more than another trial would.
             return math.inf if settings == held and speedup is None else reserve(settings, speedup)
 
-        self._search.run(reserve_for_others, functools.partial(self._proving.searches_on, attempt))
+        self._search.run(reserve_for_others, functools.partial(self._proving.begin_further_search, attempt))
         rival = self._rival(attempt) if len(self._search.trials) > trials else None
         if rival is None:
             return attempt
@@ -174,7 +174,7 @@ class Contest:
             return attempt
         if further.proof.result != "proven":
             self.refuse(further)
-            self._proving.refused(further, searches_on=False)
+            self._proving.refused(further, search_continues=False)
             return attempt
         self._number = max(self._number, number + 1)
         better = min(further, attempt, key=self._run_seconds)
@@ -220,7 +220,7 @@ class Contest:
                 break
             if further.proof.result != "proven":
                 self.refuse(further)
-                self._proving.refused(further, searches_on=False)
+                self._proving.refused(further, search_continues=False)
                 break
             self._number = max(self._number, number + 1)
             if _is_clearly_slower(further.proof, attempt.proof):

@@ -151,7 +151,7 @@ class Prover:
         course = _Course(rule, metric, known)
         most = rule.max_pairs + FURTHER_PAIRS
         obstacle: Obstacle = "pairs disturbed"
-        are_further = False
+        begun = False  # the pairs that only make the speed clearer
         for number in itertools.count(1):
             if not course.is_faster and number > rule.max_pairs:
                 break
@@ -172,11 +172,11 @@ class Prover:
                 return course.ended(*refusal)
             if course.holds:
                 missing_pairs = min(course.missing_pairs, most - number)
-                if not missing_pairs:
+                if missing_pairs <= 0:  # trainings for the metric may have made more pairs than the speed may take
                     break
-                if metric is not None and not are_further:
+                if metric is not None and not begun:
                     self._tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
-                are_further = True
+                begun = True
                 if keep is not None and (early := course.concluded()).result == "proven":
                     keep(early, missing_pairs)
                     keep = None

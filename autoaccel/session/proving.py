@@ -62,10 +62,10 @@ class Proving(Protocol):
     def keep(self, attempt: Attempt) -> None:
         """Keep a recipe of what was proven, before anything better is looked for: the run may be interrupted."""
 
-    def refused(self, attempt: Attempt, searches_on: bool) -> None:
+    def refused(self, attempt: Attempt, search_continues: bool) -> None:
         """Hear that a contender was not proven, before the next is looked for."""
 
-    def continues_search(self, settings: Settings) -> None:
+    def continue_search(self, settings: Settings) -> None:
         """Hear that the search continues after a refusal, with these settings first."""
 
     def spare_seconds(self, attempt: Attempt) -> float:
@@ -74,5 +74,5 @@ class Proving(Protocol):
     def reserve_beside(self, attempt: Attempt) -> Reserve:
         """Return what tells what must be left to prove something better than what was proven."""
 
-    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
+    def begin_further_search(self, attempt: Attempt, settings: Settings) -> None:
         """Hear that something better than what was proven is looked for, with these settings first."""

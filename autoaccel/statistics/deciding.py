@@ -93,10 +93,6 @@ class SpeedRule(NamedTuple):
         hoped = center + believed / math.sqrt(count)
         return False if hoped - t_radius_for(self.max_pairs, believed, self.error, known) < needed else None
 
-    def is_enough(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> bool:
-        """Return whether the claim is sharp enough, once `decided_at` pairs have decided that they are faster."""
-        return self.missing_pairs(pairs, decided_at) == 0
-
     def missing_pairs(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> int:
         """Return after how many more pairs the claim will be sharp enough, if they scatter as these do; 0 if it is.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +152,32 @@ BATCHES: list[tuple[dict[str, Any], bool]] = [
 def test_batches_are_seen_to_change_their_shapes(data: dict[str, Any], change: bool) -> None:
     """Padded to the longest of each, they were compiled anew again and again; the last of an epoch is no such case."""
     assert read_user_code(training(**data)).shapes_change is change
+
+
+def test_a_batch_that_cannot_be_loaded_later_hides_nothing_of_the_step() -> None:
+    steps: list[int] = []
+
+    def batches() -> Iterator[list[torch.Tensor]]:
+        yield from [[torch.ones(4, 4)]] * 3
+        raise OSError("a damaged file")
+
+    read_user_code(training(step=lambda: steps.append(1), train_data=batches, steps_per_epoch=100))
+    assert steps == [1]
+
+
+def test_batches_that_load_for_long_are_not_looked_at_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody waits for the run to begin: where the first takes a second, it is the only one."""
+    now, loaded = [0.0], []
+
+    def batches() -> Iterator[list[torch.Tensor]]:
+        for number in itertools.count():
+            now[0] += 1.5
+            loaded.append(number)
+            yield [torch.ones(4, 4)]
+
+    monkeypatch.setattr("autoaccel.runtime.user_code.time.perf_counter", lambda: now[0])
+    read_user_code(training(train_data=batches, steps_per_epoch=100))
+    assert loaded == [0]
 
 
 def test_own_values_differ_from_what_a_variable_has_made_of_the_process() -> None:

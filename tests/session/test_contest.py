@@ -85,7 +85,7 @@ class Truth:
         self.spent = 0.0
         self.proven_in_vain: list[Settings] = []
         self.continued: list[Settings] = []  # with which the search went on after a refusal
-        self.searched_on = False  # although something was proven
+        self.searched_further = False  # although something was proven
         self.others_fit = True
         """Whether anything else than what is proven may be tried."""
         self.kept: list[Settings] = []  # in a recipe, before the run has ended
@@ -170,14 +170,14 @@ class FakeProving:
         before = truth.spent
         return Attempt(contender, self.prover.prove(settings, rule, metric), truth.spent - before)
 
-    def continues_search(self, settings: Settings) -> None:
+    def continue_search(self, settings: Settings) -> None:
         self.truth.continued.append(changed(settings, BASELINE))
 
     def spare_seconds(self, attempt: Attempt) -> float:
         return self.truth.left
 
-    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
-        self.truth.searched_on = True
+    def begin_further_search(self, attempt: Attempt, settings: Settings) -> None:
+        self.truth.searched_further = True
 
     def reserve_beside(self, attempt: Attempt) -> Reserve:
         held = attempt.contender.settings
@@ -201,7 +201,7 @@ class FakeProving:
     def missing(self, contender: Contender) -> Open:
         return Open(contender, "incomplete", 30.0)
 
-    def refused(self, attempt: Attempt, searches_on: bool) -> None:
+    def refused(self, attempt: Attempt, search_continues: bool) -> None:
         self.truth.proven_in_vain.append(changed(attempt.contender.settings, BASELINE))
 
 
@@ -340,7 +340,7 @@ def test_time_that_is_left_finds_and_proves_what_is_better(play: Play) -> None:
     found, search, _ = play(truth)
     assert found == {**CAST, **WORKERS}
     assert changed(search.trials[0].settings, BASELINE) == {**CAST, **WORKERS, **RANKS}
-    assert truth.searched_on and truth.proven_in_vain == []
+    assert truth.searched_further and truth.proven_in_vain == []
 
 
 def test_what_a_proof_has_shown_of_settings_counts_in_the_search_after_it(play: Play) -> None:
@@ -374,7 +374,7 @@ def test_a_further_search_in_which_nothing_is_tried_is_not_told(play: Play) -> N
     truth.others_fit = False
     found, search, _ = play(truth)
     assert found == {**CAST, **WORKERS, **RANKS}
-    assert len(search.trials) == 1 and not truth.searched_on
+    assert len(search.trials) == 1 and not truth.searched_further
 
 
 def test_what_is_proven_is_kept_before_anything_better_is_looked_for(play: Play) -> None:
@@ -402,7 +402,7 @@ def test_without_such_time_the_search_has_ended(play: Play) -> None:
     truth.budget_seconds = 160.0  # one proof takes about 80
     found, search, _ = play(truth)
     assert found == {**CAST, **WORKERS, **RANKS}
-    assert len(search.trials) == 1 and not truth.searched_on
+    assert len(search.trials) == 1 and not truth.searched_further
 
 
 def test_what_was_proven_stays_where_what_seems_better_is_not(play: Play) -> None:

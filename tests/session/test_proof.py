@@ -173,6 +173,17 @@ def test_pairs_after_the_trainings_are_told_as_pairs(facts: TrainingFacts) -> No
     assert [event.stage for event in told if isinstance(event, StageStarted)] == ["metric", "confirm"]
 
 
+def test_trainings_that_make_more_pairs_than_the_speed_may_take_end_the_proof(facts: TrainingFacts) -> None:
+    pairs = FakePairs(1.0)
+    pairs.untrusted = MAX_PAIRS - 2  # the last two that may decide do
+    plan = MetricPlan("whole", 200, pairs=FURTHER_PAIRS + 1, max_pairs=FURTHER_PAIRS + 2)
+    metric = MetricProof(facts, CONSTRAINT, plan, error=0.025)
+    pairs.fails_after = 30
+    proof = Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    assert proof.result == "proven"
+    assert len(pairs.asked) == MAX_PAIRS + FURTHER_PAIRS + 1
+
+
 def test_what_is_proven_is_kept_before_further_pairs_make_it_clearer(facts: TrainingFacts) -> None:
     kept: list[Proof] = []
     announced: list[int] = []

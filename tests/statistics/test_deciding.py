@@ -28,7 +28,7 @@ def test_two_pairs_decide_on_a_large_gain_and_are_enough() -> None:
     pairs = pairs_of(2.9, 3.1)
     assert RULE.decide(pairs[:1]) is None
     assert RULE.decide(pairs) is True
-    assert RULE.is_enough(pairs, decided_at=2)
+    assert RULE.missing_pairs(pairs, decided_at=2) == 0
     assert RULE.conclude(pairs, decided_at=2).low > 2.0
 
 
@@ -36,9 +36,9 @@ def test_a_close_decision_is_confirmed_by_pairs_that_did_not_make_it() -> None:
     pairs = pairs_of(1.26, 1.25, 1.27)
     assert RULE.decide(pairs[:2]) is None
     assert RULE.decide(pairs) is True
-    assert not RULE.is_enough(pairs, decided_at=3)
-    assert not RULE.is_enough(pairs_of(*[1.26] * (2 + FURTHER_PAIRS)), decided_at=3)
-    assert RULE.is_enough(pairs_of(*[1.26] * (MAX_PAIRS + FURTHER_PAIRS)), decided_at=3)
+    assert RULE.missing_pairs(pairs, decided_at=3) > 0
+    assert RULE.missing_pairs(pairs_of(*[1.26] * (2 + FURTHER_PAIRS)), decided_at=3) > 0
+    assert RULE.missing_pairs(pairs_of(*[1.26] * (MAX_PAIRS + FURTHER_PAIRS)), decided_at=3) == 0
 
 
 def test_how_many_pairs_a_claim_still_needs_is_told_as_soon_as_it_is_decided() -> None:
@@ -48,8 +48,8 @@ def test_how_many_pairs_a_claim_still_needs_is_told_as_soon_as_it_is_decided() -
     scattering = [1.5, 1.9, 1.45, 1.95] * 4
     told = RULE.missing_pairs(pairs_of(*scattering[:4]), decided_at=2)
     assert told > 0
-    assert not RULE.is_enough(pairs_of(*scattering[: 4 + told - 2]), decided_at=2)
-    assert RULE.is_enough(pairs_of(*scattering[: 4 + told]), decided_at=2)
+    assert RULE.missing_pairs(pairs_of(*scattering[: 4 + told - 2]), decided_at=2) > 0
+    assert RULE.missing_pairs(pairs_of(*scattering[: 4 + told]), decided_at=2) == 0
 
 
 def test_slower_settings_and_gains_too_small_to_show_are_given_up() -> None:

@@ -103,17 +103,17 @@ class ReplayedProving:
         """Return a proof that is not gone on with."""
         return Open(contender, "incomplete", math.inf)
 
-    def refused(self, attempt: Attempt, searches_on: bool) -> None:
+    def refused(self, attempt: Attempt, search_continues: bool) -> None:
         """Nobody is told."""
 
-    def continues_search(self, settings: Settings) -> None:
+    def continue_search(self, settings: Settings) -> None:
         """No stage is planned."""
 
     def spare_seconds(self, attempt: Attempt) -> float:
         """Return what is left: nothing is kept for contributions."""
         return self._clock.left
 
-    def searches_on(self, attempt: Attempt, settings: Settings) -> None:
+    def begin_further_search(self, attempt: Attempt, settings: Settings) -> None:
         """Nobody is told."""
 
     def keep(self, attempt: Attempt) -> None:
