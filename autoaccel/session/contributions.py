@@ -24,7 +24,8 @@ from autoaccel.statistics.student import t_quantile
 
 MIN_PAIRS_EACH, MAX_PAIRS_EACH = 3, 5  # pairs for each setting
 _BUDGET_SHARE = 0.2
-"""Of the budget may go into this at most: it makes nothing faster, it only explains."""
+"""Of the budget may go into this, as it makes nothing faster and only explains; more only where the first setting would
+be left untold (see `_read`)."""
 
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
@@ -93,7 +94,7 @@ class TimeLeft(NamedTuple):
 
     @property
     def most_seconds(self) -> float:
-        """What measuring contributions may take from now on."""
+        """What measuring contributions may take from now on, if pairs take what is expected."""
         return min(self.clock.left, _BUDGET_SHARE * self.budget_seconds)
 
 
@@ -126,8 +127,7 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
     """
     if len(recipe.names) < 2:
         return Breakdown()
-    end = time.clock.spent + time.most_seconds
-    logs = _summed_up(_read(_to_measure(recipe, predictor, time), pairs, time.clock, end))
+    logs = _summed_up(_read(_to_measure(recipe, predictor, time), pairs, time))
     measured = set(logs)
     known = [recipe.known]
     for name, log in logs.items():
@@ -203,18 +203,19 @@ def _affordable(candidates: Sequence[_Left], seconds: float) -> list[_Left]:
     return found
 
 
-def _read(candidates: Sequence[_Left], pairs: PairSource, clock: Clock, end: float) -> dict[str, list[float]]:
+def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dict[str, list[float]]:
     """Return the log speed-ups of the recipe over itself without each setting, one of each pair that was undisturbed.
 
     Where pairs take longer than expected, the last candidates are given up for the sake of the first, as a single pair
-    of each would tell nothing.
+    of each would tell nothing. The first has all that is left of the budget: its pairs would be made in vain, too.
 
     Args:
         candidates: The recipe without each, the first preferred.
         pairs: Measures.
-        clock: Knows the time.
-        end: When to stop, in seconds since the start of the run.
+        time: That there is.
     """
+    clock = time.clock
+    end, budget_end = clock.spent + time.most_seconds, clock.spent + clock.left
     found: dict[str, list[float]] = {one.name: [] for one in candidates}
     working = list(candidates)
     expected_seconds, spent_seconds = 0.0, 0.0
@@ -222,7 +223,9 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, clock: Clock, end: flo
         # The order changes, so that a drift of the machine favours none.
         for one in list(working if number % 2 == 0 else reversed(working)):
             slower = spent_seconds / expected_seconds if expected_seconds else 1.0
-            if clock.spent + slower * _seconds_until_told(one, working, found, number) > end:
+            is_first_untold = one is candidates[0] and len(found[one.name]) < MIN_PAIRS_EACH
+            until = budget_end if is_first_untold else end
+            if clock.spent + slower * _seconds_until_told(one, working, found, number) > until:
                 continue
             began = clock.spent
             reading = pairs.measure(one.settings, number, None)

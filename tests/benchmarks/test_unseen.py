@@ -255,6 +255,7 @@ def test_the_page_shows_what_stages_took_beside_what_they_were_planned_to() -> N
     assert shown[0].startswith("| first | a | 3 of 3 | 30 of 30 |  | 200 of 200 | 46 of 60 | 40 of 40 | 80 of 80 |")
     assert "| | as planned | 2 of 2 | 2 of 2 |  | 2 of 2 | 1 of 2 | 2 of 2 | 2 of 2 | 2 of 2 |" in lines
     assert any("13 of 14" in line for line in lines)
+    assert any(line.startswith("| | spent over planned, median | 1.00 | ") and "| 0.75 |" in line for line in lines)
 
 
 def test_the_page_compares_what_was_chosen_by_the_tune_that_it_shows() -> None:
@@ -279,10 +280,20 @@ def test_the_page_tells_how_close_a_pick_comes_to_whoever_was_best() -> None:
     picks = rows["a: side_by_side"]["picks"]
     picks["optuna"]["run"] = 2 * picks["autoaccel"]["run"]
     line = next(line for line in unseen(rows) if line.startswith("| first | 1 |"))
-    assert line.endswith("| 1.00 | 0.50 |")  # over the grid's best, over the best of all
+    assert line.endswith("| 1.00 | 1.00 | 0.50 |")  # over the grid's best: mean and median; over the best of all
     rows["a: side_by_side"]["picks"] = {"own": picks["own"], "autoaccel": {**picks["autoaccel"], "run": 0.8}}
     line = next(line for line in unseen(rows) if line.startswith("| first | 1 |"))
     assert line.endswith("| 0.80 |")  # the user's own settings are the best
+
+
+def test_the_page_tells_a_median_that_one_workload_cannot_move() -> None:
+    names = ("a", "b", "c")
+    rows = {f"{name}: autoaccel": tuned("first", 0) for name in names}
+    rows |= {f"{name}: side_by_side": beside("first", 0) for name in names}
+    rows["c: side_by_side"]["picks"]["autoaccel"]["run_over_grid"] = 8.0
+    line = next(line for line in unseen(rows) if line.startswith("| first | 3 |"))
+    mean, median = (cell.strip() for cell in line.split("|")[-4:-2])
+    assert mean.startswith("2.00 (") and median == "1.00"
 
 
 READING = {"made_seconds": 9.0, "first_seconds": 1.0, "wait_share": 0.0, "in_vain": []}

@@ -248,6 +248,17 @@ def test_where_pairs_take_longer_than_expected_fewer_settings_are_told(slower: f
     assert machine.spent <= 0.6 * 600.0 + slower * PAIR_SECONDS  # what is left of the search's time, and its share
 
 
+@pytest.mark.parametrize(("slower", "told", "pairs"), [(2.5, 1, 3), (6.0, 0, 1)])
+def test_what_was_begun_is_told_if_the_budget_lasts(slower: float, told: int, pairs: int) -> None:
+    """Of a Llama and of a BERT a pair took 1.2 to 1.4 times as long as expected: its 50 seconds told nothing."""
+    machine = Machine(budget_seconds=200.0)  # a fifth: enough for one setting, if pairs take what is expected
+    machine.slower = slower
+    found = broken_down(machine).contributions
+    assert sum(one.measured for one in found) == told
+    assert len(machine.asked) == pairs
+    assert machine.left >= 0
+
+
 def test_it_takes_a_bounded_part_of_the_budget() -> None:
     machine = Machine(budget_seconds=1000.0)
     before = machine.spent
