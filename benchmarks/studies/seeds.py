@@ -98,7 +98,8 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
     """Return how drops scatter, beside what the samples let expect, and what proofs on such pairs come to."""
     facts = msgspec.convert(found["facts"], TrainingFacts)
     pairs = msgspec.convert(found["pairs"], list[TrainedPair])
-    drops = [baseline - other for baseline, other in (pair.metrics for pair in pairs)]
+    worse = 1 if facts.direction == "maximize" else -1
+    drops = [worse * (baseline - other) for baseline, other in (pair.metrics for pair in pairs)]
     errors = [pair.sample_error for pair in pairs if pair.sample_error is not None]
     expected = math.sqrt(statistics.fmean(error**2 for error in errors)) if errors else None
     return {
