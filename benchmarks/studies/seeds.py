@@ -38,11 +38,13 @@ from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
+from autoaccel.statistics.accuracy import metric_drops
 from autoaccel.statistics.sequences import deviation_of
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, to_measure
+from benchmarks.page.seeds import METRIC_UNITS
 
 CODE = ("autoaccel/runtime", "autoaccel/statistics/accuracy.py", "benchmarks/studies/seeds.py", "examples")
 PAIRS = 12
@@ -98,8 +100,7 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
     """Return how drops scatter, beside what the samples let expect, and what proofs on such pairs come to."""
     facts = msgspec.convert(found["facts"], TrainingFacts)
     pairs = msgspec.convert(found["pairs"], list[TrainedPair])
-    worse = 1 if facts.direction == "maximize" else -1
-    drops = [worse * (baseline - other) for baseline, other in (pair.metrics for pair in pairs)]
+    drops = metric_drops(facts.direction, pairs, METRIC_UNITS)
     errors = [pair.sample_error for pair in pairs if pair.sample_error is not None]
     expected = math.sqrt(statistics.fmean(error**2 for error in errors)) if errors else None
     return {
@@ -135,7 +136,7 @@ def replayed(facts: TrainingFacts, pairs: Sequence[TrainedPair], share: float, a
 def planted(facts: TrainingFacts, pairs: Sequence[TrainedPair], drop: float) -> list[TrainedPair]:
     """Return the pairs with this mean drop of the metric, and no mean rise of the loss."""
     worse = 1.0 if facts.direction == "maximize" else -1.0
-    shift = worse * drop - statistics.fmean(baseline - other for baseline, other in (pair.metrics for pair in pairs))
+    shift = worse * (drop - statistics.fmean(metric_drops(facts.direction, pairs, METRIC_UNITS)))
     rises = [pair.losses[1] - pair.losses[0] for pair in pairs if pair.losses]
     rise = statistics.fmean(rises) if rises else 0.0
     return [
