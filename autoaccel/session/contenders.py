@@ -108,9 +108,11 @@ class _Proving:
 
     def extend_search(self) -> None:
         """Let the search exceed its share of the budget, as nothing it has found is worth a proof; tell it."""
-        run, plan = self._run, self._run.stages.current
+        run, plan, now = self._run, self._run.stages.current, self._run.clock.spent
         run.stages.extend_search()
-        run.stages.expect("search", max(0.0, run.clock.left - (plan.proof if plan else 0.0)))
+        if plan is not None:
+            expected = plan.expected_extension(run.stages.spent("search", now), self._search.knowledge.trial_seconds)
+            run.stages.expect_more("search", max(0.0, min(expected, run.clock.left - plan.proof)), now)
         run.tell(Note("nothing is worth a proof yet: the search continues with what a proof does not need"))
 
     def needed(self, settings: Settings, speedup: float | None) -> float:
@@ -146,9 +148,8 @@ class _Proving:
         """Return what is to show whether a contender keeps the metric; None if nothing need be shown."""
         stages, settings, speedup = self._run.stages, contender.settings, math.exp(contender.log_speedup)
         metric = self._judge.begin(settings, speedup, number, self._earlier)
-        metric_seconds = self._judge.seconds(metric.plan, speedup) if metric else 0.0
-        needed = self._costs.seconds(metric.plan if metric else None, speedup)
-        stages.expect("confirm", needed / PROOF_MARGIN - metric_seconds)
+        speed_seconds, metric_seconds = self._costs.likely(metric.plan if metric else None, speedup)
+        stages.expect("confirm", speed_seconds)
         stages.expect("metric", metric_seconds)
         return metric
 

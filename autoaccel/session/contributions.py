@@ -24,8 +24,8 @@ from autoaccel.statistics.student import t_quantile
 
 MIN_PAIRS_EACH, MAX_PAIRS_EACH = 3, 5  # pairs for each setting
 _BUDGET_SHARE = 0.2
-"""Of the budget may go into this, as it makes nothing faster and only explains; more only where the first setting would
-be left untold (see `_read`)."""
+"""Of the budget may go into this, as it makes nothing faster and only explains; more only where not even one setting
+would be told (see `_affordable` and `_read`)."""
 
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
@@ -146,7 +146,10 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
 def expected_seconds(recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> float:
     """Return what measuring contributions is expected to take; see `break_down`."""
     measured = _to_measure(recipe, predictor, time)
-    return min(time.most_seconds, sum(one.cold_seconds + MAX_PAIRS_EACH * one.seconds for one in measured))
+    if not measured:
+        return 0.0
+    within_share = min(time.most_seconds, sum(one.cold_seconds + MAX_PAIRS_EACH * one.seconds for one in measured))
+    return max(measured[0].least_seconds, within_share)
 
 
 def _to_measure(recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> list[_Left]:
@@ -155,7 +158,7 @@ def _to_measure(recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) ->
     predicted = {name: _predicted(name, recipe, predictor, [recipe.known]) for name in possible}
     least_known = sorted(possible, key=lambda name: predicted[name][1], reverse=True)
     left = [_without(name, predicted[name][0], recipe, predictor, time) for name in least_known]
-    return _affordable(left, time.most_seconds)
+    return _affordable(left, time)
 
 
 def _predicted(
@@ -193,14 +196,17 @@ def _contributions(logs: Mapping[str, _Log], settings: Settings, measured: Colle
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
-def _affordable(candidates: Sequence[_Left], seconds: float) -> list[_Left]:
-    """Return the candidates that can all be measured in this time as often as it takes to tell, the first preferred."""
-    found = []
+def _affordable(candidates: Sequence[_Left], time: TimeLeft) -> list[_Left]:
+    """Return the candidates that can all be measured in time as often as it takes to tell, the first preferred.
+
+    If none can, one may have what is left of the budget: else nothing is told where steps take seconds.
+    """
+    found, seconds = [], time.most_seconds
     for one in candidates:
         if one.least_seconds <= seconds:
             seconds -= one.least_seconds
             found.append(one)
-    return found
+    return found or [one for one in candidates if one.least_seconds <= time.clock.left][:1]
 
 
 def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dict[str, list[float]]:

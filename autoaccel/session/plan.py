@@ -27,6 +27,11 @@ _TRIALS = 12
 """Trials of a search that ends because nothing further pays: what two of the last three of the first half of
 benchmarks/studies/unseen made; the third made 8, earlier ones 3 to 30."""
 
+_EXTENSION_SHARE = 0.4
+"""Of what a search has spent, what it is expected to take beyond its share where nothing it has found is worth a proof:
+between the two of the first half of benchmarks/studies/unseen that were extended, whose searches spent 174 and 235 s
+where the share is 150 s. Three of its second half, which did not set it, spent 160 to 195 s."""
+
 METRIC_SHARE = 0.4  # the same for training runs that judge the metric
 PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
 _CONTRIBUTIONS_SHARE = 0.2  # the same for what each setting contributes: of what is left over
@@ -99,6 +104,15 @@ class Plan:
             trial_seconds: What a trial takes.
         """
         return min(self.seconds["search"], _TRIALS * trial_seconds)
+
+    def expected_extension(self, spent_seconds: float, trial_seconds: float) -> float:
+        """Return the seconds that the search is expected to take beyond its share, one trial at least.
+
+        Args:
+            spent_seconds: That it has taken.
+            trial_seconds: What a trial takes.
+        """
+        return max(trial_seconds, _EXTENSION_SHARE * spent_seconds)
 
     @property
     def proof(self) -> float:

@@ -15,7 +15,7 @@ from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.session.proof import Proof
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, expected_pairs
+from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, expected_pairs, likely_pairs
 
 
 class MetricTime(NamedTuple):
@@ -42,8 +42,21 @@ def proof_seconds(
     """
     deciding = deciding_pairs(speedup) if speedup else MIN_PAIRS
     pairs = expected_pairs(speedup) if speedup and with_further else deciding
-    pairs = max(0 if metric.at_once else deciding, pairs - metric.training_pairs)
-    return PROOF_MARGIN * (pairs * pair_seconds + metric.seconds)
+    return PROOF_MARGIN * (_speed_pairs(deciding, pairs, metric) * pair_seconds + metric.seconds)
+
+
+def likely_speed_seconds(pair_seconds: float, speedup: float, metric: MetricTime = NO_METRIC) -> float:
+    """Return how long the pairs of a proof are likely to take that only tell the speed; see `proof_seconds`.
+
+    A proof that is likely to be given up should still have the time for all of its pairs, but will not take it.
+    """
+    pairs = likely_pairs(speedup)
+    return _speed_pairs(min(deciding_pairs(speedup), pairs), pairs, metric) * pair_seconds
+
+
+def _speed_pairs(deciding: int, pairs: int, metric: MetricTime) -> int:
+    """Return how many pairs only tell the speed, of those that decide on it and of all."""
+    return max(0 if metric.at_once else deciding, pairs - metric.training_pairs)
 
 
 class ProofCosts:
@@ -57,10 +70,18 @@ class ProofCosts:
 
     def seconds(self, plan: MetricPlan | None, speedup: float | None, with_further: bool = True) -> float:
         """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`."""
-        metric = NO_METRIC
-        if plan is not None:
-            metric = MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
-        return proof_seconds(self._baseline.pair_seconds(speedup or 1.0), speedup, metric, with_further)
+        pair_seconds = self._baseline.pair_seconds(speedup or 1.0)
+        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, speedup), with_further)
+
+    def likely(self, plan: MetricPlan | None, speedup: float) -> tuple[float, float]:
+        """Return what a proof is likely to take for the speed, and beside that for the metric; see `seconds`."""
+        metric = self._metric_time(plan, speedup)
+        return likely_speed_seconds(self._baseline.pair_seconds(speedup), speedup, metric), metric.seconds
+
+    def _metric_time(self, plan: MetricPlan | None, speedup: float | None) -> MetricTime:
+        if plan is None:
+            return NO_METRIC
+        return MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
 
     def least(self, settings: Settings, speedup: float | None) -> float:
         """Return what a proof takes at least if the metric is judged by what fits in what is left.

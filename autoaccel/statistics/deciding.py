@@ -149,6 +149,14 @@ def expected_pairs(speedup: float) -> int:
     return min(MAX_PAIRS, count + FURTHER_PAIRS) if is_close else count
 
 
+def likely_pairs(speedup: float) -> int:
+    """Return how many pairs a proof is likely to take, which may be fewer than it should have time for.
+
+    Where all of them could hardly show the speed-up, it is given up as soon as that is clear.
+    """
+    return _MIN_PAIRS_TO_GIVE_UP if deciding_pairs(speedup) == MAX_PAIRS else expected_pairs(speedup)
+
+
 def _gap(speedup: float) -> float:
     """Return by how much the logarithm of a speed-up that one process showed may be expected to exceed the noise."""
     return math.log(speedup / (1 + NOISE_THRESHOLD)) - PROCESS_DEVIATION

@@ -17,7 +17,7 @@ for line in sys.stdin.buffer:
 for group in groups:
     try:
         os.killpg(group, signal.SIGKILL)
-    except OSError:
+    except OSError:  # the group has ended by itself
         pass
 """
 """A number that it reads is a group to watch; a negative one is a group to forget. At the end of its input it kills all

@@ -218,7 +218,7 @@ def test_one_setting_alone_has_nothing_to_be_told_apart_from() -> None:
 
 
 def test_without_time_the_trials_must_do_and_it_is_said() -> None:
-    machine = Machine(budget_seconds=60.0)
+    machine = Machine(budget_seconds=36.0)  # what is left of it is too short for three pairs
     tried = [{**CHOSEN, name: BASELINE[name]} for name in LOGS]
     contributions, _ = broken_down(machine, CHOSEN, SPACE, *tried)
     assert machine.asked == []
@@ -236,6 +236,16 @@ def test_little_time_goes_to_the_setting_of_which_least_is_known() -> None:
     contributions, _ = broken_down(machine, CHOSEN, SPACE, *tried)
     assert {one.setting for one in contributions if one.measured} == {"precision.autocast"}
     assert machine.spent <= 0.6 * 200.0 + PAIR_SECONDS
+
+
+def test_where_a_fifth_of_the_budget_tells_nothing_one_setting_has_what_is_left() -> None:
+    """Three pairs of a BERT take 126 s, six more than a fifth of ten minutes: 3 min 40 s were left unused."""
+    machine = Machine(budget_seconds=100.0)  # a fifth: two pairs and a half
+    predictor, before = searched(machine, CHOSEN), machine.spent
+    expected = expected_seconds(proven_by(machine), predictor, time_left(machine))
+    found = broken_down_by(predictor, machine).contributions
+    assert sum(one.measured for one in found) == 1
+    assert machine.spent - before == pytest.approx(expected) == pytest.approx(MIN_PAIRS_EACH * PAIR_SECONDS)
 
 
 @pytest.mark.parametrize(("slower", "told"), [(1.0, 3), (2.0, 2), (4.0, 1)])

@@ -23,7 +23,7 @@ from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Proof, Prover
-from autoaccel.session.proof_time import MetricTime, proof_seconds
+from autoaccel.session.proof_time import MetricTime, likely_speed_seconds, proof_seconds
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}
@@ -412,3 +412,12 @@ def test_a_proof_needs_less_time_where_nothing_trains_and_where_trainings_tell_t
     speedups = (1.2, 1.25, 1.3, 1.35, 1.4)
     left_out = [proof_seconds(8.0, one) - proof_seconds(8.0, one, with_further=False) for one in speedups]
     assert max(left_out) == pytest.approx(1.2 * FURTHER_PAIRS * 8.0)
+
+
+def test_a_proof_that_is_likely_to_be_given_up_is_planned_as_the_pairs_that_tell_so() -> None:
+    """Sixteen pairs were planned for 1.05x, of which three were made."""
+    assert likely_speed_seconds(8.0, 1.03) == 3 * 8.0
+    assert likely_speed_seconds(8.0, 1.03, MetricTime(132.0, 3, at_once=True)) == 0.0  # trainings tell it, too
+    assert likely_speed_seconds(8.0, 3.0) == pytest.approx(proof_seconds(8.0, 3.0) / 1.2)
+    metric = MetricTime(132.0, 3)
+    assert likely_speed_seconds(8.0, 1.3, metric) == pytest.approx(proof_seconds(8.0, 1.3, metric) / 1.2 - 132.0)

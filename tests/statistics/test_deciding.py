@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 
 import pytest
 
-from autoaccel.statistics.comparison import Pair
+from autoaccel.statistics.comparison import PROCESS_DEVIATION, Pair
 from autoaccel.statistics.deciding import (
     FURTHER_PAIRS,
     MAX_PAIRS,
@@ -15,6 +16,7 @@ from autoaccel.statistics.deciding import (
     SpeedRule,
     deciding_pairs,
     expected_pairs,
+    likely_pairs,
 )
 
 RULE = SpeedRule(error=0.025, min_speedup=1.02)
@@ -85,3 +87,17 @@ def test_the_smaller_a_gain_the_more_pairs_are_expected_to_prove_it() -> None:
     expected = [expected_pairs(speedup) for speedup in (3.0, 1.5, 1.25, 1.03)]
     assert expected == sorted(expected)
     assert (expected[0], expected[-1]) == (MIN_PAIRS, MAX_PAIRS)
+
+
+@pytest.mark.parametrize("speedup", [3.0, 1.5, 1.05])
+def test_a_proof_mostly_ends_after_about_as_many_pairs_as_are_likely(speedup: float) -> None:
+    """A search that shows 1.05x is planned as what it takes to give it up, not as the many pairs that could show it."""
+    generator, likely = random.Random(1), likely_pairs(speedup)
+    ended = []
+    for _ in range(200):
+        logs = [generator.gauss(math.log(speedup) - PROCESS_DEVIATION, 0.08) for _ in range(MAX_PAIRS)]
+        pairs = pairs_of(*map(math.exp, logs))
+        decided = (count for count in range(MIN_PAIRS, MAX_PAIRS) if RULE.decide(pairs[:count]) is not None)
+        ended.append(next(decided, MAX_PAIRS))
+    assert abs(statistics.median(ended) - likely) <= 1
+    assert expected_pairs(1.05) == MAX_PAIRS  # for which there should be time all the same
