@@ -33,7 +33,7 @@ from autoaccel.session.contributions import Breakdown
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.plan import PROOF_MARGIN
+from autoaccel.session.plan import PROOF_MARGIN, expected_continuation
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.proof_time import ProofCosts
 from autoaccel.session.proving import Attempt, Open
@@ -108,11 +108,9 @@ class _Proving:
 
     def extend_search(self) -> None:
         """Let the search exceed its share of the budget, as nothing it has found is worth a proof; tell it."""
-        run, plan, now = self._run, self._run.stages.current, self._run.clock.spent
+        run, plan = self._run, self._run.stages.current
         run.stages.extend_search()
-        if plan is not None:
-            expected = plan.expected_extension(run.stages.spent("search", now), self._search.knowledge.trial_seconds)
-            run.stages.expect_more("search", max(0.0, min(expected, run.clock.left - plan.proof)), now)
+        self._expect_longer_search(plan.proof if plan else 0.0)
         run.tell(Note("nothing is worth a proof yet: the search continues with what a proof does not need"))
 
     def needed(self, settings: Settings, speedup: float | None) -> float:
@@ -174,8 +172,14 @@ class _Proving:
 
     def continue_search(self, settings: Settings) -> None:
         """Plan what the search takes that continues with these settings: it leaves what their proof needs."""
-        run = self._run
-        run.stages.expect_more("search", max(0.0, run.clock.left - self.reserve(settings, None)), run.clock.spent)
+        self._expect_longer_search(self.reserve(settings, None))
+
+    def _expect_longer_search(self, reserved_seconds: float) -> None:
+        """Plan what a search takes that continues, and leaves these seconds of the budget."""
+        stages, clock = self._run.stages, self._run.clock
+        now = clock.spent
+        expected = expected_continuation(stages.spent("search", now), self._search.knowledge.trial_seconds)
+        stages.expect_more("search", max(0.0, min(expected, clock.left - reserved_seconds)), now)
 
     def spare_seconds(self, attempt: Attempt) -> float:
         """Return the seconds that are left beside what is planned for the contributions."""
@@ -185,7 +189,7 @@ class _Proving:
         """Tell that something better than what was proven is looked for, with these settings first."""
         run, comparison = self._run, attempt.proof.comparison
         assert comparison is not None  # nothing is proven without
-        run.stages.expect("search", max(0.0, run.clock.left - self.reserve_beside(attempt)(settings, None)))
+        self._expect_longer_search(self.reserve_beside(attempt)(settings, None))
         run.tell(StageStarted("search", further_search_words(comparison)))
 
     def reserve_beside(self, attempt: Attempt) -> Reserve:

@@ -9,7 +9,15 @@ import pytest
 
 from autoaccel.records.progress import StageName
 from autoaccel.session.clock import Stages
-from autoaccel.session.plan import PROFILE_SHARE, Costs, Plan, enough_budget, plan_stages, too_small
+from autoaccel.session.plan import (
+    PROFILE_SHARE,
+    Costs,
+    Plan,
+    enough_budget,
+    expected_continuation,
+    plan_stages,
+    too_small,
+)
 from autoaccel.units import parse_duration
 
 STEPS = (0.02, 0.3, 2.0, 5.0)
@@ -169,11 +177,10 @@ def test_a_search_is_expected_to_take_its_share_only_where_trials_are_long() -> 
     assert plan.expected_search(trial_seconds=40.0) == plan.seconds["search"]
 
 
-def test_a_search_that_is_extended_is_expected_to_take_less_than_all_that_is_left() -> None:
+def test_a_search_that_continues_is_expected_to_take_less_than_all_that_is_left() -> None:
     """Planned was all that a proof could spare: 433 s of ten minutes, of which a policy gradient took 195."""
-    plan = plan_of(0.3, 600.0)
-    assert plan.expected_extension(spent_seconds=150.0, trial_seconds=9.0) == pytest.approx(60.0)
-    assert plan.expected_extension(spent_seconds=150.0, trial_seconds=70.0) == 70.0  # a trial at least
+    assert expected_continuation(spent_seconds=150.0, trial_seconds=9.0) == pytest.approx(75.0)
+    assert expected_continuation(spent_seconds=150.0, trial_seconds=90.0) == 90.0  # a trial at least
 
 
 def test_a_new_plan_changes_what_has_not_begun() -> None:
