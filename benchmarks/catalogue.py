@@ -76,7 +76,7 @@ BENCHMARKS = (
     Benchmark(
         "simulated-machines", "studies.simulated_machines.measure",
         "how close twelve trials come to the best on machines that are only recorded, by a model of each",
-        {"simulated_machines": 6}, 30,
+        {"simulated_machines": 6}, 60,
     ),
     Benchmark(
         "live", "studies.live",
