@@ -176,10 +176,10 @@ class _Proving:
 
     def _expect_longer_search(self, reserved_seconds: float) -> None:
         """Plan what a search takes that continues, and leaves these seconds of the budget."""
-        stages, clock = self._run.stages, self._run.clock
-        now = clock.spent
-        expected = expected_continuation(stages.spent("search", now), self._search.knowledge.trial_seconds)
-        stages.expect_more("search", max(0.0, min(expected, clock.left - reserved_seconds)), now)
+        stages, now, most_seconds = self._run.stages, self._run.clock.spent, self._run.clock.left - reserved_seconds
+        trial_seconds = self._search.knowledge.trial_seconds
+        expected = expected_continuation(stages.spent("search", now), trial_seconds, most_seconds)
+        stages.expect_more("search", expected, now)
 
     def spare_seconds(self, attempt: Attempt) -> float:
         """Return the seconds that are left beside what is planned for the contributions."""

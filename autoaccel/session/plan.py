@@ -28,10 +28,10 @@ _TRIALS = 12
 benchmarks/studies/unseen made; the third made 8, earlier ones 3 to 30."""
 
 _CONTINUATION_SHARE = 0.5
-"""Of what a search has spent, what it is expected to take in addition if it continues: the geometric mean of the three
-of the first half of benchmarks/studies/unseen that did so in its rows of 24 to 27 November (27 s after 147 s, 98 s
-after 137 s, 120 s after 128 s). Of its second half, which did not set it, three took 27 s after 133 s, 59 s after 129 s
-and 45 s after 150 s."""
+"""Of what a search has spent, what it is expected to take in addition if it continues: about the geometric mean of the
+three of the first half of benchmarks/studies/unseen that did so in its rows until 27 November (by the times of their
+proofs, 27 s after 147 s, 98 s after 137 s and about 110 s after 140 s). Of its second half, which did not set it, five
+took 27 s after 133 s, 59 s after 129 s, about 45 s and 70 s after 150 s, and 167 s after 158 s."""
 
 METRIC_SHARE = 0.4  # the same for training runs that judge the metric
 PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
@@ -127,14 +127,15 @@ class Plan:
         return max(min(needed, self.proof), self.budget - self.end_of("search"))
 
 
-def expected_continuation(spent_seconds: float, trial_seconds: float) -> float:
-    """Return the seconds that a search is expected to take in addition if it continues: one trial at least.
+def expected_continuation(spent_seconds: float, trial_seconds: float, most_seconds: float) -> float:
+    """Return the seconds that a search is expected to take in addition if it continues: one trial, if there is time.
 
     Args:
         spent_seconds: That it has taken.
         trial_seconds: What a trial takes.
+        most_seconds: That it may take; below zero if there is no time for it.
     """
-    return max(trial_seconds, _CONTINUATION_SHARE * spent_seconds)
+    return max(0.0, min(most_seconds, max(trial_seconds, _CONTINUATION_SHARE * spent_seconds)))
 
 
 def plan_stages(costs: Costs) -> Plan | None:

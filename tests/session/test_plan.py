@@ -179,8 +179,12 @@ def test_a_search_is_expected_to_take_its_share_only_where_trials_are_long() -> 
 
 def test_a_search_that_continues_is_expected_to_take_less_than_all_that_is_left() -> None:
     """Planned was all that a proof could spare: 433 s of ten minutes, of which a policy gradient took 195."""
-    assert expected_continuation(spent_seconds=150.0, trial_seconds=9.0) == pytest.approx(75.0)
-    assert expected_continuation(spent_seconds=150.0, trial_seconds=90.0) == 90.0  # a trial at least
+    assert expected_continuation(spent_seconds=150.0, trial_seconds=9.0, most_seconds=283.0) == pytest.approx(75.0)
+    assert (
+        expected_continuation(spent_seconds=150.0, trial_seconds=90.0, most_seconds=283.0) == 90.0
+    )  # a trial at least
+    assert expected_continuation(spent_seconds=150.0, trial_seconds=9.0, most_seconds=40.0) == 40.0
+    assert expected_continuation(spent_seconds=150.0, trial_seconds=9.0, most_seconds=-5.0) == 0.0
 
 
 def test_a_new_plan_changes_what_has_not_begun() -> None:

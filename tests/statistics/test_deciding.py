@@ -91,7 +91,7 @@ def test_the_smaller_a_gain_the_more_pairs_are_expected_to_prove_it() -> None:
 
 @pytest.mark.parametrize("speedup", [3.0, 1.5, 1.05])
 def test_a_proof_mostly_ends_after_about_as_many_pairs_as_are_likely(speedup: float) -> None:
-    """A search that shows 1.05x is planned as what it takes to give it up, not as the many pairs that could show it."""
+    """A proof of 1.05x is planned as what it takes to give it up, not as the many pairs that could show it."""
     generator, likely = random.Random(1), likely_pairs(speedup)
     ended = []
     for _ in range(200):
