@@ -198,20 +198,21 @@ class MetricJudge:
         processes may be needed after that, for the speed, if there is time for it.
         """
 
-        def has_time(steps: int) -> bool:
-            clock = self._run.clock
-            most = min(METRIC_SHARE * clock.budget_seconds, clock.left)
+        clock = self._run.clock
+
+        def has_time(steps: int, most_seconds: float) -> bool:
             # A script's own loop ends where it ends.
             there_are = self._baseline.facts.script is None or steps <= self._baseline.facts.planned_steps
-            return there_are and self._costs.updates_seconds(steps, speedup) <= most
+            return there_are and self._costs.updates_seconds(steps, speedup) <= most_seconds
 
         def has_time_again(steps: int) -> bool:
-            if not has_time(steps):
+            # The first points are the least that tells; a second look keeps to the share of trainings.
+            if not has_time(steps, min(METRIC_SHARE * clock.budget_seconds, clock.left)):
                 return False
             self._run.stages.expect("metric", self._costs.updates_seconds(steps, speedup))
             return True
 
-        if not has_time(UPDATE_STEPS):
+        if not has_time(UPDATE_STEPS, clock.left):
             return None
         rounds = without(self._redrawn(settings), settings, self._baseline.settings)
         return judge_rounding(self._run, self._baseline.settings, rounds, has_time_again)

@@ -169,8 +169,22 @@ def test_updates_are_compared_in_the_time_that_is_left(
     assert len(asked) == 2
 
 
-def test_updates_may_take_more_than_the_share_of_trainings(judge_with: MakeJudge, context: KnobContext) -> None:
-    """Of three minutes, with steps of 2 s: nothing that casts was tried, and a loader's workers were instead."""
+def test_updates_may_take_more_than_the_share_of_trainings(
+    judge_with: MakeJudge, context: KnobContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three minutes, with steps of 2 s: nothing that casts was tried, and a loader's workers were instead.
+
+    Later it was tried, and its speed proven, and then updates that fitted into what was left were not compared.
+    """
+    looks_again: list[bool] = []
+
+    def judge_rounding(
+        run: TuningRun, baseline: Settings, settings: Settings, has_time: Callable[[int], bool]
+    ) -> RoundingEvidence:
+        looks_again.append(has_time(UPDATE_STEPS))
+        return HOLDS
+
+    monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
     judge = judge_with(180.0, step_seconds=2.0)
     plan = judge.plan(settings_with(context, CAST), None)
     assert plan is not None and (plan.evidence, plan.fits) == ("rounding", True)
@@ -178,6 +192,12 @@ def test_updates_may_take_more_than_the_share_of_trainings(judge_with: MakeJudge
     assert seconds > METRIC_SHARE * 180.0
     late = judge.plan(settings_with(context, CAST), None, left=seconds)
     assert late is not None and not late.fits  # beside the pairs that prove the speed
+
+    barely = judge_with(180.0, spent=179.0 - seconds, step_seconds=2.0)
+    proof = barely.begin(settings_with(context, CAST), 1.0, 1)
+    assert proof is not None
+    assert proof.compare_updates() == HOLDS
+    assert looks_again == [False]  # a second look would take more than that share
 
 
 def test_whoever_insists_on_planned_runs_is_not_told_by_updates(judge_with: MakeJudge, context: KnobContext) -> None:
