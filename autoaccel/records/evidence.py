@@ -14,6 +14,7 @@ class TrainingCosts(NamedTuple):
     step_seconds: float  # of the baseline
     start_seconds: float = 0.0  # of each training, until it has warmed up
     evaluation_seconds: float = 0.0  # of each training, as far as that is known
+    extra_start_seconds: float = 0.0  # of the one under other settings: its code, once compiled, is loaded again
 
     def pair_seconds(self, steps: int, speedup: float) -> float:
         """Return what a pair of trainings of so many steps takes, under the user's own settings and under others."""
@@ -21,7 +22,8 @@ class TrainingCosts(NamedTuple):
 
     def updates_seconds(self, steps: int, speedup: float) -> float:
         """Return what a pair takes that is not evaluated: whose single updates are compared."""
-        return 2 * self.start_seconds + steps * self.step_seconds * (1 + 1 / speedup)
+        starts_seconds = 2 * self.start_seconds + self.extra_start_seconds
+        return starts_seconds + steps * self.step_seconds * (1 + 1 / speedup)
 
     def affordable_steps(self, seconds: float, speedup: float) -> int:
         """Return how many steps each training of a pair makes that takes so long, below zero if none."""

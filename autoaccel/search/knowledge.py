@@ -227,6 +227,10 @@ class Knowledge:
             return self._starts.expected(settings)
         return CompileSeconds(self._economy.compile_seconds, self._economy.compile_seconds)
 
+    def extra_start_seconds(self, settings: Settings) -> float:
+        """Return how much longer than the baseline's a process takes to start that finds its code compiled."""
+        return max(0.0, self.compile_seconds(settings).warm - self._economy.compile_seconds)
+
     def average_start(self, settings: Settings) -> float:
         """Return what slower first steps cost a run on average over all that will be made."""
         return self.compile_seconds(settings).average(self._economy.trainings)

@@ -78,8 +78,8 @@ class _Proving:
         self._run = run
         self._baseline = baseline
         self._search = search
-        self._judge = MetricJudge(run, baseline, setup.space)
-        self._costs = ProofCosts(run, baseline, self._judge)
+        self._judge = MetricJudge(run, baseline, setup.space, search.knowledge.extra_start_seconds)
+        self._costs = ProofCosts(run, self._judge)
         fresh = FreshPairs(run, baseline.reference)
         self._earlier = Earlier(run.folder.load_contenders(), run.folder.load_pairs("proof"))
         self._pairs = ResumedPairs(fresh, self._earlier.pairs)
@@ -103,7 +103,7 @@ class _Proving:
         plan = self._judge.plan(settings, speedup)
         if plan is not None and not plan.fits:
             return math.inf  # whatever they win, nothing could show that they keep the metric
-        needed = self._costs.seconds(plan, speedup)
+        needed = self._costs.seconds(plan, settings, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
 
     def extend_search(self) -> None:
@@ -128,7 +128,7 @@ class _Proving:
         began = run.clock.spent
 
         def keep_early(proof: Proof, further_pairs: int) -> None:
-            pair_seconds = self._baseline.pair_seconds(math.exp(contender.log_speedup))
+            pair_seconds = self._judge.pair_seconds(settings, math.exp(contender.log_speedup))
             run.stages.expect_more("confirm", further_pairs * pair_seconds, run.clock.spent)
             if self._kept is None:
                 self.keep(Attempt(contender, proof, run.clock.spent - began))
@@ -146,7 +146,7 @@ class _Proving:
         """Return what is to show whether a contender keeps the metric; None if nothing need be shown."""
         stages, settings, speedup = self._run.stages, contender.settings, math.exp(contender.log_speedup)
         metric = self._judge.begin(settings, speedup, number, self._earlier)
-        speed_seconds, metric_seconds = self._costs.likely(metric.plan if metric else None, speedup)
+        speed_seconds, metric_seconds = self._costs.likely(metric.plan if metric else None, settings, speedup)
         stages.expect("confirm", speed_seconds)
         stages.expect("metric", metric_seconds)
         return metric
@@ -274,9 +274,9 @@ class _Proving:
         return [] if contender is None else [self._not_begun(contender)]
 
     def _not_begun(self, contender: Contender) -> Open:
-        speedup = math.exp(contender.log_speedup)
-        plan = self._judge.plan(contender.settings, speedup)
-        return Open(contender, "incomplete", self._costs.rest(plan, speedup), plan)
+        settings, speedup = contender.settings, math.exp(contender.log_speedup)
+        plan = self._judge.plan(settings, speedup)
+        return Open(contender, "incomplete", self._costs.rest(plan, settings, speedup), plan)
 
     def _left_open(self, left: Sequence[Open], total_seconds: float = math.inf) -> LeftOpen | None:
         """Return the best of what is left open, if its run is expected to be shorter than this."""
@@ -292,7 +292,7 @@ class _Proving:
         proof = OpenProof(best.contender.settings, PROOF_MARGIN * again + max(best.missing_seconds, least))
         whole_seconds = None
         if best.result != "incomplete" and best.by is not None and best.by.evidence == "share":
-            whole_seconds = judge.budget_seconds(judge.planned_runs(), speedup)
+            whole_seconds = judge.budget_seconds(judge.planned_runs(), best.contender.settings, speedup)
         return LeftOpen(proof, speedup, best.by, whole_seconds)
 
 

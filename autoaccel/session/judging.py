@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.accuracy import Accuracy, exact_numbers, redrawn_numbers
 from autoaccel.records.conclusion import Unprovable
-from autoaccel.records.evidence import MetricPlan
+from autoaccel.records.evidence import MetricPlan, TrainingCosts
 from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
@@ -39,13 +40,35 @@ _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave 
 class MetricJudge:
     """Knows what evidence the rest of a run's budget allows for."""
 
-    def __init__(self, run: TuningRun, baseline: LiveBaseline, space: SearchSpace) -> None:
-        """Read off the baseline what training costs."""
+    def __init__(
+        self,
+        run: TuningRun,
+        baseline: LiveBaseline,
+        space: SearchSpace,
+        extra_start_seconds: Callable[[Settings], float],
+    ) -> None:
+        """Read off the baseline what training costs.
+
+        Args:
+            run: What all stages share.
+            baseline: The user's own settings.
+            space: What may be searched.
+            extra_start_seconds: Returns how much longer than the baseline's a process takes to start under settings
+                whose code was compiled before.
+        """
         self._run = run
         self._baseline = baseline
         self._space = space
+        self._extra_start_seconds = extra_start_seconds
         warmup_steps = len(baseline.measurement.warmup_step_seconds)
-        self._costs = training_costs(baseline.facts, baseline.step_seconds, baseline.ready_seconds, warmup_steps)
+        self._own_costs = training_costs(baseline.facts, baseline.step_seconds, baseline.ready_seconds, warmup_steps)
+
+    def _costs(self, settings: Settings) -> TrainingCosts:
+        return self._own_costs._replace(extra_start_seconds=self._extra_start_seconds(settings))
+
+    def pair_seconds(self, settings: Settings, speedup: float | None) -> float:
+        """Return what a pair takes that only tells the speed; a speed-up of None stands for the baseline's speed."""
+        return self._baseline.pair_seconds(speedup or 1.0) + self._extra_start_seconds(settings)
 
     def plan(
         self, settings: Settings, speedup: float | None, left: float = math.inf, by_updates: bool = True
@@ -66,7 +89,7 @@ class MetricJudge:
             return None
         choose = functools.partial(self._choose, settings, speedup or 1.0, by_updates=by_updates)
         pairs = deciding_pairs(speedup) if speedup else MIN_PAIRS
-        pair_seconds, planned = self._baseline.pair_seconds(speedup or 1.0), left / PROOF_MARGIN
+        pair_seconds, planned = self.pair_seconds(settings, speedup), left / PROOF_MARGIN
         beside = max(0, pairs - self._run.request.options.metric_repeats)
         early, late = choose(planned - beside * pair_seconds), choose(planned - pairs * pair_seconds)
         if early.fits and early.training_pairs and (self._is_short(early.steps) or not late.fits):
@@ -85,19 +108,19 @@ class MetricJudge:
 
     def min_share(self) -> MetricPlan:
         """Return the smallest part of the planned run that tells more than updates do."""
-        return min_share(self._costs, self._run.request.options.metric_repeats)
+        return min_share(self._own_costs, self._run.request.options.metric_repeats)
 
     def planned_runs(self) -> MetricPlan:
         """Return the strongest evidence, whatever it takes."""
-        return planned_runs(self._costs, self._run.request.options.metric_repeats)
+        return planned_runs(self._own_costs, self._run.request.options.metric_repeats)
 
-    def seconds(self, plan: MetricPlan, speedup: float | None) -> float:
+    def seconds(self, plan: MetricPlan, settings: Settings, speedup: float | None) -> float:
         """Return what a plan's trainings take under settings of this speed-up; None stands for the baseline's speed."""
-        return plan.seconds(self._costs, speedup or 1.0)
+        return plan.seconds(self._costs(settings), speedup or 1.0)
 
-    def budget_seconds(self, plan: MetricPlan, speedup: float | None) -> float:
+    def budget_seconds(self, plan: MetricPlan, settings: Settings, speedup: float | None) -> float:
         """Return the least budget of a whole run that leaves time for these trainings, or for a look at updates."""
-        seconds = self.seconds(plan, speedup)
+        seconds = self.seconds(plan, settings, speedup)
         return seconds if plan.evidence == "rounding" else seconds / METRIC_SHARE
 
     def unprovable(self, space: SearchSpace) -> dict[str, Unprovable]:
@@ -119,7 +142,7 @@ class MetricJudge:
         plan = self.plan(settings, _FASTEST)
         if plan is None or plan.fits:
             return None
-        seconds = plan.seconds(self._costs)
+        seconds = plan.seconds(self._costs(settings))
         return Unprovable(plan, seconds, math.ceil(seconds / METRIC_SHARE / 60))
 
     def begin(
@@ -167,8 +190,9 @@ class MetricJudge:
         request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
         rounds = by_updates and self._may_ask_updates(settings)
-        plan = choose_evidence(self._costs, speedup, most, options, rounds)
-        if plan.evidence == "rounding" and self._costs.updates_seconds(UPDATE_STEPS, speedup) <= seconds:
+        costs = self._costs(settings)
+        plan = choose_evidence(costs, speedup, most, options, rounds)
+        if plan.evidence == "rounding" and costs.updates_seconds(UPDATE_STEPS, speedup) <= seconds:
             return plan._replace(max_pairs=1)
         return plan
 
@@ -178,7 +202,7 @@ class MetricJudge:
         plan = self._choose(settings, speedup, left / PROOF_MARGIN, by_updates)
         # What fits barely is tried as well: there is nothing to lose any more.
         plan = plan if plan.fits else self._choose(settings, speedup, left, by_updates)
-        self._run.stages.expect("metric", self.seconds(plan, speedup))
+        self._run.stages.expect("metric", self.seconds(plan, settings, speedup))
         return plan
 
     def _is_short(self, steps: int) -> bool:
@@ -198,18 +222,18 @@ class MetricJudge:
         processes may be needed after that, for the speed, if there is time for it.
         """
 
-        clock = self._run.clock
+        clock, costs = self._run.clock, self._costs(settings)
 
         def has_time(steps: int, most_seconds: float) -> bool:
             # A script's own loop ends where it ends.
             there_are = self._baseline.facts.script is None or steps <= self._baseline.facts.planned_steps
-            return there_are and self._costs.updates_seconds(steps, speedup) <= most_seconds
+            return there_are and costs.updates_seconds(steps, speedup) <= most_seconds
 
         def has_time_again(steps: int) -> bool:
             # The first points are the least that tells; a second look keeps to the share of trainings.
             if not has_time(steps, min(METRIC_SHARE * clock.budget_seconds, clock.left)):
                 return False
-            self._run.stages.expect("metric", self._costs.updates_seconds(steps, speedup))
+            self._run.stages.expect("metric", costs.updates_seconds(steps, speedup))
             return True
 
         if not has_time(UPDATE_STEPS, clock.left):

@@ -9,7 +9,6 @@ from autoaccel.records.contender import OPEN
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.settings import Settings
 from autoaccel.search.ranking import Contender
-from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import PROOF_MARGIN
@@ -62,26 +61,27 @@ def _speed_pairs(deciding: int, pairs: int, metric: MetricTime) -> int:
 class ProofCosts:
     """What proofs take in this run, by how their metric is judged."""
 
-    def __init__(self, run: TuningRun, baseline: LiveBaseline, judge: MetricJudge) -> None:
-        """Go by the baseline's pairs of processes and by what this judge plans."""
+    def __init__(self, run: TuningRun, judge: MetricJudge) -> None:
+        """Go by what this judge plans."""
         self._run = run
-        self._baseline = baseline
         self._judge = judge
 
-    def seconds(self, plan: MetricPlan | None, speedup: float | None, with_further: bool = True) -> float:
+    def seconds(
+        self, plan: MetricPlan | None, settings: Settings, speedup: float | None, with_further: bool = True
+    ) -> float:
         """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`."""
-        pair_seconds = self._baseline.pair_seconds(speedup or 1.0)
-        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, speedup), with_further)
+        pair_seconds = self._judge.pair_seconds(settings, speedup)
+        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, settings, speedup), with_further)
 
-    def likely(self, plan: MetricPlan | None, speedup: float) -> tuple[float, float]:
+    def likely(self, plan: MetricPlan | None, settings: Settings, speedup: float) -> tuple[float, float]:
         """Return what a proof is likely to take for the speed, and beside that for the metric; see `seconds`."""
-        metric = self._metric_time(plan, speedup)
-        return likely_speed_seconds(self._baseline.pair_seconds(speedup), speedup, metric), metric.seconds
+        metric = self._metric_time(plan, settings, speedup)
+        return likely_speed_seconds(self._judge.pair_seconds(settings, speedup), speedup, metric), metric.seconds
 
-    def _metric_time(self, plan: MetricPlan | None, speedup: float | None) -> MetricTime:
+    def _metric_time(self, plan: MetricPlan | None, settings: Settings, speedup: float | None) -> MetricTime:
         if plan is None:
             return NO_METRIC
-        return MetricTime(self._judge.seconds(plan, speedup), plan.training_pairs, plan.at_once)
+        return MetricTime(self._judge.seconds(plan, settings, speedup), plan.training_pairs, plan.at_once)
 
     def least(self, settings: Settings, speedup: float | None) -> float:
         """Return what a proof takes at least if the metric is judged by what fits in what is left.
@@ -91,12 +91,13 @@ class ProofCosts:
         plan = self._judge.plan(settings, speedup, self._run.clock.left)
         if plan is not None and not plan.fits:
             return math.inf
-        return self.seconds(plan, speedup, with_further=False)
+        return self.seconds(plan, settings, speedup, with_further=False)
 
-    def rest(self, plan: MetricPlan | None, speedup: float, spent_seconds: float = 0.0) -> float:
+    def rest(self, plan: MetricPlan | None, settings: Settings, speedup: float, spent_seconds: float = 0.0) -> float:
         """Return what the rest of a proof takes, at least the budget by which its trainings exceed their share."""
-        rest = max(self._baseline.pair_seconds(speedup), self.seconds(plan, speedup) - spent_seconds)
-        more = self._judge.budget_seconds(plan, speedup) - self._run.clock.spent if plan else 0.0
+        judge = self._judge
+        rest = max(judge.pair_seconds(settings, speedup), self.seconds(plan, settings, speedup) - spent_seconds)
+        more = judge.budget_seconds(plan, settings, speedup) - self._run.clock.spent if plan else 0.0
         return max(rest, more)
 
     def missing(
@@ -106,16 +107,17 @@ class ProofCosts:
 
         And by what the metric would be judged; None if it need not be.
         """
-        speedup, judge = math.exp(contender.log_speedup), self._judge
+        settings, speedup, judge = contender.settings, math.exp(contender.log_speedup), self._judge
         if proof.result not in OPEN:
             return math.inf, None
         if proof.result == "incomplete" or metric is None:
             plan = metric.plan if metric else None
-            return self.rest(plan, speedup, spent_seconds), plan
+            return self.rest(plan, settings, speedup, spent_seconds), plan
         judged_by_runs = metric.trained > 1
         if judged_by_runs and math.isfinite(metric.missing_pairs):
-            return metric.missing_pairs * judge.seconds(metric.plan, speedup) / metric.plan.pairs, metric.plan
+            pair_seconds = judge.seconds(metric.plan, settings, speedup) / metric.plan.pairs
+            return metric.missing_pairs * pair_seconds, metric.plan
         if metric.plan.evidence == "whole":
             return math.inf, metric.plan
         plan = judge.planned_runs() if judged_by_runs else judge.min_share()
-        return self.rest(plan, speedup), plan
+        return self.rest(plan, settings, speedup), plan

@@ -275,6 +275,8 @@ def test_the_first_run_pays_for_a_cold_compilation_and_all_others_for_a_warm_one
         chosen.knowledge.learn_warm_start(warm, seconds)
     assert chosen.knowledge.compile_seconds(compiled) == pytest.approx((COMPILE_SECONDS, 2.0))
     assert chosen.knowledge.compile_seconds(BASELINE) == pytest.approx((0.1, 0.1))
+    extras = [chosen.knowledge.extra_start_seconds(one) for one in (compiled, warm, BASELINE)]
+    assert extras == pytest.approx([1.9, 1.9, 0.0])  # of each process of a proof, over the baseline's
 
 
 def test_a_compilation_weighs_the_less_the_more_runs_share_it() -> None:
@@ -295,6 +297,7 @@ def test_what_the_users_own_settings_compile_costs_no_other_settings_more() -> N
     workers: Settings = {**baseline, "loader.workers": 2}
     chosen.knowledge.learn(finished(1, workers, 0.1, first_seconds=1.04))
     assert chosen.knowledge.compile_seconds(workers) == chosen.knowledge.compile_seconds(baseline) == (0.1, 0.1)
+    assert chosen.knowledge.extra_start_seconds(workers) == 0.0
 
 
 def test_what_compiles_for_too_long_is_given_up_with_all_that_is_compiled_alike() -> None:

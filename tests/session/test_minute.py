@@ -111,7 +111,8 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
             plan=plan_turns(STEP_SECONDS * slowness),
         )
         monkeypatch.setattr(judging, "judge_rounding", minute.compare_updates)
-        judge = MetricJudge(run, cast("LiveBaseline", baseline), SearchSpace("test", {}, {}, {}))
+        space = SearchSpace("test", {}, {}, {})
+        judge = MetricJudge(run, cast("LiveBaseline", baseline), space, lambda settings: 0.0)
         settings: Settings = {**unchanged, "precision.autocast": "bfloat16"}
         seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
         prover = Prover(minute, digits, minute, ignore)
