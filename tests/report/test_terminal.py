@@ -162,7 +162,11 @@ def test_the_evidence_is_named_in_words_of_its_own():
         in updates
     )
     assert "judged by rounding: 3 comparisons on 8 batches from the same weights, during 64 steps" in updates
-    both = told(evidence="rounding", rounding=rounding)
+    assert "the planned run was not trained" in updates
+    both = told(evidence="rounding", rounding=rounding, share=0.28)
+    assert "undecided on the first 28 % of the planned run, 3 pairs of runs from the same seeds" in both
+    whole = told(evidence="rounding", rounding=rounding, share=1.0)
+    assert "undecided on whole planned runs, 3 pairs" in whole and "not trained" not in both + whole
     assert "0.9741 -> 0.9736: its updates differ from yours by 1 %" in both
     assert "the runs alone do not decide it: 0.0005 worse on average, at most 0.0021 worse; 0.005 allowed" in both
 

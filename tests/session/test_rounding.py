@@ -88,7 +88,7 @@ def test_two_processes_make_the_same_updates_under_the_same_settings(
     assert shorter.verdict == "holds", shorter
     assert 0.0 < shorter.error_share < 0.01
     assert "differ from yours by" in rounding_words(shorter)
-    assert "the planned run was not trained" in rounding_basis_words(shorter)
+    assert "10 steps trained both ways" in rounding_basis_words(shorter)
     assert run.starter.spent_on["training for the metric"] > 0
     # The user's own updates are made once for all that are compared with them.
     assert asked == ["rounding-baseline", "rounding-recipe", "rounding-recipe"]
