@@ -32,6 +32,7 @@ from autoaccel.search.trial_source import Instruments
 from autoaccel.statistics.comparison import compare_in_process
 
 if TYPE_CHECKING:
+    import optuna
     from optuna.samplers import BaseSampler
 
 _SUSPICIOUS = 3.0  # standard deviations above what the other trials predict
@@ -101,8 +102,8 @@ class Search:
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Resume from the trials of an earlier part of the run, which the study is told once more."""
         for trial in trials:
-            if self._study.claim(trial.settings, self.outcomes.count_trials(trial.settings)):
-                self._study.finish(trial)
+            if claimed := self._study.claim(trial.settings, self.outcomes.count_trials(trial.settings)):
+                self._study.finish(claimed, trial)
             self.outcomes.take_over(trial)
 
     def judge(
@@ -164,26 +165,35 @@ class Search:
             settings = suggestion.settings
             if self.trials:  # the first is the experts' first guess, whatever the sampler
                 settings = propose(self._study, self._gradient, suggestion, bounds)
-            if self._study.claim(settings, self.outcomes.count_trials(settings)):
+            if claimed := self._study.claim(settings, self.outcomes.count_trials(settings)):
                 if begin is not None:
                     begin(settings)
                     begin = None
-                self._measure(settings, bounds, reserve)
+                self._measure(claimed, settings, bounds, reserve)
 
-    def _measure(self, settings: Settings, bounds: SuggestionBounds, reserve: Reserve) -> None:
+    def _measure(self, claimed: optuna.Trial, settings: Settings, bounds: SuggestionBounds, reserve: Reserve) -> None:
         """Try settings; try them once more if the result is too good to be believed."""
         mean, deviation = self.knowledge.expects(settings)
         again = self.knowledge.readings_of(settings) > 0
         trial = self._try(settings, again, bounds.room(settings))
-        if trial.comparison is None or again:
-            return
-        suspicious = math.log(trial.comparison.speedup) > mean + _SUSPICIOUS * deviation
-        # Another process must show it too before anything is built on it. If there is no time for that, its proof will
-        # tell.
-        left = self._room(reserve)(settings)  # the best, which it may be by now, has another proof
-        tried = self.outcomes.count_trials(settings)
-        if suspicious and left >= self.knowledge.trial_seconds and self._study.claim(settings, tried):
-            self._try(settings, True, left)
+        once_more = None if again else self._claim_once_more(trial, mean + _SUSPICIOUS * deviation, reserve)
+        # Told only now: other workers, who may have nothing left to try, wait as long as this one holds a claim.
+        self._study.finish(claimed, trial)
+        if once_more:
+            self._study.finish(once_more, self._try(settings, True, self._room(reserve)(settings)))
+
+    def _claim_once_more(self, trial: Trial, most: float, reserve: Reserve) -> optuna.Trial | None:
+        """Return the claim on another reading of settings whose log speed-up was above `most`; None if there is none.
+
+        Another process must show it too before anything is built on it. If there is no time for that, its proof will
+        tell.
+        """
+        if trial.comparison is None or math.log(trial.comparison.speedup) <= most:
+            return None
+        left = self._room(reserve)(trial.settings)  # the best, which it may be by now, has another proof
+        if left < self.knowledge.trial_seconds:
+            return None
+        return self._study.claim(trial.settings, self.outcomes.count_trials(trial.settings))
 
     def _room(self, reserve: Reserve) -> Callable[[Settings], float]:
         """Return what tells how long a trial of some settings may take, so that the best can be proven after it."""
@@ -233,9 +243,7 @@ class Search:
                 baseline_turns=reading.baseline_turns,
                 again=again,
             )
-        trial = self._add(trial)
-        self._study.finish(trial)
-        return trial
+        return self._add(trial)
 
     def _add(self, trial: Trial) -> Trial:
         """Learn from a finished trial and keep it, tell of it, and return it as it is kept."""

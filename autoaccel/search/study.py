@@ -67,7 +67,6 @@ class SearchStudy:
         self._task: SearchTask | None = None
         self._distributions: dict[str, CategoricalDistribution] = {}
         self._proposed: optuna.Trial | None = None  # by the sampler, and neither claimed nor refused yet
-        self._claimed: optuna.Trial | None = None
         with reached():
             self._study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
             self._id = storage.get_study_id_from_name(name)
@@ -111,7 +110,9 @@ class SearchStudy:
                 claims = claims_among(self._trials())
             running = [claim for claim in claims if claim.running and claim.worker != self.peers.worker]
             self._running = {claim.number for claim in running}
-            deaths = Counter(claim.key for claim in claims if claim.given_up == "silent" and not claim.finished)
+            # A worker may hold two claims on the same settings: it dies of them once.
+            died = {(claim.key, claim.worker) for claim in claims if claim.given_up == "silent" and not claim.finished}
+            deaths = Counter(key for key, _ in died)
             deadly = {key for key, count in deaths.items() if count >= _MAX_DEATHS}
             taken = {claim.key for claim in claims if claim.holds} | deadly
             left = [claim for claim in claims if not claim.holds and claim.given_up != "duplicate"]
@@ -182,8 +183,8 @@ class SearchStudy:
             self._end(self._proposed)
             self._proposed = None
 
-    def claim(self, settings: Settings, reading: int) -> bool:
-        """Return whether this worker is to measure these settings: nobody was before it.
+    def claim(self, settings: Settings, reading: int) -> optuna.Trial | None:
+        """Return the claim of this worker on these settings; None if somebody was before it.
 
         Args:
             settings: What to measure: what was proposed, if something was.
@@ -199,9 +200,8 @@ class SearchStudy:
                 return self.claim(settings, reading)
             if not self._is_first(trial.number, settings_key(settings), reading):
                 self._give_up(trial.number, "duplicate")
-                return False
-            self._claimed = trial
-            return True
+                return None
+            return trial
 
     def _ask_for(self, settings: Settings) -> optuna.Trial:
         """Return a new trial of settings that the sampler was not asked for."""
@@ -228,21 +228,18 @@ class SearchStudy:
                     self._give_up(one, "silent")
             time.sleep(_ASKING_SECONDS)
 
-    def finish(self, trial: Trial) -> None:
+    def finish(self, claimed: optuna.Trial, trial: Trial) -> None:
         """Tell the trial that came of this worker's claim.
 
         A worker that was taken for dead meanwhile, because its machine stood still, claims the same once more. If
         another worker holds it by now, that worker's trial counts.
         """
-        assert self._claimed is not None  # whoever measures has claimed
         with reached():
             try:
-                self._tell(self._claimed, trial)
+                self._tell(claimed, trial)
             except UpdateFinishedTrialError:
-                reading = int(self._claimed.user_attrs["reading"])
-                if self.claim(trial.settings, reading):
-                    self._tell(self._claimed, trial)
-            self._claimed = None
+                if once_more := self.claim(trial.settings, int(claimed.user_attrs["reading"])):
+                    self._tell(once_more, trial)
 
     def tell_baseline(self, settings: Settings, total_seconds: float) -> None:
         """Tell what the user's own settings take on this machine."""
