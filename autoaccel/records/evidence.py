@@ -15,15 +15,21 @@ class TrainingCosts(NamedTuple):
     start_seconds: float = 0.0  # of each training, until it has warmed up
     evaluation_seconds: float = 0.0  # of each training, as far as that is known
     extra_start_seconds: float = 0.0  # of the one under other settings: its code, once compiled, is loaded again
+    recorded: frozenset[int] = frozenset()  # after how many steps the user's own updates are kept from an earlier look
 
     def pair_seconds(self, steps: int, speedup: float) -> float:
         """Return what a pair of trainings of so many steps takes, under the user's own settings and under others."""
-        return 2 * self.evaluation_seconds + self.updates_seconds(steps, speedup)
+        own, others = self._seconds(steps, 1.0), self._seconds(steps, speedup) + self.extra_start_seconds
+        return 2 * self.evaluation_seconds + own + others
 
     def updates_seconds(self, steps: int, speedup: float) -> float:
-        """Return what a pair takes that is not evaluated: whose single updates are compared."""
-        starts_seconds = 2 * self.start_seconds + self.extra_start_seconds
-        return starts_seconds + steps * self.step_seconds * (1 + 1 / speedup)
+        """Return what it takes to compare single updates: the user's own are made once in a run, and kept."""
+        own = 0.0 if steps in self.recorded else self._seconds(steps, 1.0)
+        return own + self._seconds(steps, speedup) + self.extra_start_seconds
+
+    def _seconds(self, steps: int, speedup: float) -> float:
+        """Return what one training takes that is not evaluated."""
+        return self.start_seconds + steps * self.step_seconds / speedup
 
     def affordable_steps(self, seconds: float, speedup: float) -> int:
         """Return how many steps each training of a pair makes that takes so long, below zero if none."""

@@ -27,7 +27,13 @@ from autoaccel.session.evidence import (
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
-from autoaccel.session.rounding import UPDATE_STEPS, judge_rounding, may_compare_updates, why_not_by_rounding
+from autoaccel.session.rounding import (
+    UPDATE_STEPS,
+    judge_rounding,
+    may_compare_updates,
+    recorded_steps,
+    why_not_by_rounding,
+)
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import redrawing, without
 from autoaccel.statistics.comparison import CONFIDENCE
@@ -63,8 +69,11 @@ class MetricJudge:
         warmup_steps = len(baseline.measurement.warmup_step_seconds)
         self._own_costs = training_costs(baseline.facts, baseline.step_seconds, baseline.ready_seconds, warmup_steps)
 
-    def _costs(self, settings: Settings) -> TrainingCosts:
-        return self._own_costs._replace(extra_start_seconds=self._extra_start_seconds(settings))
+    def _costs(self, settings: Settings, resumed: bool = False) -> TrainingCosts:
+        return self._own_costs._replace(
+            extra_start_seconds=self._extra_start_seconds(settings),
+            recorded=frozenset() if resumed else recorded_steps(self._run.folder.rounding),
+        )
 
     def pair_seconds(self, settings: Settings, speedup: float | None) -> float:
         """Return what a pair takes that only tells the speed; a speed-up of None stands for the baseline's speed."""
@@ -114,13 +123,20 @@ class MetricJudge:
         """Return the strongest evidence, whatever it takes."""
         return planned_runs(self._own_costs, self._run.request.options.metric_repeats)
 
-    def seconds(self, plan: MetricPlan, settings: Settings, speedup: float | None) -> float:
-        """Return what a plan's trainings take under settings of this speed-up; None stands for the baseline's speed."""
-        return plan.seconds(self._costs(settings), speedup or 1.0)
+    def seconds(self, plan: MetricPlan, settings: Settings, speedup: float | None, resumed: bool = False) -> float:
+        """Return what a plan's trainings take.
+
+        Args:
+            plan: Of the trainings.
+            settings: To be judged.
+            speedup: Of their steps; None stands for the baseline's speed.
+            resumed: Whether they are left to a further part of the run, which has none of the updates kept in this one.
+        """
+        return plan.seconds(self._costs(settings, resumed), speedup or 1.0)
 
     def budget_seconds(self, plan: MetricPlan, settings: Settings, speedup: float | None) -> float:
         """Return the least budget of a whole run that leaves time for these trainings, or for a look at updates."""
-        seconds = self.seconds(plan, settings, speedup)
+        seconds = self.seconds(plan, settings, speedup, resumed=True)
         return seconds if plan.evidence == "rounding" else seconds / METRIC_SHARE
 
     def unprovable(self, space: SearchSpace) -> dict[str, Unprovable]:

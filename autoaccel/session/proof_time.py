@@ -67,21 +67,31 @@ class ProofCosts:
         self._judge = judge
 
     def seconds(
-        self, plan: MetricPlan | None, settings: Settings, speedup: float | None, with_further: bool = True
+        self,
+        plan: MetricPlan | None,
+        settings: Settings,
+        speedup: float | None,
+        with_further: bool = True,
+        resumed: bool = False,
     ) -> float:
-        """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`."""
+        """Return what a proof takes whose metric is judged by this plan, if it must be; see `proof_seconds`.
+
+        With `resumed`, in a further part of the run.
+        """
         pair_seconds = self._judge.pair_seconds(settings, speedup)
-        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, settings, speedup), with_further)
+        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, settings, speedup, resumed), with_further)
 
     def likely(self, plan: MetricPlan | None, settings: Settings, speedup: float) -> tuple[float, float]:
         """Return what a proof is likely to take for the speed, and beside that for the metric; see `seconds`."""
         metric = self._metric_time(plan, settings, speedup)
         return likely_speed_seconds(self._judge.pair_seconds(settings, speedup), speedup, metric), metric.seconds
 
-    def _metric_time(self, plan: MetricPlan | None, settings: Settings, speedup: float | None) -> MetricTime:
+    def _metric_time(
+        self, plan: MetricPlan | None, settings: Settings, speedup: float | None, resumed: bool = False
+    ) -> MetricTime:
         if plan is None:
             return NO_METRIC
-        return MetricTime(self._judge.seconds(plan, settings, speedup), plan.training_pairs, plan.at_once)
+        return MetricTime(self._judge.seconds(plan, settings, speedup, resumed), plan.training_pairs, plan.at_once)
 
     def least(self, settings: Settings, speedup: float | None) -> float:
         """Return what a proof takes at least if the metric is judged by what fits in what is left.
@@ -96,7 +106,8 @@ class ProofCosts:
     def rest(self, plan: MetricPlan | None, settings: Settings, speedup: float, spent_seconds: float = 0.0) -> float:
         """Return what the rest of a proof takes, at least the budget by which its trainings exceed their share."""
         judge = self._judge
-        rest = max(judge.pair_seconds(settings, speedup), self.seconds(plan, settings, speedup) - spent_seconds)
+        seconds = self.seconds(plan, settings, speedup, resumed=True)
+        rest = max(judge.pair_seconds(settings, speedup), seconds - spent_seconds)
         more = judge.budget_seconds(plan, settings, speedup) - self._run.clock.spent if plan else 0.0
         return max(rest, more)
 

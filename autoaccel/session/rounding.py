@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from autoaccel.records.knob import Risk
@@ -38,6 +39,16 @@ def update_steps(points: Sequence[int]) -> int:
 UPDATE_STEPS = update_steps(POINTS)
 
 
+def recorded_steps(folder: Path) -> frozenset[int]:
+    """Return after how many steps the user's own updates are kept in this folder of a run: see `update_steps`."""
+    return frozenset(update_steps(points) for points in (POINTS, LATER_POINTS) if _complete(folder, points).exists())
+
+
+def _complete(folder: Path, points: Sequence[int]) -> Path:
+    """Return the file that is there once the user's own updates at some points are."""
+    return folder / str(points[-1]) / "complete"
+
+
 def may_compare_updates(facts: TrainingFacts) -> bool:
     """Return whether single updates of this training can be compared.
 
@@ -52,7 +63,6 @@ def may_compare_updates(facts: TrainingFacts) -> bool:
 
 
 _TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart
-
 
 NotByRounding = Literal["changes the training", "several ranks", "takes parameters away"]
 """Why updates cannot tell: they would be another training's, are not compared among ranks, or have no counterpart."""
@@ -89,7 +99,7 @@ def judge_rounding(
         run: What all stages share; by the end of its budget both must have ended.
         baseline_settings: The user's settings, in every call of a run the same.
         settings: To be judged.
-        has_time: Returns whether there is time for two processes with so many steps. Asked before later points are
+        has_time: Returns whether there is time to compare updates after so many steps. Asked before later points are
             looked at, because the first show too large an error: the first, large changes of a network are over then.
     """
     start = time.perf_counter()
@@ -118,8 +128,9 @@ def _compare(
     run: TuningRun, baseline_settings: Settings, settings: Settings, points: Sequence[int]
 ) -> UpdatesCompared | RoundingEvidence | Failure:
     """Return how settings change the updates at some points; open evidence if the user's own process fails."""
-    folder = run.folder.rounding / str(points[-1])
-    if not (folder / "complete").exists():
+    complete = _complete(run.folder.rounding, points)
+    folder = complete.parent
+    if not complete.exists():
         folder.mkdir(exist_ok=True, parents=True)
         record = RecordUpdates(str(folder.absolute()), tuple(points), BATCHES)
         recorded = run.starter.ask(record, baseline_settings, "rounding-baseline", UpdatesRecorded, run.clock.left)
@@ -127,6 +138,6 @@ def _compare(
             return RoundingEvidence("open", f"under your own settings, {recorded.message}", 0, 0, 0)
         if isinstance(recorded, Failure):
             return recorded
-        (folder / "complete").touch()
+        complete.touch()
     compare = CompareUpdates(str(folder.absolute()))
     return run.starter.ask(compare, settings, "rounding-recipe", UpdatesCompared, run.clock.left)

@@ -32,7 +32,7 @@ from autoaccel.session.judging import MetricJudge
 from autoaccel.session.plan import METRIC_SHARE
 from autoaccel.session.proof_time import MetricTime, proof_seconds
 from autoaccel.session.resuming import Earlier
-from autoaccel.session.rounding import UPDATE_STEPS
+from autoaccel.session.rounding import LATER_POINTS, POINTS, UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext, default_settings
@@ -173,6 +173,25 @@ def test_updates_are_compared_in_the_time_that_is_left(
     assert asked == [settings_with(context, CAST)] * 2
     assert compared(spent=600.0 - needed + 1) is None
     assert len(asked) == 2
+
+
+def test_a_further_look_at_updates_makes_those_under_the_users_settings_no_more(
+    judge_with: MakeJudge, context: KnobContext, tmp_path: Path
+) -> None:
+    judge, settings = judge_with(600.0), settings_with(context, CAST)
+    plan = judge.plan(settings, 2.0)
+    assert plan is not None and plan.evidence == "rounding"
+    first, budget = judge.seconds(plan, settings, 2.0), judge.budget_seconds(plan, settings, 2.0)
+    assert first == pytest.approx(2 * START_SECONDS + 1.5 * UPDATE_STEPS * 1.0)
+    for points in (LATER_POINTS, POINTS):
+        assert judge.seconds(plan, settings, 2.0) == first  # what is kept of other points tells nothing
+        kept = RunFolder(tmp_path).rounding / str(points[-1])
+        kept.mkdir(parents=True)
+        (kept / "complete").touch()
+    assert judge.seconds(plan, settings, 2.0) == pytest.approx(START_SECONDS + UPDATE_STEPS / 2.0)
+    # A run that is resumed makes them once more, as they are gone with this part of it.
+    assert judge.seconds(plan, settings, 2.0, resumed=True) == first
+    assert judge.budget_seconds(plan, settings, 2.0) == budget
 
 
 def test_updates_may_take_more_than_the_share_of_trainings(
