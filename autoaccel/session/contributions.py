@@ -51,6 +51,8 @@ class Predictor(Protocol):
 
     def compile_seconds(self, settings: Settings) -> CompileSeconds: ...
 
+    def extra_start_seconds(self, settings: Settings) -> float: ...
+
 
 class _Log(NamedTuple):
     """The logarithm of a speed-up, its standard deviation, and the half width of its interval."""
@@ -175,9 +177,9 @@ def _without(name: str, log_contribution: float, recipe: ProvenSettings, predict
     """
     settings = recipe.without(name)
     compiling = predictor.compile_seconds(settings)
-    warm_seconds = predictor.compile_seconds(recipe.settings).warm + compiling.warm
+    loading_seconds = predictor.extra_start_seconds(recipe.settings) + predictor.extra_start_seconds(settings)
     pair_seconds = time.pair_seconds(math.exp(-log_contribution))
-    return _Left(name, settings, pair_seconds + warm_seconds, compiling.cold - compiling.warm)
+    return _Left(name, settings, pair_seconds + loading_seconds, compiling.cold - compiling.warm)
 
 
 def _contributions(logs: Mapping[str, _Log], settings: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:

@@ -65,6 +65,7 @@ class Machine:
         self.random = random.Random(seed)
         self.chosen = CHOSEN
         self.slower = 1.0  # times that a pair takes as long as expected
+        self.loading_seconds = 0.0  # what a process without autocast takes to load its compiled code
         self.waits = 0.0  # seconds that a pair takes for the other side's steps, over all else that it takes
         self.asked: list[Settings] = []
         self.failing: set[str] = set()
@@ -87,6 +88,7 @@ class Machine:
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         assert steps is None
         self.spent += self.slower * self.pair_seconds(math.exp(self.log(settings) - self.log(self.chosen)))
+        self.spent += self.loading_seconds if settings["precision.autocast"] == "off" else 0.0
         self.asked.append(settings)
         if any(settings[name] == BASELINE[name] for name in self.failing):
             return Failure("memory", "it does not fit without")
@@ -134,14 +136,17 @@ def time_left(machine: Machine) -> TimeLeft:
 
 
 class Compiles:
-    """Predicts what a search knows, and that what computes in float32 is compiled once."""
+    """Predicts what a search knows, and that what computes in float32 is compiled once, and loaded by each process."""
 
-    def __init__(self, knowledge: Knowledge, cold_seconds: float) -> None:
-        self.cold_seconds = cold_seconds
+    def __init__(self, knowledge: Knowledge, cold_seconds: float, loading_seconds: float = 0.0) -> None:
+        self.seconds = CompileSeconds(cold_seconds + loading_seconds, loading_seconds)
         self.contrast = knowledge.contrast
 
     def compile_seconds(self, settings: Settings) -> CompileSeconds:
-        return CompileSeconds(self.cold_seconds if settings["precision.autocast"] == "off" else 0.0, 0.0)
+        return self.seconds if settings["precision.autocast"] == "off" else CompileSeconds(0.0, 0.0)
+
+    def extra_start_seconds(self, settings: Settings) -> float:
+        return self.compile_seconds(settings).warm
 
 
 @pytest.mark.parametrize(
@@ -160,18 +165,22 @@ def test_what_must_be_compiled_is_compiled_once_and_takes_no_time_from_others(
 
 
 @pytest.mark.parametrize(
-    ("budget_seconds", "waits", "cold_seconds"),
+    ("budget_seconds", "waits", "cold_seconds", "loading_seconds"),
     [
-        (1200.0, 0.0, 0.0),
-        (1200.0, 1.0, 0.0),  # without autocast, steps take half as long again, and so does that side of its pairs
-        (1200.0, 1.0, 60.0),  # what is left without autocast is compiled once
-        (400.0, 1.0, 0.0),  # there is no time for every pair
+        (1200.0, 0.0, 0.0, 0.0),
+        (1200.0, 1.0, 0.0, 0.0),  # without autocast, steps take half as long again, and so does that side of its pairs
+        (1200.0, 1.0, 60.0, 0.0),  # what is left without autocast is compiled once
+        (1200.0, 1.0, 60.0, 8.0),  # and loaded in each of its pairs
+        (400.0, 1.0, 0.0, 0.0),  # there is no time for every pair
     ],
 )
-def test_it_is_known_before_what_it_takes(budget_seconds: float, waits: float, cold_seconds: float) -> None:
+def test_it_is_known_before_what_it_takes(
+    budget_seconds: float, waits: float, cold_seconds: float, loading_seconds: float
+) -> None:
     machine = Machine(budget_seconds)
-    machine.waits = waits
-    predictor = Compiles(searched(machine, *({**CHOSEN, name: BASELINE[name]} for name in LOGS)), cold_seconds)
+    machine.waits, machine.loading_seconds = waits, loading_seconds
+    knowledge = searched(machine, *({**CHOSEN, name: BASELINE[name]} for name in LOGS))
+    predictor = Compiles(knowledge, cold_seconds, loading_seconds)
     expected = expected_seconds(proven_by(machine), predictor, time_left(machine))
     before = machine.spent
     broken_down_by(predictor, machine)
