@@ -93,11 +93,14 @@ def claims(found: dict[str, Any]) -> list[str]:
 
 
 def _signed(found: Mapping[str, Any]) -> list[str]:
-    """Return by how much claims are too high or too low on average, those about unseen trainings apart."""
+    """Return by how much claims are too high or too low on average, those about unseen trainings apart and all."""
     unseen = [row for name, row in found.items() if name.startswith("unseen: ")]
     others = [row for row in found.values() if row not in unseen]
+    kinds = {"unseen trainings": unseen, "small trainings": others}
+    if unseen and others:
+        kinds["trainings of both kinds"] = [*found.values()]
     lines = []
-    for kind, rows in {"unseen trainings": unseen, "small trainings": others}.items():
+    for kind, rows in kinds.items():
         if len(rows) >= 2:
             errors = [math.log1p(row["error"]) for row in rows]
             mean, radius = statistics.fmean(errors), t_radius(errors)

@@ -19,6 +19,8 @@ def seeds(found: dict[str, Any]) -> list[str]:
     """Return how pairs of trainings from the same seeds differ, beside what their evaluation samples let expect."""
     lines = ["| Training, change, length | Pairs | Mean drop | Its deviation | By the samples |", f"|{'---|' * 5}"]
     for name, row in found.items():
+        if "pairs" not in row:  # what updates say: for replays of proofs
+            continue
         pairs = msgspec.convert(row["pairs"], list[TrainedPair])
         drops = metric_drops(row["facts"]["direction"], pairs, METRIC_UNITS)
         errors = [pair.sample_error for pair in pairs if pair.sample_error is not None]

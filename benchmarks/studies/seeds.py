@@ -6,8 +6,9 @@
 Pairs of trainings from the same seeds, the user's own settings against one that only rounds differently and one that
 trains with larger batches: whole planned runs, and their first fifth. `accuracy.SAMPLE_DEGREES` says how few runs the
 samples' word counts as, because it is wrong by the factor that is told here. `replayed`: proofs of the metric on these
-pairs in random orders, their mean drop taken off and another planted: how often each is accepted. Results go to
-benchmarks/results/seeds.jsonl.
+pairs in random orders, their mean drop taken off and another planted: how often each is accepted. What only rounds
+differently is judged by updates where runs leave it open: these are recorded, too, and "harmless, then updates" says
+how often such settings are accepted by either. Results go to benchmarks/results/seeds.jsonl.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,10 +32,12 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof
+from autoaccel.session.rounding import judge_rounding
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
@@ -47,16 +51,19 @@ from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, to_measure
 from benchmarks.page.seeds import METRIC_UNITS
 
 CODE = ("autoaccel/runtime", "autoaccel/statistics/accuracy.py", "benchmarks/studies/seeds.py", "examples")
+UPDATES_CODE = (*CODE, "autoaccel/session/rounding.py", "autoaccel/statistics/rounding.py")
 PAIRS = 12
 START_SECONDS = 300.0
 ERROR = 0.025  # of a first contender
 REPLAYED = 400  # proofs of each kind
 ALLOWED = (0.005, 0.01, 0.02, 0.05)  # shares of the baseline's metric
 
+ROUNDS = "bfloat16"  # the change that only rounds differently
 CHANGES: dict[str, Settings] = {
-    "bfloat16": {"precision.autocast": "bfloat16"},
+    ROUNDS: {"precision.autocast": "bfloat16"},
     "batches of twice the size": {"optimizer.batch_factor": 2.0},
 }
+MODELS = ("examples/digits_cnn.py", "examples/tabular_mlp.py", "examples/char_gpt.py")
 
 
 class Case(NamedTuple):
@@ -69,22 +76,29 @@ class Case(NamedTuple):
 
 CASES = {
     f"{Path(model).stem}, {change}, {'whole' if share == 1 else 'a fifth'}": Case(model, change, share)
-    for model in ("examples/digits_cnn.py", "examples/tabular_mlp.py", "examples/char_gpt.py")
+    for model in MODELS
     for change in CHANGES
     for share in (1.0, 0.2)
 }
+UPDATES = {f"{Path(model).stem}, {ROUNDS}, updates": model for model in MODELS}
 
 
-def measure(case: Case) -> dict[str, Any]:
-    """Return what pairs of trainings came to."""
-    workload = find_workload(str(ROOT / case.model))
+@contextmanager
+def running(model: str) -> Iterator[tuple[TuningRun, TrainingFacts, Settings]]:
+    """Yield a run without end, and of its training the facts and the user's own settings."""
+    workload = find_workload(str(ROOT / model))
     with tempfile.TemporaryDirectory() as folder, WorkerStarter(Path(folder), workload) as starter:
         machine, facts = probe_and_describe(starter, workload, START_SECONDS)
         context = KnobContext(machine, facts)
         starter = starter.at(context)
         request = Request(workload=workload, budget_seconds=math.inf, constraint=Constraint(0.01, True))
         run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(math.inf), ignore)
-        baseline = baseline_settings(context)
+        yield run, facts, baseline_settings(context)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Return what pairs of trainings came to."""
+    with running(case.model) as (run, facts, baseline):
         steps = max(1, round(case.share * facts.planned_steps))
         pairs = []
         for seed in range(PAIRS):
@@ -96,8 +110,22 @@ def measure(case: Case) -> dict[str, Any]:
     return {"facts": msgspec.to_builtins(facts), "share": steps / facts.planned_steps, "pairs": pairs}
 
 
-def summary(found: dict[str, Any]) -> dict[str, Any]:
-    """Return how drops scatter, beside what the samples let expect, and what proofs on such pairs come to."""
+def measure_updates(model: str) -> dict[str, Any]:
+    """Return what a training's updates say of the change that only rounds."""
+    with running(model) as (run, _, baseline):
+        found = judge_rounding(run, baseline, baseline | CHANGES[ROUNDS], lambda steps: True)
+    if isinstance(found, Failure):
+        raise SystemExit(f"{model}: {found.message}")
+    return {"evidence": msgspec.to_builtins(found)}
+
+
+def summary(found: dict[str, Any], updates: RoundingEvidence | None = None) -> dict[str, Any]:
+    """Return how drops scatter, beside what the samples let expect, and what proofs on such pairs come to.
+
+    Args:
+        found: The pairs.
+        updates: What updates say, where they may decide what runs leave open.
+    """
     facts = msgspec.convert(found["facts"], TrainingFacts)
     pairs = msgspec.convert(found["pairs"], list[TrainedPair])
     drops = metric_drops(facts.direction, pairs, METRIC_UNITS)
@@ -109,24 +137,39 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
         "drop": statistics.fmean(drops),
         "deviation": deviation_of(drops),
         "over the samples'": deviation_of(drops) / expected if expected else None,
-        "accepted": {str(allowed): replayed(facts, pairs, found["share"], allowed) for allowed in ALLOWED},
+        "accepted": {str(allowed): replayed(facts, pairs, found["share"], allowed, updates) for allowed in ALLOWED},
     }
 
 
-def replayed(facts: TrainingFacts, pairs: Sequence[TrainedPair], share: float, allowed: float) -> dict[str, float]:
-    """Return how often proofs accept settings that scatter so and drop by nothing, or by twice what is allowed."""
+def replayed(
+    facts: TrainingFacts,
+    pairs: Sequence[TrainedPair],
+    share: float,
+    allowed: float,
+    updates: RoundingEvidence | None = None,
+) -> dict[str, float]:
+    """Return how often proofs accept settings that scatter so and drop by nothing, or by twice what is allowed.
+
+    With updates also how often they accept the harmless ones where these decide what runs leave open. Updates are not
+    those of settings with a planted drop: what they say of harmful ones is told by the study `rounding`.
+    """
     found = {}
     steps = round(share * facts.planned_steps)
     plan = MetricPlan("whole", steps, 3, 6) if share == 1 else MetricPlan("share", steps, 3, 3)
     unit = abs(statistics.fmean(pair.metrics[0] for pair in pairs))
-    for name, drop in (("harmless", 0.0), ("harmful", 2 * allowed * unit)):
+    kinds = [("harmless", 0.0, None), ("harmful", 2 * allowed * unit, None)]
+    kinds += [("harmless, then updates", 0.0, lambda: updates)] if updates else []
+    for name, drop, source in kinds:
         generator, accepted = random.Random(0), 0
         centered = planted(facts, pairs, drop)
         for _ in range(REPLAYED):
-            proof = MetricProof(facts, Constraint(allowed, True), plan, ERROR)
+            proof = MetricProof(facts, Constraint(allowed, True), plan, ERROR, source)
             for pair in generator.sample(centered, plan.max_pairs):
                 proof.add(pair)
-                if proof.status == "holds" or proof.given_up(plan.max_pairs - proof.trained):
+                if proof.status == "holds":
+                    break
+                if proof.given_up(plan.max_pairs - proof.trained):
+                    proof.compare_updates()
                     break
             accepted += proof.status == "holds"
         found[name] = accepted / REPLAYED
@@ -152,13 +195,20 @@ def planted(facts: TrainingFacts, pairs: Sequence[TrainedPair], drop: float) -> 
 def main(arguments: Sequence[str]) -> None:
     """Measure these cases, or all that are not there yet; then say what the rows say."""
     parser = make_parser(__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"table, or any of: {'; '.join(CASES)}")
+    names = [*CASES, *UPDATES]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"table, or any of: {'; '.join(names)}")
     parsed = parser.parse_args(arguments)
     if parsed.names != ["table"]:
-        for name in parsed.names or to_measure("seeds", CASES):
-            add_row("seeds", name, measure(CASES[name]), code=CODE)
-    for name, row in latest(read_rows("seeds")).items():
-        print(name, msgspec.json.encode(summary(row.found)).decode())
+        for name in parsed.names or to_measure("seeds", names):
+            if name in UPDATES:
+                add_row("seeds", name, measure_updates(UPDATES[name]), code=UPDATES_CODE)
+            else:
+                add_row("seeds", name, measure(CASES[name]), code=CODE)
+    rows = {name: row.found for name, row in latest(read_rows("seeds")).items()}
+    for name in [one for one in CASES if one in rows]:
+        beside = rows.get(f"{name.rpartition(', ')[0]}, updates")
+        updates = msgspec.convert(beside["evidence"], RoundingEvidence) if beside else None
+        print(name, msgspec.json.encode(summary(rows[name], updates)).decode())
 
 
 if __name__ == "__main__":

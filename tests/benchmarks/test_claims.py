@@ -39,6 +39,7 @@ def test_the_page_says_whether_claims_are_too_high_on_average_of_small_and_of_un
     lines = claims({**rows, **unseen})
     assert "Mean error over 2 unseen trainings: +10.0% (95 %: +10.0% to +10.0%)." in lines
     assert any("Mean error over 2 small trainings: -2.5% (95 %: " in line for line in lines)
+    assert any("Mean error over 4 trainings of both kinds: +3.5% (95 %: " in line for line in lines)
 
 
 @pytest.mark.parametrize(("measured", "covered"), [(2.1, "yes"), (2.3, "no")])

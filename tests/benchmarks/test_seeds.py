@@ -17,5 +17,5 @@ def row(direction: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("direction", "drop"), [("maximize", "0.4"), ("minimize", "-0.4")])
 def test_a_metric_that_becomes_worse_drops_whichever_way_is_better(direction: str, drop: str) -> None:
-    line = seeds({"a training": row(direction)})[-1]
+    line = seeds({"a training": row(direction), "what its updates say": {"evidence": {}}})[-1]
     assert line == f"| a training | 2 | {drop} | 0.14 | 0.1 |"
