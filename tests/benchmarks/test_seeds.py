@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from autoaccel.records.rounding import RoundingEvidence
+from benchmarks.harness.rows import latest, read_rows
 from benchmarks.page.seeds import seeds
+from benchmarks.studies.seeds import summary
 
 
 def row(direction: str) -> dict[str, Any]:
@@ -19,3 +22,14 @@ def row(direction: str) -> dict[str, Any]:
 def test_a_metric_that_becomes_worse_drops_whichever_way_is_better(direction: str, drop: str) -> None:
     line = seeds({"a training": row(direction), "what its updates say": {"evidence": {}}})[-1]
     assert line == f"| a training | 2 | {drop} | 0.14 | 0.1 |"
+
+
+@pytest.mark.parametrize(("verdict", "accepts_more"), [("holds", True), ("too large", False)])
+def test_updates_decide_what_runs_leave_open_of_the_harmless_alone(
+    verdict: Literal["holds", "too large"], accepts_more: bool
+) -> None:
+    found = latest(read_rows("seeds"))["digits_cnn, bfloat16, a fifth"].found
+    runs_alone = summary(found)["accepted"]["0.01"]
+    by_either = summary(found, RoundingEvidence(verdict, "", 64, 3, 8))["accepted"]["0.01"]
+    assert {name: by_either[name] for name in runs_alone} == runs_alone
+    assert (by_either["harmless, then updates"] > runs_alone["harmless"]) is accepts_more
