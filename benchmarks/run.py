@@ -85,7 +85,7 @@ def run_all(benchmarks: Sequence[Benchmark], arguments: Sequence[str], minutes: 
         minutes: The time limit; a script that cannot end in time runs only if its usual time fits.
     """
     end = time.monotonic() + 60 * minutes
-    failed = {}
+    failed: dict[str, int] = {}
     for benchmark in benchmarks:
         left = (end - time.monotonic()) / 60
         if left <= (0 if benchmark.ends_in_time else benchmark.minutes):
@@ -102,7 +102,7 @@ def run_all(benchmarks: Sequence[Benchmark], arguments: Sequence[str], minutes: 
 def run_incomplete(minutes: float) -> dict[str, int]:
     """Run what is not complete and need not be named; then the second half of what has one."""
     end = time.monotonic() + 60 * minutes
-    failed = {}
+    failed: dict[str, int] = {}
     usual = [one for one in BENCHMARKS if not one.is_asked_for]
     for benchmarks in (usual, [one for one in usual if one.is_twofold]):
         for benchmark in benchmarks:

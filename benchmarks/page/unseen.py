@@ -57,9 +57,9 @@ def recipe_after_seconds(tuned: Mapping[str, Any]) -> float:
 
     Rows from before recipes said so tell when the last proof had ended: what comes after it only tells more.
     """
-    said: float | None = tuned["search"].get("recipe_after_seconds")
+    said = tuned["search"].get("recipe_after_seconds")
     if said is not None:
-        return said
+        return float(said)
     stages = get_args(StageName)
     later = stages[stages.index("metric") + 1 :]
     spent = sum(one["spent_seconds"] for one in tuned["search"]["stages"] if one["stage"] in later)
