@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import statistics
+import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from torch import profiler
 from torch._C._autograd import DeviceType
 
 from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
+from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.paced import Phased
 from autoaccel.runtime.steps import Step, Stretch
 
 MAX_STEPS = 3
-_MAX_SECONDS = 2.0
-_NO_WARMUP_SECONDS = 1.0  # a step from which on what the profiler does at its own start is nothing beside it
+_MAX_SECONDS = 2.0  # of all recorded steps, and of making the list of their operators
 SHOWN_OPERATORS = 20
 _PHASE_END = "phase end: "
 
@@ -71,7 +74,10 @@ class Trace(NamedTuple):
 
 
 def tracing(phased: Phased, step_seconds: float, path: str | None = None) -> Stretch[Trace]:
-    """Take a few steps; return what they show, without a first one that is not counted where steps are short.
+    """Take a few steps; return what they show.
+
+    A first one is recorded alone. It is all that is recorded if steps are long, or if it has so many operators that
+    reading more of them would take too long; else it is not counted.
 
     Args:
         phased: Warmed up.
@@ -79,7 +85,27 @@ def tracing(phased: Phased, step_seconds: float, path: str | None = None) -> Str
         path: Where the trace goes, for Perfetto or chrome://tracing; None for nowhere.
     """
     steps = min(MAX_STEPS, max(1, int(_MAX_SECONDS / step_seconds)))
-    skipped = int(step_seconds < _NO_WARMUP_SECONDS)
+    record = yield from _recording(phased, 1)
+    if ranks.broadcast_decision(steps > 1 and steps * record.reading_seconds <= _MAX_SECONDS):
+        record = yield from _recording(phased, steps, skipped=1)
+    if path is not None:
+        record.profiler.export_chrome_trace(path)
+    made = record.steps
+    with _without_garbage_collection():
+        return read_trace(record.profiler, statistics.median(step.seconds for step in made), len(made), record.on_gpu)
+
+
+class _Record(NamedTuple):
+    """What the profiler has recorded of some steps."""
+
+    profiler: Any
+    steps: list[Step]
+    reading_seconds: float  # that making the list of operators took
+    on_gpu: bool
+
+
+def _recording(phased: Phased, steps: int, skipped: int = 0) -> Stretch[_Record]:
+    """Take so many steps, after some that are not counted, and record them."""
     # Of Apple's devices the profiler records nothing.
     activity = {"cuda": profiler.ProfilerActivity.CUDA, "xpu": profiler.ProfilerActivity.XPU}.get(phased.device.type)
     on_gpu = activity is not None
@@ -92,23 +118,40 @@ def tracing(phased: Phased, step_seconds: float, path: str | None = None) -> Str
 
     previous, phased.phase_ended = phased.phase_ended, mark
     try:
-        with profiler.profile(
-            activities=activities,
-            schedule=profiler.schedule(wait=0, warmup=skipped, active=steps, repeat=1) if skipped else None,
-            record_shapes=True,
-            profile_memory=True,
-            acc_events=True,  # nothing is lost of one cycle, but without it torch 2.10 warns whoever profiles
-        ) as recorded:
+        with (
+            ExitStack() as reading,
+            profiler.profile(
+                activities=activities,
+                schedule=profiler.schedule(wait=0, warmup=skipped, active=steps, repeat=1) if skipped else None,
+                record_shapes=True,
+                profile_memory=True,
+                acc_events=True,  # nothing is lost of one cycle, but without it torch 2.10 warns whoever profiles
+            ) as recorded,
+        ):
             for _ in range(skipped + steps):
                 made.append((yield))
                 if len(made) == skipped:
                     synchronize(phased.device)  # what it still did would be recorded as the next step's
-                recorded.step()
+                if len(made) < skipped + steps:
+                    recorded.step()
+            began = time.perf_counter()
+            reading.enter_context(_without_garbage_collection())
+            recorded.step()  # with a schedule it lists the operators, else leaving the profiler does
     finally:
         phased.phase_ended = previous
-    if path is not None:
-        recorded.export_chrome_trace(path)
-    return read_trace(recorded, statistics.median(step.seconds for step in made[skipped:]), steps, on_gpu)
+    return _Record(recorded, made[skipped:], time.perf_counter() - began, on_gpu)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage: among the objects of 50,000 operators that takes as long as making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _is_operator(name: str) -> bool:

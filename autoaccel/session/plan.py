@@ -14,8 +14,8 @@ PROFILE_SHARE = 0.05  # of the budget for the profile at most: it makes nothing 
 _LOOK_SECONDS, _LOOK_STEPS = 6.0, 9
 """What a profile takes once its process has warmed up, where there is time for all of it: seconds, and steps of the
 training. Chosen on the first half of benchmarks/studies/unseen; the seconds are two more since its second half and the
-examples have shown that the start of a forked process is shorter than was assumed. Large embeddings take longer, and so
-does a simulator in Python, which a profiler slows down."""
+examples have shown that the start of a forked process is shorter than was assumed. A step of tens of thousands of
+operators takes about five seconds longer: the profiler lists each of them, and counting their work calls Python."""
 
 _SEARCH_SHARE = 0.25
 """The same for trials. Chosen on six trainings with steps of 0.2 to 2.6 s, ten minutes each (the first half of

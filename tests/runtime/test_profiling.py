@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import sys
@@ -134,6 +135,27 @@ def test_a_trace_is_written_and_says_where_memory_is_highest(make_loop: MakeLoop
     assert found.memory.bytes_above_start > 0
     assert found.memory.phase in PHASES
     assert {operator.name: operator.calls_per_step for operator in found.operators}["aten::addmm"] == 2
+
+
+@pytest.mark.parametrize(("max_seconds", "operators", "recorded"), [(2.0, 100, 1 + 1 + 3), (0.03, 5_000, 1)])
+def test_a_step_of_very_many_operators_is_recorded_alone(
+    make_loop: MakeLoop, monkeypatch: pytest.MonkeyPatch, max_seconds: float, operators: int, recorded: int
+) -> None:
+    made: list[bool] = []
+
+    def step(model: nn.Module, batch: Any) -> torch.Tensor:
+        made.append(gc.isenabled())
+        counter = torch.zeros(1)
+        for _ in range(operators):
+            counter.neg_()
+        return model(batch[0]).mean()
+
+    loop = make_loop(loss=None, step=step)
+    monkeypatch.setattr("autoaccel.runtime.tracing._MAX_SECONDS", max_seconds)
+    found = make_steps(tracing(loop, 0.01), loop.step)
+    assert made == [True] * recorded  # no step is made while garbage is not looked for
+    assert gc.isenabled()
+    assert {operator.name: operator.calls_per_step for operator in found.operators}["aten::neg_"] == operators
 
 
 def read_each(losses: torch.Tensor) -> float:
