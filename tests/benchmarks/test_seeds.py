@@ -33,3 +33,10 @@ def test_updates_decide_what_runs_leave_open_of_the_harmless_alone(
     by_either = summary(found, RoundingEvidence(verdict, "", 64, 3, 8))["accepted"]["0.01"]
     assert {name: by_either[name] for name in runs_alone} == runs_alone
     assert (by_either["harmless, then updates"] > runs_alone["harmless"]) is accepts_more
+
+
+@pytest.mark.parametrize("training", ["digits_cnn", "tabular_mlp"])
+def test_more_pairs_of_a_part_of_the_run_accept_what_three_leave_open_and_nothing_that_harms(training: str) -> None:
+    found = summary(latest(read_rows("seeds"))[f"{training}, bfloat16, a fifth"].found)["accepted"]["0.01"]
+    assert found["harmless"] < 0.8 <= found["harmless, up to six pairs"]
+    assert found["harmful, up to six pairs"] == found["harmful"] == 0.0
