@@ -201,9 +201,7 @@ class MetricJudge:
     def _choose(self, settings: Settings, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
         """Return the strongest evidence that fits into this time and into its share of the budget.
 
-        The share is one of trainings: updates are the least that tells, and may take all that the speed leaves. So may
-        pairs beyond those that were asked for, where these train a part of the run and updates cannot tell what they
-        leave open.
+        The share is one of trainings: updates are the least that tells, and may take all that the speed leaves.
         """
         request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
@@ -212,9 +210,6 @@ class MetricJudge:
         plan = choose_evidence(costs, speedup, most, options, rounds)
         if plan.evidence == "rounding" and costs.updates_seconds(UPDATE_STEPS, speedup) <= seconds:
             return plan._replace(max_pairs=1)
-        if plan.evidence == "share" and plan.fits and not rounds:
-            fitting = int(min(seconds / costs.pair_seconds(plan.steps, speedup), MAX_TIMES * plan.pairs))
-            return plan._replace(max_pairs=max(plan.pairs, fitting))
         return plan
 
     def _plan_the_rest(self, settings: Settings, speedup: float, by_updates: bool) -> MetricPlan:

@@ -8,8 +8,8 @@ trains with larger batches: whole planned runs, and their first fifth. `accuracy
 samples' word counts as, because it is wrong by the factor that is told here. `replayed`: proofs of the metric on these
 pairs in random orders, their mean drop taken off and another planted: how often each is accepted. What only rounds
 differently is judged by updates where runs leave it open: these are recorded, too, and "harmless, then updates" says
-how often such settings are accepted by either. Where they cannot tell, up to twice as many pairs of a part of the run
-train as far as there is time: "up to six pairs". Results go to benchmarks/results/seeds.jsonl.
+how often such settings are accepted by either. "Up to six pairs" of a part of the run train when a proof is resumed.
+Results go to benchmarks/results/seeds.jsonl.
 """
 
 from __future__ import annotations

@@ -313,26 +313,6 @@ def test_where_only_trainings_could_tell_they_come_at_once_if_there_is_no_time_f
     assert plans == [(True, False), (True, True), (False, False)]
 
 
-def test_more_pairs_of_a_part_of_the_run_train_where_updates_cannot_tell_what_these_leave_open(
-    judge_with: MakeJudge, context: KnobContext
-) -> None:
-    """Three pairs alone accept harmless settings in two of three proofs or fewer; there was time for more of them."""
-
-    def most_pairs(change: Settings, left: float, epochs: int = 20) -> int:
-        judge = judge_with(600.0, spent=600.0 - left, step_seconds=0.5, epochs=epochs)
-        plan = judge.plan(settings_with(context, change), 2.0, left)
-        assert plan is not None and (plan.evidence, plan.pairs) == ("share", 3)
-        assert judge.seconds(plan, settings_with(context, change), 2.0) <= METRIC_SHARE * 600.0 or not plan.fits
-        return plan.max_pairs
-
-    # A pair takes 80 s. Three are what trainings may take of the budget, and the speed takes 60 s.
-    assert most_pairs(LARGER, 1.2 * (60.0 + 5.5 * 80.0)) == 5
-    assert most_pairs(LARGER, 1.2 * (60.0 + 3.5 * 80.0)) == 3
-    assert most_pairs(CAST, 1.2 * (60.0 + 5.5 * 80.0)) == 3
-    assert most_pairs(LARGER, 6000.0) == 6
-    assert most_pairs(LARGER, 6000.0, epochs=30) == 0  # not even three fit into the trainings' share of the budget
-
-
 def test_the_metric_is_planned_anew_once_the_speed_is_proven(judge_with: MakeJudge, context: KnobContext) -> None:
     """Pairs for a small speed-up would have filled what is left; they decided sooner."""
     proof = digits(judge_with, left=10.0).begin(settings_with(context, CAST), 1.2, 1)
