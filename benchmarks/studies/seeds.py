@@ -8,8 +8,8 @@ trains with larger batches: whole planned runs, and their first fifth. `accuracy
 samples' word counts as, because it is wrong by the factor that is told here. `replayed`: proofs of the metric on these
 pairs in random orders, their mean drop taken off and another planted: how often each is accepted. What only rounds
 differently is judged by updates where runs leave it open: these are recorded, too, and "harmless, then updates" says
-how often such settings are accepted by either. "Up to six pairs" of a part of the run train when a proof is resumed.
-Results go to benchmarks/results/seeds.jsonl.
+how often such settings are accepted by either; "then resumed" says so of proofs that three pairs of a part of the run
+leave open and up to six decide, when a run is resumed. Results go to benchmarks/results/seeds.jsonl.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -59,6 +59,7 @@ PAIRS = 12
 MIN_PAIRS = 3  # of a proof, as `--metric-repeats` asks for where nobody says otherwise
 START_SECONDS = 300.0
 ERROR = 0.025  # of a first contender
+RESUMED = 0.5  # of it for the looks of a proof that is resumed, which has looked already
 REPLAYED = 400  # proofs of each kind
 ALLOWED = (0.005, 0.01, 0.02, 0.05)  # shares of the baseline's metric
 
@@ -154,39 +155,48 @@ def replayed(
 ) -> dict[str, float]:
     """Return how often proofs accept settings that scatter so and drop by nothing, or by twice what is allowed.
 
-    Of a part of the run both by three pairs and by up to six. With updates also how often the harmless ones are
-    accepted where these decide what three pairs leave open. Updates are not those of settings with a planted drop: what
-    they say of harmful ones is told by the study `rounding`.
+    Where three pairs of a part of the run leave it open, either of these may decide: updates, if they are given, or the
+    rest of six pairs when the proof is resumed. Updates are not those of settings with a planted drop: what they say of
+    harmful ones is told by the study `rounding`.
     """
     steps = round(share * facts.planned_steps)
     evidence: MetricEvidence = "whole" if share == 1 else "share"
-    three, six = (MetricPlan(evidence, steps, MIN_PAIRS, most) for most in (MIN_PAIRS, MAX_TIMES * MIN_PAIRS))
+    most = MAX_TIMES * MIN_PAIRS
+    plan = MetricPlan(evidence, steps, MIN_PAIRS, most if share == 1 else MIN_PAIRS)
     drops = {"harmless": 0.0, "harmful": 2 * allowed * abs(statistics.fmean(pair.metrics[0] for pair in pairs))}
     centered = {name: planted(facts, pairs, drop) for name, drop in drops.items()}
 
-    def accepted(kind: str, plan: MetricPlan, source: UpdateSource | None = None) -> float:
-        generator = random.Random(0)
-        proofs = (MetricProof(facts, Constraint(allowed, True), plan, ERROR, source) for _ in range(REPLAYED))
-        return sum(_is_accepted(proof, generator.sample(centered[kind], plan.max_pairs)) for proof in proofs) / REPLAYED
+    def accepted(kind: str, source: UpdateSource | None = None, resumed: bool = False) -> float:
+        generator, holding = random.Random(0), 0
+        for _ in range(REPLAYED):
+            drawn = generator.sample(centered[kind], most)
+            result = _result(MetricProof(facts, Constraint(allowed, True), plan, ERROR, source), drawn)
+            if resumed and result == "unclear":
+                rest = MetricProof(facts, Constraint(allowed, True), plan._replace(max_pairs=most), RESUMED * ERROR)
+                result = _result(rest, drawn)
+            holding += result == "holds"
+        return holding / REPLAYED
 
-    found = {kind: accepted(kind, six if share == 1 else three) for kind in drops}
+    found = {kind: accepted(kind) for kind in drops}
     if share < 1:
-        found |= {f"{kind}, up to six pairs": accepted(kind, six) for kind in drops}
+        found |= {f"{kind}, then resumed": accepted(kind, resumed=True) for kind in drops}
     if updates:
-        found["harmless, then updates"] = accepted("harmless", six if share == 1 else three, lambda: updates)
+        found["harmless, then updates"] = accepted("harmless", lambda: updates)
     return found
 
 
-def _is_accepted(proof: MetricProof, pairs: Sequence[TrainedPair]) -> bool:
-    """Return whether a proof that trains these pairs accepts, with time for as many as there are."""
+def _result(proof: MetricProof, pairs: Sequence[TrainedPair]) -> Literal["holds", "drops", "unclear"]:
+    """Return what a proof comes to that trains as many of these pairs as it may."""
     for pair in pairs:
         proof.add(pair)
-        if proof.status == "holds":
-            break
-        if proof.given_up(proof.plan.max_pairs - proof.trained):
+        given_up = None if proof.status == "holds" else proof.given_up(proof.plan.max_pairs - proof.trained)
+        if given_up is not None:
             proof.compare_updates()
-            break
-    return proof.status == "holds"
+        if proof.status == "holds":
+            return "holds"
+        if given_up is not None:
+            return given_up
+    return "unclear"
 
 
 def planted(facts: TrainingFacts, pairs: Sequence[TrainedPair], drop: float) -> list[TrainedPair]:

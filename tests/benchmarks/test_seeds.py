@@ -36,7 +36,7 @@ def test_updates_decide_what_runs_leave_open_of_the_harmless_alone(
 
 
 @pytest.mark.parametrize("training", ["digits_cnn", "tabular_mlp"])
-def test_more_pairs_of_a_part_of_the_run_accept_what_three_leave_open_and_nothing_that_harms(training: str) -> None:
+def test_a_resumed_proof_accepts_what_three_pairs_leave_open_and_nothing_that_harms(training: str) -> None:
     found = summary(latest(read_rows("seeds"))[f"{training}, bfloat16, a fifth"].found)["accepted"]["0.01"]
-    assert found["harmless"] < 0.8 <= found["harmless, up to six pairs"]
-    assert found["harmful, up to six pairs"] == found["harmful"] == 0.0
+    assert found["harmless"] < 0.8 <= found["harmless, then resumed"]
+    assert found["harmful, then resumed"] == found["harmful"] == 0.0
