@@ -87,12 +87,15 @@ def tracing(phased: Phased, step_seconds: float, path: str | None = None) -> Str
     steps = min(MAX_STEPS, max(1, int(_MAX_SECONDS / step_seconds)))
     record = yield from _recording(phased, 1)
     if ranks.broadcast_decision(steps > 1 and steps * record.reading_seconds <= _MAX_SECONDS):
+        _let_go(record.profiler)
         record = yield from _recording(phased, steps, skipped=1)
     if path is not None:
         record.profiler.export_chrome_trace(path)
     made = record.steps
     with _without_garbage_collection():
-        return read_trace(record.profiler, statistics.median(step.seconds for step in made), len(made), record.on_gpu)
+        trace = read_trace(record.profiler, statistics.median(step.seconds for step in made), len(made), record.on_gpu)
+        _let_go(record.profiler)
+    return trace
 
 
 class _Record(NamedTuple):
@@ -154,6 +157,18 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _let_go(recorded: Any) -> None:
+    """Empty the list of operators, which hold one another.
+
+    Else Python would find them when it next looks for garbage: in a step that is measured, which 50,000 of them
+    lengthen by about 2 s.
+    """
+    events = recorded.events()
+    for event in events:
+        event.cpu_parent = None
+    events.clear()
+
+
 def _is_operator(name: str) -> bool:
     # Ranges that torch puts around its optimizers and loaders hold operators; they are none themselves, nor are ours.
     return "#" not in name and not name.startswith((_PHASE_END, "ProfilerStep", "[memory]"))
@@ -162,13 +177,14 @@ def _is_operator(name: str) -> bool:
 def read_trace(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> Trace:
     """Return what the recorded steps show, given how long one took and how many there were."""
     events = recorded.events()
-    own, calls = _kernels_by_operator(events) if on_gpu else _own_seconds(recorded)
+    averages = recorded.key_averages(group_by_input_shape=True)
+    own, calls = _kernels_by_operator(events) if on_gpu else _own_seconds(averages)
     whole = sum(own.values()) or 1.0
     groups: defaultdict[str, float] = defaultdict(float)
     for name, own_seconds in own.items():
         groups[group_of(name)] += own_seconds / whole
     largest = sorted(own, key=own.__getitem__, reverse=True)[:SHOWN_OPERATORS]
-    shapes = _shapes_of(recorded, set(largest), on_gpu)
+    shapes = _shapes_of(averages, set(largest), on_gpu)
     operators = tuple(
         OperatorShare(name, group_of(name), own[name] / whole, calls[name] / steps, own[name] / steps, shapes[name])
         for name in largest
@@ -196,13 +212,18 @@ def read_trace(recorded: Any, step_seconds: float, steps: int, on_gpu: bool) -> 
     )
 
 
-def _own_seconds(recorded: Any) -> tuple[dict[str, float], dict[str, int]]:
+def _own_seconds(averages: Sequence[Any]) -> tuple[dict[str, float], Counter[str]]:
     """Return for each operator the CPU's seconds, without those of operators that it called, and its calls."""
-    found = [event for event in recorded.key_averages() if _is_operator(event.key)]
-    return {event.key: event.self_cpu_time_total / 1e6 for event in found}, {event.key: event.count for event in found}
+    own: defaultdict[str, float] = defaultdict(float)
+    calls: Counter[str] = Counter()
+    for event in averages:
+        if _is_operator(event.key):
+            own[event.key] += event.self_cpu_time_total / 1e6
+            calls[event.key] += event.count
+    return own, calls
 
 
-def _kernels_by_operator(events: Sequence[Any]) -> tuple[dict[str, float], dict[str, int]]:
+def _kernels_by_operator(events: Sequence[Any]) -> tuple[dict[str, float], Counter[str]]:
     """Return for each operator the seconds of the kernels that it launched, and its calls; each kernel counts once.
 
     The profiler lists a kernel twice, as an event of its own and as its operator's. Kernels of no operator, such as
@@ -228,7 +249,7 @@ def _kernels_by_operator(events: Sequence[Any]) -> tuple[dict[str, float], dict[
         if count > 0:
             own[name] += apart[name]
             calls[name] += count
-    return own, dict(calls)
+    return own, calls
 
 
 def _is_kernel(event: Any) -> bool:
@@ -236,10 +257,10 @@ def _is_kernel(event: Any) -> bool:
     return event.device_type != DeviceType.CPU and _is_operator(event.name) and not event.is_user_annotation
 
 
-def _shapes_of(recorded: Any, names: set[str], on_gpu: bool) -> dict[str, str]:
+def _shapes_of(averages: Sequence[Any], names: set[str], on_gpu: bool) -> dict[str, str]:
     """Return for each operator the shapes of the inputs on which it spends the most time."""
     most: dict[str, tuple[float, str]] = dict.fromkeys(names, (-1.0, ""))
-    for event in recorded.key_averages(group_by_input_shape=True):
+    for event in averages:
         seconds = event.self_device_time_total if on_gpu else event.self_cpu_time_total
         if event.key in names and seconds > most[event.key][0]:
             shapes = [shape for shape in event.input_shapes or () if shape]

@@ -109,17 +109,18 @@ def test_with_a_step_of_ones_own_the_loss_begins_where_the_model_ends(make_loop:
 
 
 def test_operators_agree_with_the_profilers_own_table() -> None:
-    inputs = torch.randn(32, 64)
+    inputs = torch.randn(256, 64)
     with torch.profiler.profile(record_shapes=True, profile_memory=True, acc_events=True) as recorded:
         for _ in range(2):
             torch.relu(inputs @ inputs.T).sum()
+            torch.mm(inputs[:2], inputs.T)
     found = read_trace(recorded, 0.001, steps=2, on_gpu=False)
     own = {event.key: event.self_cpu_time_total / 1e6 for event in recorded.key_averages()}
     by_name = {operator.name: operator for operator in found.operators}
-    for name in ("aten::mm", "aten::relu", "aten::sum"):
+    for name, calls in {"aten::mm": 2, "aten::relu": 1, "aten::sum": 1}.items():
         assert by_name[name].self_seconds == pytest.approx(own[name] / 2)
-        assert by_name[name].calls_per_step == 1
-    assert by_name["aten::mm"].shapes == "32x64, 64x32"
+        assert by_name[name].calls_per_step == calls
+    assert by_name["aten::mm"].shapes == "256x64, 64x256"  # on which it spends most
     assert [operator.share for operator in found.operators] == sorted(
         (operator.share for operator in found.operators), reverse=True
     )
@@ -156,6 +157,21 @@ def test_a_step_of_very_many_operators_is_recorded_alone(
     assert made == [True] * recorded  # no step is made while garbage is not looked for
     assert gc.isenabled()
     assert {operator.name: operator.calls_per_step for operator in found.operators}["aten::neg_"] == operators
+
+
+@pytest.mark.parametrize("step_seconds", [0.01, 1.5])
+def test_recorded_operators_leave_python_no_garbage_to_look_for_in_later_steps(
+    make_loop: MakeLoop, step_seconds: float
+) -> None:
+    loop = make_loop()
+    gc.collect()
+    gc.disable()
+    try:
+        make_steps(tracing(loop, step_seconds), loop.step)
+        left = [one for one in gc.get_objects() if type(one) is FunctionEvent]
+    finally:
+        gc.enable()
+    assert not left
 
 
 def read_each(losses: torch.Tensor) -> float:
