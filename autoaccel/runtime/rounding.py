@@ -55,12 +55,12 @@ def recording(steps: Stepping, folder: Path, points: Sequence[int], batches: int
     losses: list[float] = []
     for step in range(1, points[-1] + 1):
         losses.append((yield Wanted()).loss)
-        finite = math.isfinite(losses[-1])
-        if step in points:
+        infinite = None if math.isfinite(losses[-1]) else "loss"
+        if step in points and infinite is None:
             repeat = steps.repeats and step == points[-1]
-            finite = (yield from _record_point(steps, folder / f"{step}.pt", batches, repeat)) and finite
-        if not finite:
-            return Failure(kind="diverged", message=f"your own losses or updates are not finite after {step} steps")
+            infinite = yield from _record_point(steps, folder / f"{step}.pt", batches, repeat)
+        if infinite is not None:
+            return Failure(kind="diverged", message=f"your own {infinite} is not finite after {step} steps")
     course = {"losses": losses, "points": tuple(points), "batches": batches, "draws": steps.draws_numbers}
     torch.save(course, folder / _COURSE)
     return UpdatesRecorded()
@@ -116,8 +116,8 @@ def comparing(steps: Stepping, folder: Path, course: dict[str, Any]) -> Steps[Up
     )
 
 
-def _record_point(steps: Stepping, path: Path, batches: int, repeat: bool) -> Steps[bool]:
-    """Keep the state at a point, and what batches make of it; return whether all of that is finite.
+def _record_point(steps: Stepping, path: Path, batches: int, repeat: bool) -> Steps[str | None]:
+    """Keep the state at a point, and what batches make of it; return which update of that is not finite, if one is.
 
     Args:
         steps: Of a training that has come to the point.
@@ -146,7 +146,7 @@ def _record_point(steps: Stepping, path: Path, batches: int, repeat: bool) -> St
         "squares": sorted(trained.squares()),
     }
     torch.save(kept, path)
-    return all(bool(one.isfinite().all()) for one in baseline.values())
+    return next((f"update of {name}" for name, one in baseline.items() if not one.isfinite().all()), None)
 
 
 def _errors_at(steps: Stepping, point: int, path: Path, batches: int) -> Steps[tuple[list[UpdateError], set[str]]]:

@@ -127,7 +127,8 @@ class Training:
         if isinstance(self.evaluate, str):
             return METRICS[self.evaluate]
         name = getattr(self.evaluate, "__name__", type(self.evaluate).__name__)
-        return Metric("metric" if name == "<lambda>" else name, self.direction or "maximize", self.evaluate)
+        said = "metric" if name in ("<lambda>", "evaluate") else name  # which do not say what is measured
+        return Metric(said, self.direction or "maximize", self.evaluate)
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """Return the optimizer of a model, which is this training's own or one made from it."""

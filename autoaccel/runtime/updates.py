@@ -146,8 +146,9 @@ class LoopSteps:
 
 
 def change(before: Values, after: Values) -> Values:
-    """Return what has changed of each tensor that was there before."""
-    return {name: value - before[name] for name, value in after.items() if name in before}
+    """Return what has changed of each tensor that was there before: zero where it stayed infinite, as masks do."""
+    kept = {name: (before[name], value) for name, value in after.items() if name in before}
+    return {name: torch.where(old == new, 0.0, new - old) for name, (old, new) in kept.items()}
 
 
 def has_drawn(states: dict[str, object], device: torch.device) -> bool:

@@ -40,6 +40,10 @@ from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_error
 from autoaccel.statistics.turn_plan import TURNS
 
+RESUMED = 0.5
+"""Part of a proof's error for the looks of one that is resumed, which has looked already. Half is enough, for the pairs
+are in part the same."""
+
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 
 
@@ -167,7 +171,7 @@ class MetricJudge:
         """Return the proof of the n-th contender's metric, from 1, with nothing trained yet; see `plan`.
 
         Where an earlier part of the run trained for it, as many steps are made as then, so that its pairs count. It has
-        looked already; for the looks that follow half of the error is left, which is enough, for the data are the same.
+        looked already; for the looks that follow a part of the error is left (`RESUMED`).
 
         Args:
             settings: Of the contender.
@@ -190,7 +194,7 @@ class MetricJudge:
             self._baseline.facts,
             run.request.constraint,
             plan,
-            error=(1 - CONFIDENCE) * share_of_error(contender) * (0.5 if trained else 1.0),
+            error=(1 - CONFIDENCE) * share_of_error(contender) * (RESUMED if trained else 1.0),
             updates=functools.partial(self._compare_updates, settings, speedup)
             if by_updates and self._may_ask_updates(settings)
             else None,

@@ -386,13 +386,55 @@ def test_settings_that_take_a_parameter_away_cannot_be_compared(tmp_path: Path) 
         compare_updates(loop_with({"model.norm_biases": "drop"}), tmp_path)
 
 
-def test_a_training_that_diverges_by_itself_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        (lambda loss: loss * float("nan"), "your own loss is not finite after 1 steps"),
+        (lambda loss: loss + (0 * loss).sqrt(), "your own update of 0.weight is not finite after 6 steps"),
+    ],
+)
+def test_a_training_that_diverges_by_itself_is_told(
+    factor: Callable[[torch.Tensor], torch.Tensor], message: str, tmp_path: Path
+) -> None:
+    made = []
+
     def broken(model: nn.Module, batch: Any) -> torch.Tensor:
-        return nn.functional.cross_entropy(model(batch[0]), batch[1]) * float("nan")
+        made.append(1)
+        loss = nn.functional.cross_entropy(model(batch[0]), batch[1])
+        return factor(loss) if "loss" in message or len(made) > POINTS[0] + 1 else loss
 
     answer = recorded_in(tmp_path, loop_with(loss=None, step=broken))
     assert isinstance(answer, Failure)
-    assert answer.kind == "diverged"
+    assert (answer.kind, answer.message) == ("diverged", message)
+
+
+class CausalAttention(nn.Module):
+    """Attention of eight rows to those before them, whose mask is a buffer, as in many models."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.head = nn.Linear(8, 24), nn.Linear(8, 2)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.project(x[:, 0]).chunk(3, dim=-1)
+        return self.head(nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=self.mask)[:, -1])
+
+
+def test_a_mask_of_infinities_that_stays_is_no_update(tmp_path: Path) -> None:
+    own, other = (loop_with(settings, make_model=CausalAttention) for settings in ({}, BFLOAT16))
+    assert own.plain_model.get_buffer("mask").isinf().any()
+    assert judged(tmp_path, own, other).verdict == "holds"
+
+
+def test_a_buffer_that_becomes_infinite_is_refused(tmp_path: Path) -> None:
+    def spoiling(model: nn.Module, batch: Any) -> torch.Tensor:
+        model.get_buffer("mask")[-1, 0] = -torch.inf
+        return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+    own, other = loop_with(make_model=CausalAttention), loop_with(make_model=CausalAttention, loss=None, step=spoiling)
+    evidence = judged(tmp_path, own, other)
+    assert (evidence.verdict, "finite" in evidence.reason) == ("too large", True)
 
 
 # --- what is looked at -----------------------------------------------------------------------------------------

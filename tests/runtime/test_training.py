@@ -50,12 +50,22 @@ def test_what_cannot_be_trained_is_one_clear_error(change: dict[str, object], me
     assert message in str(error.value)
 
 
-def test_a_metric_of_ones_own_has_its_name_and_direction() -> None:
-    def perplexity(model: nn.Module, loader: object) -> float:
-        return 1.0
+def perplexity(model: nn.Module, loader: object) -> float:
+    """Return a metric."""
+    return 1.0
 
-    metric = Training(**{**GOOD, "evaluate": perplexity, "direction": "minimize"}).metric  # type: ignore[arg-type]  # arguments of many types
-    assert (metric.name, metric.direction) == ("perplexity", "minimize")
+
+def evaluate(model: nn.Module, loader: object) -> float:
+    """Return a metric under a name that does not say what it measures."""
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(perplexity, "perplexity"), (evaluate, "metric"), (lambda model, loader: 1.0, "metric")]
+)
+def test_a_metric_of_ones_own_has_its_name_and_direction(function: object, name: str) -> None:
+    metric = Training(**{**GOOD, "evaluate": function, "direction": "minimize"}).metric  # type: ignore[arg-type]  # arguments of many types
+    assert (metric.name, metric.direction) == (name, "minimize")
 
 
 @pytest.mark.parametrize(
