@@ -39,6 +39,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.evidence import MAX_TIMES
+from autoaccel.session.judging import RESUMED
 from autoaccel.session.metric import MetricProof, UpdateSource
 from autoaccel.session.rounding import judge_rounding
 from autoaccel.session.run_folder import RunFolder
@@ -59,7 +60,6 @@ PAIRS = 12
 MIN_PAIRS = 3  # of a proof, as `--metric-repeats` asks for where nobody says otherwise
 START_SECONDS = 300.0
 ERROR = 0.025  # of a first contender
-RESUMED = 0.5  # of it for the looks of a proof that is resumed, which has looked already
 REPLAYED = 400  # proofs of each kind
 ALLOWED = (0.005, 0.01, 0.02, 0.05)  # shares of the baseline's metric
 
