@@ -117,8 +117,8 @@ class TrainedState:
         return {name for name, one in self._tensors() if one.kind == "state" and bool((looked_at[name] >= 0).all())}
 
     def kinds(self) -> dict[str, tuple[Kind, str, int]]:
-        """Return of each name its kind, the parameter it belongs to, and the elements of the tensor."""
-        return {name: (one.kind, one.parameter, one.value.numel()) for name, one in self._tensors()}
+        """Return of each name its kind, the parameter it belongs to, and how many real numbers it consists of."""
+        return {name: (one.kind, one.parameter, _elements(one.value)) for name, one in self._tensors()}
 
     def units(self) -> Values:
         """Return of each running statistic by what a step moves it that finds it wrong by the scatter of its values.
@@ -171,21 +171,31 @@ class TrainedState:
         return self._looked_at(name, parameter.grad)
 
     def _looked_at(self, parameter: str, tensor: torch.Tensor) -> torch.Tensor:
-        dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
         index = self._index(parameter, tensor)
-        return dense.reshape(-1)[index.to(tensor.device)].cpu().double()
+        return _real(tensor).reshape(-1)[index.to(tensor.device)].cpu().double()
 
     def _index(self, parameter: str, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the coordinates to look at, the same in every process."""
+        """Return the coordinates to look at, the same in every process; a complex number has two."""
         if parameter not in self._indices:
             generator = torch.Generator().manual_seed(zlib.crc32(parameter.encode()))
-            elements = tensor.numel()
+            elements = _elements(tensor)
             self._indices[parameter] = (
                 torch.arange(elements)
                 if elements <= self._most
                 else torch.randint(elements, (self._most,), generator=generator)
             )
         return self._indices[parameter]
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the real numbers that a tensor consists of, a sparse one's zeros included."""
+    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
+    return torch.view_as_real(dense) if dense.is_complex() else dense
+
+
+def _elements(tensor: torch.Tensor) -> int:
+    """Return how many real numbers a tensor consists of."""
+    return tensor.numel() * (2 if tensor.is_complex() else 1)
 
 
 def _is_short(values: torch.Tensor) -> bool:
@@ -218,4 +228,4 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())

@@ -146,9 +146,12 @@ class LoopSteps:
 
 
 def change(before: Values, after: Values) -> Values:
-    """Return what has changed of each tensor that was there before: zero where it stayed infinite, as masks do."""
+    """Return what has changed of each tensor that was there before: zero where it stayed infinite, or no number."""
     kept = {name: (before[name], value) for name, value in after.items() if name in before}
-    return {name: torch.where(old == new, 0.0, new - old) for name, (old, new) in kept.items()}
+    return {
+        name: torch.where((old == new) | (old.isnan() & new.isnan()), 0.0, new - old)
+        for name, (old, new) in kept.items()
+    }
 
 
 def has_drawn(states: dict[str, object], device: torch.device) -> bool:

@@ -389,8 +389,8 @@ def test_settings_that_take_a_parameter_away_cannot_be_compared(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("factor", "message"),
     [
-        (lambda loss: loss * float("nan"), "your own loss is not finite after 1 steps"),
-        (lambda loss: loss + (0 * loss).sqrt(), "your own update of 0.weight is not finite after 6 steps"),
+        (lambda loss: loss * float("nan"), "the loss is not finite after 1 steps"),
+        (lambda loss: loss + (0 * loss).sqrt(), "the update of 0.weight is not finite after 6 steps"),
     ],
 )
 def test_a_training_that_diverges_by_itself_is_told(
@@ -421,8 +421,14 @@ class CausalAttention(nn.Module):
         return self.head(nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=self.mask)[:, -1])
 
 
-def test_a_mask_of_infinities_that_stays_is_no_update(tmp_path: Path) -> None:
-    own, other = (loop_with(settings, make_model=CausalAttention) for settings in ({}, BFLOAT16))
+@pytest.mark.parametrize("unset", [-torch.inf, torch.nan])
+def test_a_buffer_that_stays_infinite_or_no_number_is_no_update(unset: float, tmp_path: Path) -> None:
+    def model() -> nn.Module:
+        made = CausalAttention()
+        made.register_buffer("unset", torch.tensor([unset, 0.0]))
+        return made
+
+    own, other = (loop_with(settings, make_model=model) for settings in ({}, BFLOAT16))
     assert own.plain_model.get_buffer("mask").isinf().any()
     assert judged(tmp_path, own, other).verdict == "holds"
 
@@ -463,6 +469,34 @@ def test_of_a_large_tensor_the_same_coordinates_are_looked_at_in_every_process()
     one, other = looked_at(), looked_at()
     assert len(one["1.weight"]) == 4096 < 64 * 512
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Spectral(nn.Module):
+    """A complex weight, each part of which moves the loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.head = nn.Parameter(torch.ones(8, 5, dtype=torch.cfloat)), nn.Linear(64, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.fft.irfft2(torch.fft.rfft2(x[:, 0]) * self.weight, s=(8, 8)).flatten(1))
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_both_parts_of_complex_numbers_are_looked_at(part: int, tmp_path: Path) -> None:
+    def turned(parameters: Any) -> torch.optim.Optimizer:
+        def turn(optimizer: torch.optim.Optimizer, *rest: Any) -> None:
+            weight = next(one for group in optimizer.param_groups for one in group["params"] if one.is_complex())
+            torch.view_as_real(weight.grad)[..., part] *= -1
+
+        made = OPTIMIZERS["momentum"](parameters)
+        made.register_step_pre_hook(turn)
+        return made
+
+    found = compared(tmp_path, loop_with(make_model=Spectral), loop_with(make_model=Spectral, optimizer=turned))
+    evidence = judge_updates(found)
+    assert (evidence.verdict, evidence.worst_tensor) == ("too large", "weight")
+    assert {one.name: one.elements for one in found.errors}["weight"] == 2 * 8 * 5
 
 
 @pytest.mark.long
