@@ -146,7 +146,7 @@ class LoopSteps:
 
 
 def change(before: Values, after: Values) -> Values:
-    """Return what has changed of each tensor that was there before: zero where it stayed infinite, or no number."""
+    """Return what has changed of each tensor that was there before: zero where it stayed infinite or NaN."""
     kept = {name: (before[name], value) for name, value in after.items() if name in before}
     return {
         name: torch.where((old == new) | (old.isnan() & new.isnan()), 0.0, new - old)

@@ -422,7 +422,7 @@ class CausalAttention(nn.Module):
 
 
 @pytest.mark.parametrize("unset", [-torch.inf, torch.nan])
-def test_a_buffer_that_stays_infinite_or_no_number_is_no_update(unset: float, tmp_path: Path) -> None:
+def test_a_buffer_that_stays_infinite_or_nan_is_no_update(unset: float, tmp_path: Path) -> None:
     def model() -> nn.Module:
         made = CausalAttention()
         made.register_buffer("unset", torch.tensor([unset, 0.0]))
