@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,6 +17,9 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value
 from autoaccel.runtime.clipping import Clip
 from autoaccel.runtime.metrics import METRICS, Metric
+
+_LOSSES = {"cer", "entropy", "err", "error", "fid", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wer"}
+"""Words in the names of numbers that are better when smaller."""
 
 LoaderFactory = Callable[[], Iterable[Any]]
 
@@ -45,8 +49,9 @@ class Training:
         clip: The limit of the gradients of each step, such as `Clip(norm=1.0)`.
         scheduler: Given the optimizer, returns a learning-rate scheduler.
         scheduler_interval: Whether the scheduler advances after each "epoch" or each "step".
-        direction: Whether `evaluate`'s number is better when larger ("maximize") or smaller ("minimize");
-            known for standard metrics, "maximize" for a callable unless stated.
+        direction: Whether `evaluate`'s number is better when larger ("maximize") or smaller ("minimize"). Known for
+            standard metrics, "maximize" for a callable unless stated; it must be stated for one whose name is that of
+            a loss or an error, such as `val_loss`.
         shuffle: Whether the training data is drawn in a new random order each epoch (map-style datasets).
         drop_last: Whether an incomplete last batch is left out.
         collate_fn: How samples become a batch; torch's default if None.
@@ -106,6 +111,14 @@ class Training:
             )
         else:
             _require(callable(self.evaluate), "evaluate must be a callable(model, loader) -> float", self.evaluate)
+            _require(self.direction in (None, "maximize", "minimize"), "direction must be 'maximize' or 'minimize'",
+                     self.direction)  # fmt: skip
+            words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", self._evaluate_name)}
+            if self.direction is None and words & _LOSSES:
+                raise BadRequestError(
+                    f"Training: evaluate is {self._evaluate_name}, which reads like a number that is better when "
+                    'smaller; give direction="minimize", or direction="maximize" if larger is better.'
+                )
         for name in ("train_data", "eval_data"):
             data = getattr(self, name)
             if isinstance(data, DataLoader):
@@ -126,9 +139,13 @@ class Training:
         """The metric: its name, its direction and the function that computes it."""
         if isinstance(self.evaluate, str):
             return METRICS[self.evaluate]
-        name = getattr(self.evaluate, "__name__", type(self.evaluate).__name__)
+        name = self._evaluate_name
         said = "metric" if name in ("<lambda>", "evaluate") else name  # which do not say what is measured
         return Metric(said, self.direction or "maximize", self.evaluate)
+
+    @property
+    def _evaluate_name(self) -> str:
+        return str(getattr(self.evaluate, "__name__", type(self.evaluate).__name__))
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """Return the optimizer of a model, which is this training's own or one made from it."""

@@ -26,6 +26,23 @@ GOOD: dict[str, object] = {
 }
 
 
+def perplexity(model: nn.Module, loader: object) -> float:
+    """Return a metric."""
+    return 1.0
+
+
+def evaluate(model: nn.Module, loader: object) -> float:
+    """Return a metric under a name that does not say what it measures."""
+    return 1.0
+
+
+class MeanSquaredError:
+    """A metric that is an object, as torchmetrics has them."""
+
+    def __call__(self, model: nn.Module, loader: object) -> float:
+        return 1.0
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -39,6 +56,12 @@ GOOD: dict[str, object] = {
         ({"step": len}, "got both"),
         ({"evaluate": "acuracy"}, "one of accuracy, cross_entropy, mse, mae, got 'acuracy'"),
         ({"direction": "minimize"}, "direction of 'accuracy' is 'maximize'"),
+        (
+            {"evaluate": lambda model, loader: 1.0, "direction": "lower"},
+            "must be 'maximize' or 'minimize', got 'lower'",
+        ),
+        ({"evaluate": perplexity}, "evaluate is perplexity, which reads like a number that is better when smaller"),
+        ({"evaluate": MeanSquaredError()}, 'give direction="minimize", or direction="maximize" if larger is better.'),
         ({"train_data": 5}, "train_data must be a dataset or a function that returns a loader, got 5"),
         ({"eval_data": DataLoader(DATA)}, "eval_data is a loader"),
         ({"settings": ["threads"]}, "settings must be a mapping"),
@@ -48,16 +71,6 @@ def test_what_cannot_be_trained_is_one_clear_error(change: dict[str, object], me
     with pytest.raises(BadRequestError) as error:
         Training(**{**GOOD, **change})  # type: ignore[arg-type]  # arguments of many types
     assert message in str(error.value)
-
-
-def perplexity(model: nn.Module, loader: object) -> float:
-    """Return a metric."""
-    return 1.0
-
-
-def evaluate(model: nn.Module, loader: object) -> float:
-    """Return a metric under a name that does not say what it measures."""
-    return 1.0
 
 
 @pytest.mark.parametrize(
