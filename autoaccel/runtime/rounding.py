@@ -60,7 +60,7 @@ def recording(steps: Stepping, folder: Path, points: Sequence[int], batches: int
             repeat = steps.repeats and step == points[-1]
             infinite = yield from _record_point(steps, folder / f"{step}.pt", batches, repeat)
         if infinite is not None:
-            return Failure(kind="diverged", message=f"the {infinite} is not finite after {step} steps")
+            return Failure(kind="diverged", message=f"the {infinite} is not finite at step {step}")
     course = {"losses": losses, "points": tuple(points), "batches": batches, "draws": steps.draws_numbers}
     torch.save(course, folder / _COURSE)
     return UpdatesRecorded()

@@ -41,8 +41,8 @@ from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_er
 from autoaccel.statistics.turn_plan import TURNS
 
 RESUMED = 0.5
-"""Part of a proof's error for the looks of one that is resumed, which has looked already. Half is enough, for the pairs
-are in part the same."""
+"""Part of a proof's error for the looks of one that is resumed, which has looked already: resumed once, it
+errs at most half as often again."""
 
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 

@@ -389,8 +389,8 @@ def test_settings_that_take_a_parameter_away_cannot_be_compared(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("factor", "message"),
     [
-        (lambda loss: loss * float("nan"), "the loss is not finite after 1 steps"),
-        (lambda loss: loss + (0 * loss).sqrt(), "the update of 0.weight is not finite after 6 steps"),
+        (lambda loss: loss * float("nan"), "the loss is not finite at step 1"),
+        (lambda loss: loss + (0 * loss).sqrt(), "the update of 0.weight is not finite at step 6"),
     ],
 )
 def test_a_training_that_diverges_by_itself_is_told(
