@@ -88,13 +88,16 @@ class LiveBaseline:
         """What its step takes: the median over all turns that it has taken so far, disturbed ones too."""
         return statistics.median(self._taker.baseline_seconds)
 
-    @property
-    def trial_seconds(self) -> float:
-        """About what a trial takes that compiles nothing and is as fast as the baseline."""
+    def trial_seconds(self, speedup: float = 1.0) -> float:
+        """Return about what a trial takes that compiles nothing.
+
+        Args:
+            speedup: Of the candidate's steps over the baseline's.
+        """
         if self.is_apart:  # the baseline gets ready once more, too
-            return pair_seconds(self.plan, self.ready_seconds, self._turns_apart)
-        turns = turns_worth(self.plan, self.ready_seconds, self._taker.scatter.deviation)
-        return trial_seconds(self.plan, self.ready_seconds, turns)
+            return pair_seconds(self.plan, self.ready_seconds, self._turns_apart, speedup)
+        turns = turns_worth(self.plan, self.ready_seconds, self._taker.scatter.deviation, speedup)
+        return trial_seconds(self.plan, self.ready_seconds, turns, speedup)
 
     def pair_seconds(self, speedup: float = 1.0) -> float:
         """Return about what a fresh pair takes that does not train to its end.

@@ -37,9 +37,10 @@ METRIC_SHARE = 0.4  # the same for training runs that judge the metric
 PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
 _CONTRIBUTIONS_SHARE = 0.2  # the same for what each setting contributes: of what is left over
 _REPORT_SECONDS = 1.0
-_MARGIN = 1.25
-"""By how much a budget should exceed what the leanest run is expected to take before it is recommended: on shared
-machines steps take a fifth longer from one minute to the next."""
+MARGIN = 1.25
+"""What must be there of what the leanest run is expected to take after its baseline: on shared machines steps take a
+fifth longer from one minute to the next. A budget that is recommended exceeds this by as much: the next run may begin
+in a slower minute."""
 
 _MAX_SECONDS_SHOWN = 120  # budgets up to this are recommended in seconds, longer ones in minutes,
 _MAX_MINUTES_SHOWN = 120  # and from here on in hours
@@ -55,9 +56,10 @@ class Costs:
     profile: float  # the fewest steps that make a profile, and the start of its process
     trial: float  # the shortest that tells anything
     pair: float  # of processes, for the proof
+    min_pair: float  # the same of settings that so few pairs prove: their steps take less
     min_pairs: int  # that prove a large speed-up
     pairs: int  # that a proof usually takes
-    min_evidence: float  # the cheapest evidence for the metric; 0 where nothing in the space can change it
+    min_evidence: float  # the cheapest evidence for their metric; 0 where nothing in the space can change it
     evidence: float  # the strongest that is asked for
     trials: int = 1  # that are needed before anything can be proven; 0 if an earlier part of the run made some
     earlier: float = 0.0  # spent by an earlier part of the run, beside this budget
@@ -65,12 +67,17 @@ class Costs:
     @property
     def min_proof(self) -> float:
         """The fewest pairs that prove a speed-up, and the cheapest evidence for the metric."""
-        return self.min_pairs * self.pair + self.min_evidence
+        return self.min_pairs * self.min_pair + self.min_evidence
 
     @property
     def leanest_run(self) -> float:
         """The least that can end with a proven recipe: the baseline, one trial, and the least proof."""
         return self.hardware + self.baseline + self.trials * self.trial + self.min_proof + _REPORT_SECONDS
+
+    @property
+    def least_budget(self) -> float:
+        """What the leanest run takes if the machine becomes slower: with less it would often end with nothing."""
+        return self.leanest_run + (MARGIN - 1) * (self.trials * self.trial + self.min_proof)
 
 
 @dataclass(frozen=True)
@@ -139,19 +146,20 @@ def expected_continuation(spent_seconds: float, trial_seconds: float, most_secon
 
 
 def plan_stages(costs: Costs) -> Plan | None:
-    """Return what each stage may spend; None if even the leanest run does not fit into the budget.
+    """Return what each stage may spend; None if the budget has no room even for the leanest run.
 
-    First comes the leanest run, then a profile, if there is room for one. The rest goes to the search and to the
-    proof, in proportion to what each could still use; only what they leave goes to the contributions.
+    First comes the leanest run, then a profile, if there is room for one beside its margin. The rest goes to the search
+    and to the proof, in proportion to what each could still use; only what they leave goes to the contributions.
     """
-    free = costs.budget - costs.leanest_run
-    if free < 0:
+    spare = costs.budget - costs.least_budget
+    if spare < 0:
         return None
-    profile = min(PROFILE_SHARE * costs.budget, free)
+    profile = min(PROFILE_SHARE * costs.budget, spare)
     profile = profile if profile >= costs.profile else 0.0
+    free = costs.budget - costs.leanest_run - profile
     least: dict[StageName, float] = {
         "search": costs.trials * costs.trial,
-        "confirm": costs.min_pairs * costs.pair,
+        "confirm": costs.min_pairs * costs.min_pair,
         "metric": costs.min_evidence,
     }
     wanted: dict[StageName, float] = {
@@ -160,8 +168,8 @@ def plan_stages(costs: Costs) -> Plan | None:
         "metric": min(costs.evidence, METRIC_SHARE * costs.budget),
     }
     more = {stage: max(0.0, wanted[stage] - least[stage]) for stage in least}
-    part = min(1.0, (free - profile) / (sum(more.values()) or 1.0))
-    left = free - profile - part * sum(more.values())
+    part = min(1.0, free / (sum(more.values()) or 1.0))
+    left = free - part * sum(more.values())
     seconds: dict[StageName, float] = {
         "hardware": costs.hardware,
         "baseline": costs.baseline,
@@ -175,7 +183,7 @@ def plan_stages(costs: Costs) -> Plan | None:
 
 def enough_budget(costs: Costs) -> str:
     """Return the budget that would do, as it is typed: `90s`, `6m`, `3h`."""
-    seconds = costs.earlier + _MARGIN * costs.leanest_run
+    seconds = costs.earlier + MARGIN * costs.least_budget
     if seconds <= _MAX_SECONDS_SHOWN:
         return f"{10 * math.ceil(seconds / 10)}s"
     minutes = math.ceil(seconds / 60)
@@ -183,11 +191,11 @@ def enough_budget(costs: Costs) -> str:
 
 
 def too_small(costs: Costs, step_seconds: float) -> str:
-    """Return the sentence for a budget into which not even the leanest run fits, with one that would do."""
+    """Return the sentence for a budget that has no room even for the leanest run, with one that would do."""
     metric = " and the cheapest evidence for the metric" if costs.min_evidence else ""
     budget, step = format_duration(costs.earlier + costs.budget), format_duration(step_seconds)
     return (
         f"the budget of {budget} is too small: a step takes {step} here, so the baseline, one trial, a proof in "
-        f"{costs.min_pairs} pairs of processes{metric} take about {format_duration(costs.leanest_run)} in total. "
-        f"Use --budget {enough_budget(costs)}."
+        f"{costs.min_pairs} pairs of processes{metric} take about {format_duration(costs.leanest_run)} in total, and "
+        f"{format_duration(costs.least_budget)} if the machine becomes slower. Use --budget {enough_budget(costs)}."
     )

@@ -15,12 +15,15 @@ from autoaccel.session.rounding import may_compare_updates, why_not_by_rounding
 from autoaccel.session.setup import can_win
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext, baseline_settings
-from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
+from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, decided_speedup
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
 from autoaccel.workers.measuring import Measuring
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
 _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
+
+_LARGE_SPEEDUP = decided_speedup(MIN_PAIRS)
+"""What the leanest run is expected to find: a smaller speed-up takes more pairs than the fewest."""
 
 
 class _Times(NamedTuple):
@@ -29,8 +32,9 @@ class _Times(NamedTuple):
     warmup_step_seconds: Sequence[float]  # each of its first steps
     ready_seconds: float  # until it has started and warmed up
     step_seconds: float
-    trial_seconds: float
+    trial_seconds: float  # of settings with a large speed-up
     pair_seconds: float  # a pair of processes that does not train to its end
+    min_pair_seconds: float  # the same with a large speed-up
     still_to_come: float = 0.0  # until it is measured
 
 
@@ -70,12 +74,14 @@ class Planner:
         step_seconds = min(baseline.measurement.warmup_step_seconds)
         turns = plan_turns(step_seconds, self._facts.device)
         ready, again = baseline.ready_seconds, baseline.ready_again_seconds
+        usual, large = turns.usual_deviation, _LARGE_SPEEDUP
         times = _Times(
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
             ready_seconds=ready,
             step_seconds=step_seconds,
-            trial_seconds=trial_seconds(turns, ready, turns_worth(turns, ready, turns.usual_deviation)),
-            pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, turns.usual_deviation)),
+            trial_seconds=trial_seconds(turns, ready, turns_worth(turns, ready, usual, large), large),
+            pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, usual)),
+            min_pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, usual, large), large),
             still_to_come=turns.turns_alone * turns.turn_seconds(),
         )
         overhead_seconds = baseline.measurement.overhead_seconds
@@ -94,15 +100,16 @@ class Planner:
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
             ready_seconds=baseline.ready_seconds,
             step_seconds=baseline.step_seconds,
-            trial_seconds=baseline.trial_seconds,
+            trial_seconds=baseline.trial_seconds(_LARGE_SPEEDUP),
             pair_seconds=baseline.pair_seconds(),
+            min_pair_seconds=baseline.pair_seconds(_LARGE_SPEEDUP),
         )
         self._follow(times, must_fit=self._run.stages.current is None)
         stages = self._run.stages
         if plan := stages.current:
             stages.expect("profile", plan.expected_profile(self._before_profile, baseline.step_seconds))
             if not self._run.folder.spent_seconds:  # the search of a resumed run has begun
-                stages.expect("search", plan.expected_search(baseline.trial_seconds))
+                stages.expect("search", plan.expected_search(baseline.trial_seconds()))
 
     def _follow(self, times: _Times, must_fit: bool) -> None:
         """Make the plan and follow it; if nothing fits, raise if something must, else leave all as it is."""
@@ -128,10 +135,10 @@ class Planner:
         earlier = max(0.0, now - hardware - baseline)
         training = training_costs(self._facts, step_seconds, times.ready_seconds, len(warmup))
 
-        def evidence(seconds: float) -> float:
+        def evidence(seconds: float, speedup: float) -> float:
             """Return what the strongest evidence that fits into this time takes, or the cheapest if none fits."""
-            plan = choose_evidence(training, 1.0, seconds, request.options, self._may_only_round)
-            return plan.seconds(training) if self._inexact else 0.0
+            plan = choose_evidence(training, speedup, seconds, request.options, self._may_only_round)
+            return plan.seconds(training, speedup) if self._inexact else 0.0
 
         settling = min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds)
         start_seconds = times.ready_seconds - sum(warmup)
@@ -143,10 +150,11 @@ class Planner:
             profile=self._before_profile + _MIN_PROFILED_STEPS * step_seconds,
             trial=times.trial_seconds,
             pair=times.pair_seconds,
+            min_pair=times.min_pair_seconds,
             min_pairs=MIN_PAIRS,
             pairs=MIN_PAIRS + FURTHER_PAIRS,
-            min_evidence=evidence(0.0),
-            evidence=evidence(METRIC_SHARE * request.budget_seconds),
+            min_evidence=evidence(0.0, _LARGE_SPEEDUP),
+            evidence=evidence(METRIC_SHARE * request.budget_seconds, 1.0),
             trials=0 if self._has_trials else 1,
             earlier=earlier,
         )

@@ -39,5 +39,5 @@ def _economy(setup: Setup) -> Economy:
         step_seconds=baseline.step_seconds,
         startup_seconds=baseline.measurement.startup_seconds,
         compile_seconds=start_of(setup.baseline_settings, baseline.measurement).average(trainings),
-        trial_seconds=baseline.trial_seconds,
+        trial_seconds=baseline.trial_seconds(),
     )

@@ -133,12 +133,13 @@ def deciding_pairs(speedup: float) -> int:
     One process, the best of several, usually shows more than the truth: a standard deviation of a process's luck is
     taken off. Pairs are taken to scatter as usual.
     """
-    z = NormalDist().inv_cdf(0.9)
-    for count in range(MIN_PAIRS, MAX_PAIRS):
-        radius, one = _usual_radius(count)
-        if radius + z * one <= _gap(speedup):
-            return count
-    return MAX_PAIRS
+    return next((count for count in range(MIN_PAIRS, MAX_PAIRS) if speedup >= decided_speedup(count)), MAX_PAIRS)
+
+
+def decided_speedup(pairs: int) -> float:
+    """Return the least speed-up, as one process shows it, on which so many pairs decide; see `deciding_pairs`."""
+    radius, one = _usual_radius(pairs)
+    return (1 + NOISE_THRESHOLD) * math.exp(PROCESS_DEVIATION + radius + NormalDist().inv_cdf(0.9) * one)
 
 
 def expected_pairs(speedup: float) -> int:

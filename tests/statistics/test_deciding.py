@@ -14,6 +14,7 @@ from autoaccel.statistics.deciding import (
     MAX_PAIRS,
     MIN_PAIRS,
     SpeedRule,
+    decided_speedup,
     deciding_pairs,
     expected_pairs,
     likely_pairs,
@@ -76,6 +77,13 @@ def test_as_many_pairs_as_are_expected_mostly_suffice(speedup: float) -> None:
         pairs = pairs_of(*map(math.exp, logs))
         enough += any(RULE.decide(pairs[:count]) for count in range(MIN_PAIRS, expected + 1))
     assert enough >= 150
+
+
+def test_a_smaller_speedup_than_so_many_pairs_decide_on_takes_more_of_them() -> None:
+    for count in range(MIN_PAIRS, 8):
+        least = decided_speedup(count)
+        assert (deciding_pairs(1.0001 * least), deciding_pairs(0.9999 * least)) == (count, count + 1)
+    assert 1.5 < decided_speedup(MIN_PAIRS) < 1.6
 
 
 def test_pairs_that_confirm_are_expected_beside_those_that_decide_where_the_decision_is_close() -> None:
