@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -145,7 +146,10 @@ class Training:
 
     @property
     def _evaluate_name(self) -> str:
-        return str(getattr(self.evaluate, "__name__", type(self.evaluate).__name__))
+        function = self.evaluate
+        while isinstance(function, functools.partial):
+            function = function.func
+        return str(getattr(function, "__name__", type(function).__name__))
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """Return the optimizer of a model, which is this training's own or one made from it."""

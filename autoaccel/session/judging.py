@@ -41,8 +41,8 @@ from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_er
 from autoaccel.statistics.turn_plan import TURNS
 
 RESUMED = 0.5
-"""Part of a proof's error for the looks of one that is resumed, which has looked already: resumed once, it
-errs at most half as often again."""
+"""Part of a proof's error for the looks of one that is resumed, which has looked already, and again for each further
+part of the run: resumed once, it errs at most half as often again, and however often, at most twice as often."""
 
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 
@@ -194,7 +194,7 @@ class MetricJudge:
             self._baseline.facts,
             run.request.constraint,
             plan,
-            error=(1 - CONFIDENCE) * share_of_error(contender) * (RESUMED if trained else 1.0),
+            error=(1 - CONFIDENCE) * share_of_error(contender) * RESUMED ** earlier.parts_with_runs(settings),
             updates=functools.partial(self._compare_updates, settings, speedup)
             if by_updates and self._may_ask_updates(settings)
             else None,

@@ -36,6 +36,12 @@ class Earlier(NamedTuple):
         """Whether updates have told that settings do more than round: only runs can tell more."""
         return any(one.settings == settings and one.result == "more than rounding" for one in self.results)
 
+    def parts_with_runs(self, settings: Settings) -> int:
+        """Return how many parts of the run may have trained to judge the metric of some settings."""
+        if not any(pair.steps for pair in self.pairs_of(settings)):
+            return 0
+        return max(1, sum(one.settings == settings for one in self.results))  # one that was interrupted left no result
+
     @property
     def refuted(self) -> list[Settings]:
         """Settings that were not faster."""

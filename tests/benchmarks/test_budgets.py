@@ -32,6 +32,15 @@ def test_the_page_counts_the_tries_that_came_to_a_recipe() -> None:
     assert lines[-1] == "Tries that ended with a proven recipe: a 60s: 1 of 2, b 4m: 1 of 1."
 
 
+def test_a_budget_that_was_refused_is_told_with_the_time_that_this_took() -> None:
+    refused = {**tuned(2), "said": "the budget of 3 min is too small. Use --budget 4m.", "wall_seconds": 21.0}
+    lines = table({"a 3m: 1": refused, "a 3m: 2": {**refused, "wall_seconds": 23.0}, "a 3m: 3": tuned(0)})
+    assert lines[-1] == (
+        "Tries that ended with a proven recipe: a 3m: 1 of 3. "
+        "Tries of a 3m that were refused with the budget that would do: 2 of 3, after at most 23.0 s."
+    )
+
+
 def test_an_earlier_try_has_its_date() -> None:
     """Earlier rows of a try have names with a date, and are listed in the order of the tries all the same."""
     lines = table({"a 60s: 10, 2026-11-24": tuned(0), "a 60s: 2, 2026-11-24, 1": tuned(1)})
@@ -55,7 +64,7 @@ def test_a_try_is_made_once_and_only_where_it_can_end_in_time(
 
     monkeypatch.setattr(budgets, "tune", tune)
     assert budgets.main(["--minutes", "5"]) == 0
-    assert made == [180.0, *[240.0] * 3, *[60.0] * 10]
+    assert made == [*[180.0] * 5, *[240.0] * 3, *[60.0] * 10]
     assert "gpt2_sources 8m: 1: left for another time" in capsys.readouterr().out
     assert budgets.main([]) == 0
-    assert made[14:] == [480.0]
+    assert made[18:] == [480.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -61,6 +63,7 @@ class MeanSquaredError:
             "must be 'maximize' or 'minimize', got 'lower'",
         ),
         ({"evaluate": perplexity}, "evaluate is perplexity, which reads like a number that is better when smaller"),
+        ({"evaluate": partial(perplexity)}, "evaluate is perplexity, which reads like a number that is better when"),
         ({"evaluate": MeanSquaredError()}, 'give direction="minimize", or direction="maximize" if larger is better.'),
         ({"train_data": 5}, "train_data must be a dataset or a function that returns a loader, got 5"),
         ({"eval_data": DataLoader(DATA)}, "eval_data is a loader"),
@@ -74,7 +77,13 @@ def test_what_cannot_be_trained_is_one_clear_error(change: dict[str, object], me
 
 
 @pytest.mark.parametrize(
-    ("function", "name"), [(perplexity, "perplexity"), (evaluate, "metric"), (lambda model, loader: 1.0, "metric")]
+    ("function", "name"),
+    [
+        (perplexity, "perplexity"),
+        (partial(partial(perplexity)), "perplexity"),
+        (evaluate, "metric"),
+        (lambda model, loader: 1.0, "metric"),
+    ],
 )
 def test_a_metric_of_ones_own_has_its_name_and_direction(function: object, name: str) -> None:
     metric = Training(**{**GOOD, "evaluate": function, "direction": "minimize"}).metric  # type: ignore[arg-type]  # arguments of many types

@@ -249,6 +249,21 @@ def test_runs_of_an_earlier_part_of_the_run_count(judge_with: MakeJudge, context
     assert begun(None, None).evidence == "rounding"  # nothing has trained that would count
 
 
+def test_however_often_a_proof_is_resumed_its_looks_err_at_most_twice_as_often(
+    judge_with: MakeJudge, context: KnobContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each further part of the run used half of the error once more."""
+    chosen, errors = settings_with(context, CAST), []
+    monkeypatch.setattr(judging, "MetricProof", lambda *args, error, **more: errors.append(error))
+    one = Measurement(1.0, (1.0,), (Turn((1.0,)),))
+    trained = [ProofPair(chosen, 0, one, one, None, 60)]
+    judge_with(600.0).begin(chosen, 2.0, 1)
+    for parts in range(1, 12):
+        judge_with(600.0).begin(chosen, 2.0, 1, Earlier([ContenderResult(chosen, 1, "incomplete")] * parts, trained))
+    assert errors[:3] == pytest.approx([0.025, 0.0125, 0.00625])
+    assert sum(errors) <= 2 * errors[0]
+
+
 def digits(judge_with: MakeJudge, left: float, budget: float = 60.0, wish: EvidenceWish = "any") -> MetricJudge:
     """Return the judge of 200 steps of 33 ms, as a tune of a minute has measured them, with so much of it left."""
     times = {"step_seconds": 0.033, "start_seconds": 0.4, "pair_seconds": 2.65, "epochs": 10, "loading_seconds": 1.5}

@@ -94,6 +94,15 @@ def test_what_updates_have_refused_is_open_to_runs() -> None:
     assert [one.seed for one in earlier.pairs_of(CAST)] == [0, 1]
 
 
+def test_each_part_that_has_trained_counts_also_one_that_was_interrupted() -> None:
+    unclear, trained = ContenderResult(CAST, 1, "metric unclear"), [pair(CAST, 0), pair(CAST, 0, steps=200)]
+    assert Earlier([], trained).parts_with_runs(CAST) == 1
+    assert Earlier([unclear], trained).parts_with_runs(CAST) == 1
+    assert Earlier([unclear, ContenderResult(WORKERS, 2, "fails"), unclear], trained).parts_with_runs(CAST) == 2
+    assert Earlier([unclear], [pair(CAST, 0)]).parts_with_runs(CAST) == 0
+    assert Earlier([unclear], trained).parts_with_runs(WORKERS) == 0
+
+
 def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> None:
     workload, constraint = BuildFunction("/m.py", "build", ""), Constraint(0.01, False)
     request = Request(workload, 60.0, constraint, TuneOptions(budget="1m"))
