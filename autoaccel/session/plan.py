@@ -76,7 +76,7 @@ class Costs:
 
     @property
     def least_budget(self) -> float:
-        """What the leanest run takes if the machine becomes slower: with less it would often end with nothing."""
+        """What the leanest run takes if the machine becomes slower: with less it might well end with nothing."""
         return self.leanest_run + (MARGIN - 1) * (self.trials * self.trial + self.min_proof)
 
 
@@ -146,7 +146,7 @@ def expected_continuation(spent_seconds: float, trial_seconds: float, most_secon
 
 
 def plan_stages(costs: Costs) -> Plan | None:
-    """Return what each stage may spend; None if the budget has no room even for the leanest run.
+    """Return what each stage may spend; None if the budget is smaller than the least.
 
     First comes the leanest run, then a profile, if there is room for one beside its margin. The rest goes to the search
     and to the proof, in proportion to what each could still use; only what they leave goes to the contributions.
@@ -191,7 +191,7 @@ def enough_budget(costs: Costs) -> str:
 
 
 def too_small(costs: Costs, step_seconds: float) -> str:
-    """Return the sentence for a budget that has no room even for the leanest run, with one that would do."""
+    """Return the sentence for a budget that is smaller than the least, with one that would do."""
     metric = " and the cheapest evidence for the metric" if costs.min_evidence else ""
     budget, step = format_duration(costs.earlier + costs.budget), format_duration(step_seconds)
     return (
