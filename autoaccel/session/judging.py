@@ -42,7 +42,8 @@ from autoaccel.statistics.turn_plan import TURNS
 
 RESUMED = 0.5
 """Part of a proof's error for the looks of one that is resumed, which has looked already, and again for each further
-part of the run: resumed once, it errs at most half as often again, and however often, at most twice as often."""
+part of the run: resumed once, it errs at most half as often again, and however often, at most twice as often, if no
+part was interrupted: such a part leaves no result by which it could be counted."""
 
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 
