@@ -33,7 +33,7 @@ from autoaccel.session.contributions import Breakdown
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.plan import MARGIN, PROOF_MARGIN, expected_continuation
+from autoaccel.session.plan import BUDGET_MARGIN, PROOF_MARGIN, expected_continuation
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.proof_time import ProofCosts
 from autoaccel.session.proving import Attempt, Open
@@ -288,7 +288,7 @@ class _Proving:
         run, judge, speedup = self._run, self._judge, math.exp(best.contender.log_speedup)
         # The next part of the run looks at the machine and measures the baseline again, and needs the least proof.
         again = sum(run.stages.spent(stage, run.clock.spent) for stage in _MEASURED_ANEW)
-        least = MARGIN * run.stages.current.min_proof if run.stages.current else 0.0
+        least = BUDGET_MARGIN * run.stages.current.min_proof if run.stages.current else 0.0
         proof = OpenProof(best.contender.settings, PROOF_MARGIN * again + max(best.missing_seconds, least))
         whole_seconds = None
         if best.result != "incomplete" and best.by is not None and best.by.evidence == "share":

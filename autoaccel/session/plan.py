@@ -37,10 +37,10 @@ METRIC_SHARE = 0.4  # the same for training runs that judge the metric
 PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
 _CONTRIBUTIONS_SHARE = 0.2  # the same for what each setting contributes: of what is left over
 _REPORT_SECONDS = 1.0
-MARGIN = 1.25
-"""What must be there of what the leanest run is expected to take after its baseline: on shared machines steps take a
-fifth longer from one minute to the next. A budget that is recommended exceeds this by as much: the next run may begin
-in a slower minute."""
+BUDGET_MARGIN = 1.25
+"""For how many times what the leanest run is expected to take after its baseline there must be time: on shared machines
+steps take a fifth longer from one minute to the next. A recommended budget exceeds the least by the same factor,
+because the next run may begin in a slower minute."""
 
 _MAX_SECONDS_SHOWN = 120  # budgets up to this are recommended in seconds, longer ones in minutes,
 _MAX_MINUTES_SHOWN = 120  # and from here on in hours
@@ -56,11 +56,11 @@ class Costs:
     profile: float  # the fewest steps that make a profile, and the start of its process
     trial: float  # the shortest that tells anything
     pair: float  # of processes, for the proof
-    min_pair: float  # the same of settings that so few pairs prove: their steps take less
+    min_pair: float  # the same under settings with a large speed-up, whose steps take less
     min_pairs: int  # that prove a large speed-up
     pairs: int  # that a proof usually takes
-    min_evidence: float  # the cheapest evidence for their metric; 0 where nothing in the space can change it
-    evidence: float  # the strongest that is asked for
+    min_evidence: float  # the cheapest, with a large speed-up; 0 where nothing in the space can change the metric
+    evidence: float  # the strongest evidence that is asked for
     trials: int = 1  # that are needed before anything can be proven; 0 if an earlier part of the run made some
     earlier: float = 0.0  # spent by an earlier part of the run, beside this budget
 
@@ -77,7 +77,7 @@ class Costs:
     @property
     def least_budget(self) -> float:
         """What the leanest run takes if the machine becomes slower: with less it might well end with nothing."""
-        return self.leanest_run + (MARGIN - 1) * (self.trials * self.trial + self.min_proof)
+        return self.leanest_run + (BUDGET_MARGIN - 1) * (self.trials * self.trial + self.min_proof)
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def plan_stages(costs: Costs) -> Plan | None:
 
 def enough_budget(costs: Costs) -> str:
     """Return the budget that would do, as it is typed: `90s`, `6m`, `3h`."""
-    seconds = costs.earlier + MARGIN * costs.least_budget
+    seconds = costs.earlier + BUDGET_MARGIN * costs.least_budget
     if seconds <= _MAX_SECONDS_SHOWN:
         return f"{10 * math.ceil(seconds / 10)}s"
     minutes = math.ceil(seconds / 60)

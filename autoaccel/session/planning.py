@@ -64,9 +64,9 @@ class Planner:
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.
 
-        The quickest of them counts: a neighbour on a shared machine may have slowed the others down, and a margin is
-        kept for those that come. Where start-up is nearly all of the run, no budget would do: nothing is refused, since
-        the baseline alone tells that there is nothing to win.
+        The quickest of them counts: a neighbour on a shared machine may have slowed the others down, and the
+        plan has a margin for one that comes later. Where start-up is nearly all of the run, no budget would do: nothing
+        is refused, since the baseline alone tells that there is nothing to win.
 
         Raises:
             BudgetSpentError: If not even the leanest run fits into the budget, with one that would do.

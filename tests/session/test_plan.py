@@ -110,7 +110,7 @@ def test_the_budget_that_is_recommended_would_do(step_seconds: float) -> None:
 
 
 def test_a_budget_that_would_do_only_if_nothing_takes_longer_than_expected_is_refused() -> None:
-    """Of runs that were begun although they just fitted, most were left with an open proof."""
+    """Three minutes were begun although they just fitted, and a third pair left no time for the metric."""
     costs = costs_of(2.0, 480.0)
     after_baseline = costs.trial + costs.min_proof
     assert costs.least_budget == pytest.approx(costs.leanest_run + 0.25 * after_baseline)

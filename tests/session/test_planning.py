@@ -1,0 +1,66 @@
+"""The plan that the first steps of a baseline lead to, and the budgets that they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+
+from autoaccel.errors import BudgetSpentError
+from autoaccel.records.options import TuneOptions
+from autoaccel.records.progress import ignore
+from autoaccel.records.recipe import Constraint
+from autoaccel.records.request import Request
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.workload import BuildFunction
+from autoaccel.session.clock import BudgetClock
+from autoaccel.session.plan import BUDGET_MARGIN, Plan
+from autoaccel.session.planning import Planner
+from autoaccel.session.rounding import UPDATE_STEPS
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.tuning_run import TuningRun
+from autoaccel.space.knobs import KnobContext
+from autoaccel.statistics.deciding import MIN_PAIRS, decided_speedup
+from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
+from autoaccel.workers.measuring import Measuring
+from autoaccel.workers.starter import WorkerStarter
+
+STEP, START = 2.0, 5.0
+READY = START + 2 * STEP
+
+
+def planned(folder: Path, context: KnobContext, budget: float) -> Plan:
+    """Return the plan of a long training whose steps take two seconds."""
+    assert context.training is not None
+    training = msgspec.structs.replace(context.training, epochs=1000)
+    request = Request(BuildFunction("/m.py", "build", ""), budget, Constraint(0.01, False), TuneOptions())
+    run = TuningRun(request, RunFolder(folder), cast("WorkerStarter", None), BudgetClock(budget), ignore)
+    space = SearchSpace("test", {"precision.autocast": ("off", "bfloat16")}, {}, {})
+    baseline = SimpleNamespace(
+        measurement=SimpleNamespace(warmup_step_seconds=(STEP, STEP), overhead_seconds=START),
+        ready_seconds=READY,
+        ready_again_seconds=READY,
+    )
+    Planner(run, KnobContext(context.machine, training), space).after_first_steps(cast("Measuring", baseline))
+    assert run.stages.current is not None
+    return run.stages.current
+
+
+def test_the_leanest_run_is_costed_with_the_speedup_that_the_fewest_pairs_prove(
+    tmp_path: Path, context: KnobContext
+) -> None:
+    """Under settings that are no faster than the user's own, nothing is proven in two pairs."""
+    turns, large = plan_turns(STEP), decided_speedup(MIN_PAIRS)
+    pair = pair_seconds(turns, READY, turns_worth(turns, 2 * READY, turns.usual_deviation, large), large)
+    updates = 2 * START + UPDATE_STEPS * STEP * (1 + 1 / large)
+    min_proof = MIN_PAIRS * pair + updates
+    assert planned(tmp_path, context, 600.0).min_proof == pytest.approx(min_proof)
+    trial = trial_seconds(turns, READY, turns_worth(turns, READY, turns.usual_deviation, large), large)
+    alone = turns.turns_alone * turns.turn_seconds() + 1.0  # the baseline's, and the report
+    least = alone + BUDGET_MARGIN * (trial + min_proof)
+    assert planned(tmp_path, context, least + 1.0).budget == pytest.approx(least + 1.0)
+    with pytest.raises(BudgetSpentError, match="if the machine becomes slower"):
+        planned(tmp_path, context, least - 1.0)
