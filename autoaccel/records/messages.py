@@ -78,7 +78,9 @@ class WorkerSpec(Record, frozen=True):
     placement: RankPlacement | None = None  # among several ranks; None: it trains alone
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
     script: ScriptFacts | None = None  # what a script was seen to do; None if it is no script, or to be described
-    scratch: str | None = None  # empty folder that a script works in, as if it were its own; None: its own
+    # Folder that stands for "/": in it lies a copy of a script's working folder, in which it works. None: its own.
+    scratch: str | None = None
+    covered: bool = False  # whether all that a script writes goes with its process
 
 
 LONG_STEP_SECONDS = 0.3

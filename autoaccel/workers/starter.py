@@ -42,15 +42,15 @@ from autoaccel.space.knobs import (
     ranks_of,
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
-from autoaccel.workers.environment import WORKER_MARK, worker_environment
+from autoaccel.workers.environment import WORKER_MARK, trackers_offline, worker_environment
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
 from autoaccel.workers.overlapping import Overlapping
-from autoaccel.workers.scratch import Scratches, trackers_offline
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
+from autoaccel.workers.views.views import View, Views
 from autoaccel.workers.worker import Worker
 
 AnswerType = TypeVar("AnswerType", bound=Record)
@@ -80,7 +80,7 @@ class WorkerStarter:
             workload: What every task but a probe is about.
             unmeasured: How tasks run whose output and compiled code are the user's own. None: tasks are measured: their
                 output goes to logs, and settings start without compiled code of their model, as a first run does.
-            in_place: Whether a script that is measured works in its own folder, not in a copy.
+            in_place: Whether a script that is measured works on the user's files, not on a view of them.
         """
         self.workload = workload
         self.spent_on: SpentOn = collections.defaultdict(float)
@@ -89,7 +89,7 @@ class WorkerStarter:
         self._defaults: Settings = {}
         self._found: Settings | None = None
         self._script: ScriptFacts | None = None
-        self._scratches = Scratches() if unmeasured is None and not in_place else None
+        self._views = None if unmeasured is not None or in_place else _views_of(workload, folder)
         self._measures = unmeasured is None
         self._launched_as = unmeasured.launched_as if unmeasured else None
         self._compile_cache = unmeasured.compile_cache if unmeasured else None
@@ -109,8 +109,8 @@ class WorkerStarter:
     def __exit__(self, *exception: object) -> None:
         for worker in self._started:
             worker.close()
-        if self._scratches is not None:
-            self._scratches.close()
+        if self._views is not None:
+            self._views.close()
         self._servers.close()
         for guard in self._guards:
             guard.close()
@@ -176,14 +176,19 @@ class WorkerStarter:
     def _start_one(
         self, spec: WorkerSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
     ) -> Worker:
-        scratch: Path | None = None
+        view: View | None = None
         if isinstance(self.workload, Script) and not isinstance(spec.task, Probe):
             arguments = arguments_with(self.workload.arguments, spec.settings)
             spec = msgspec.structs.replace(spec, workload=msgspec.structs.replace(self.workload, arguments=arguments))
             fresh = True  # it may set variables before it imports torch, and import other modules first
-            scratch = self._scratches.new(Path(self.workload.folder)) if self._scratches else None
-        folder = str(scratch) if scratch else None
-        spec = msgspec.structs.replace(spec, found=self._found, script=self._script, scratch=folder)
+            view = self._views.new() if self._views else None
+        spec = msgspec.structs.replace(
+            spec,
+            found=self._found,
+            script=self._script,
+            scratch=str(view.scratch) if view and view.scratch else None,
+            covered=view is not None and view.scratch is None,
+        )
         follows = spec.placement is not None and self._launched_as is None and spec.placement.local_rank > 0
         # The leader prints whatever the other ranks print.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
@@ -195,10 +200,10 @@ class WorkerStarter:
         if not self._guards and isinstance(spec.task, Measure):
             self._guards.append(Guard())  # only those that measure are ever stopped
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
-        worker = worker or Worker(spec, log_path, environment, guard=self._guard)
+        worker = worker or Worker(spec, log_path, environment, guard=self._guard, start=view.start if view else ())
         self._started.append(worker)
-        if self._scratches is not None and scratch is not None:
-            self._scratches.give(worker, scratch)
+        if self._views is not None and view is not None:
+            self._views.give(worker, view)
         return worker
 
     @property
@@ -341,3 +346,10 @@ class WorkerStarter:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
         return environment_of(changed, self._context, at_start_only)
+
+
+def _views_of(workload: Workload | None, folder: Path) -> Views | None:
+    """Return what gives each trial its view of the files, if the training is a script."""
+    if not isinstance(workload, Script):
+        return None
+    return Views(Path(workload.folder), (Path(workload.path),), (folder,))

@@ -21,7 +21,7 @@ import psutil
 from autoaccel.records.base import decode, encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import Answer, Failure, WorkerSpec
-from autoaccel.records.workload import Script
+from autoaccel.runtime.script.private_copies import in_scratch
 from autoaccel.workers.forking import START
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.guard import Guard
@@ -55,6 +55,7 @@ class Worker:
         server: ForkServer | None = None,
         modules: tuple[str, ...] = (),
         guard: Guard | None = None,
+        start: Sequence[str] = (),
     ) -> None:
         """Start the process; it shares nothing with this one but the channel.
 
@@ -65,6 +66,7 @@ class Worker:
             server: The server that forks it; None to start a new program.
             modules: What the server imports before it forks.
             guard: Kills its group if this process is killed first.
+            start: What a new program is started with, before its own name: it becomes that program.
 
         Raises:
             ForkFailedError: If the server cannot fork.
@@ -73,7 +75,7 @@ class Worker:
         self.import_seconds: Mapping[str, float] = {}  # that each import took which it was spared
         self.server = server
         self._log_path = log_path
-        self._scratch = (spec.scratch, spec.workload.folder) if isinstance(spec.workload, Script) else (None, "")
+        self._scratch = spec.scratch
         self._guard = guard
         self._paused = False
         self._closed = False
@@ -85,10 +87,11 @@ class Worker:
         if launcher is not None:
             self._listener = Listener()
             told = variables(Launched(spec, self._listener.path), environment)
-            folder = spec.scratch or launcher.folder
-            self._process: Process = _start(command(launcher), log_path, told, cwd=folder, stdin=launcher.stdin)
+            folder = in_scratch(spec.scratch, launcher.folder) if spec.scratch else launcher.folder
+            program = [*start, *command(launcher)]
+            self._process: Process = _start(program, log_path, told, cwd=folder, stdin=launcher.stdin)
         else:
-            self._start_ours(log_path, environment, server, modules)
+            self._start_ours(log_path, environment, server, modules, start)
             self._send(encode(spec))
         if guard is not None:
             guard.watch(self._process.pid)
@@ -99,12 +102,13 @@ class Worker:
         environment: Mapping[str, str],
         server: ForkServer | None,
         modules: tuple[str, ...],
+        start: Sequence[str],
     ) -> None:
         """Start a program of ours, or have it forked, with a channel that it has from its start."""
         self._socket, child_end = socket.socketpair()
         with child_end:
             if server is None:
-                self._process = _start_program(child_end, log_path, environment)
+                self._process = _start_program(child_end, log_path, environment, start)
             else:
                 try:
                     self._process = forked = server.fork(environment, modules, child_end, log_path)
@@ -287,8 +291,7 @@ class Worker:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(0, size - 16 * 1024))
             text = log.read().decode(errors="replace")
-        scratch, own = self._scratch
-        text = text.replace(scratch, own) if scratch is not None else text  # the user's files, not their copies
+        text = text.replace(self._scratch, "") if self._scratch else text  # the user's files, not their copies
         return "\n".join(text.splitlines()[-(_TAIL_LINES if self._listener is None else _TAIL_OF_LAUNCHER) :])
 
     def _trim_log(self) -> None:
@@ -311,9 +314,11 @@ def _await_end(killed: Sequence[psutil.Process], max_seconds: float) -> None:
                 time.sleep(0.005)
 
 
-def _start_program(channel: socket.socket, log_path: Path | None, environment: Mapping[str, str]) -> Process:
-    start = START.format(module="runtime.worker")
-    arguments = [sys.executable, "-u", "-c", start, str(channel.fileno()), str(os.getpid())]
+def _start_program(
+    channel: socket.socket, log_path: Path | None, environment: Mapping[str, str], start: Sequence[str]
+) -> Process:
+    ours = START.format(module="runtime.worker")
+    arguments = [*start, sys.executable, "-u", "-c", ours, str(channel.fileno()), str(os.getpid())]
     return _start(arguments, log_path, environment, channels=[channel.fileno()])
 
 

@@ -21,6 +21,7 @@ from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.cycle import TrainingOverError
 from autoaccel.runtime.script.entry import enter, run_main, without_ours
 from autoaccel.runtime.script.parsing import watch_parsers
+from autoaccel.runtime.script.private_copies import PrivateCopies, in_scratch
 from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.script.writes import Writes
@@ -44,6 +45,8 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     """Do the task; return its answer, or the Failure that it met; most are given before, and end the process."""
     script = spec.workload
     assert isinstance(script, Script)
+    if spec.scratch is not None:
+        PrivateCopies(spec.scratch)
     running = _in_scratch(spec.scratch, script)
     attach = attach_of(spec, line)
     attached: list[Attached] = []
@@ -78,9 +81,9 @@ def _in_scratch(scratch: str | None, script: Script) -> Script:
     """Return the script to run: that in the scratch folder, if it has one, because many write beside themselves."""
     if scratch is None:
         return script
-    own = Path(script.path)
-    copy = Path(scratch, own.relative_to(script.folder)) if own.is_relative_to(script.folder) else own
-    return msgspec.structs.replace(script, folder=scratch, path=str(copy if copy.exists() else own))
+    return msgspec.structs.replace(
+        script, folder=in_scratch(scratch, script.folder), path=in_scratch(scratch, script.path)
+    )
 
 
 _NO_TRAINING = (
@@ -105,12 +108,14 @@ def attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException
     if isinstance(task, Describe):
         parsed: dict[str, str] = {}
         watch_parsers(parsed)
-        return partial(_observe, line, parsed, Writes(_own_folders(spec, script)))
+        return partial(_observe, line, parsed, None if spec.covered else Writes(_own_folders(spec, script)))
     assert isinstance(task, Measure | RecordUpdates | CompareUpdates | TakeProfile)  # no other is for a script
     return partial(_attend, spec, task, line)
 
 
-def _observe(line: Line, parsed: dict[str, str], writes: Writes, failed: Callable[[BaseException], None]) -> Attached:
+def _observe(
+    line: Line, parsed: dict[str, str], writes: Writes | None, failed: Callable[[BaseException], None]
+) -> Attached:
     from autoaccel.records.messages import Described
     from autoaccel.runtime.script.observe import Observer
 
@@ -122,17 +127,17 @@ def _observe(line: Line, parsed: dict[str, str], writes: Writes, failed: Callabl
 def _own_folders(spec: WorkerSpec, script: Script) -> tuple[str, ...]:
     """Return where a script may write without a word: its working folder, which a trial has anew, and our own."""
     compiled = os.environ.get(_COMPILED)
-    own = str(Path(spec.scratch).parents[1]) if spec.scratch else script.folder  # a scratch folder has two above it
+    own = spec.scratch or script.folder
     return (own, str(Path(compiled).parent)) if compiled else (own,)
 
 
 _COMPILED = "TORCHINDUCTOR_CACHE_DIR"  # in a trial, a folder within that of the run
 
 
-def _completed(facts: TrainingFacts, parsed: dict[str, str], writes: Writes) -> TrainingFacts:
+def _completed(facts: TrainingFacts, parsed: dict[str, str], writes: Writes | None) -> TrainingFacts:
     """Return the facts with what was seen of the script before torch was there."""
     assert facts.script is not None
-    script = msgspec.structs.replace(facts.script, parsed=parsed, writes=writes.outside())
+    script = msgspec.structs.replace(facts.script, parsed=parsed, writes=writes.outside() if writes else ())
     return msgspec.structs.replace(facts, script=script)
 
 
@@ -172,5 +177,5 @@ def _failure(spec: WorkerSpec, error: BaseException) -> Failure:
     script = spec.workload
     if spec.scratch is None or not isinstance(script, Script):
         return failure
-    message, trace = (text.replace(spec.scratch, script.folder) for text in (failure.message, failure.traceback))
+    message, trace = (text.replace(spec.scratch, "") for text in (failure.message, failure.traceback))
     return msgspec.structs.replace(failure, message=message, traceback=trace)

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from autoaccel.runtime.script.private_copies import is_for_writing
+
 _SYSTEM = ("/dev/", "/proc/", "/sys/")
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
 
 class Writes:
@@ -41,7 +42,7 @@ class Writes:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note what an event of Python's names; it is told before it happens."""
         match event:
-            case "open" if _is_for_writing(*arguments[1:3]):
+            case "open" if is_for_writing(*arguments[1:3]):
                 self._note(arguments[0])
             case "os.mkdir" if not self._exists(arguments[0]):
                 self._note(arguments[0])
@@ -60,9 +61,3 @@ class Writes:
             text = str(Path.cwd() / os.fsdecode(path))
             if "__pycache__" not in text:
                 self._paths[text] = None
-
-
-def _is_for_writing(mode: object, flags: object) -> bool:
-    if isinstance(mode, str):
-        return any(letter in mode for letter in "wax+")
-    return isinstance(flags, int) and bool(flags & _WRITES)
