@@ -45,7 +45,9 @@ def trackers_offline(environment: Mapping[str, str]) -> dict[str, str]:
 class Scratches:
     """Gives each worker a folder that looks like the script's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path | None = None) -> None:
+        """Make none yet; they go into this folder, or into one of their own."""
+        self._place = place
         self._root: Path | None = None
         self._count = 0
         self._used: list[tuple[Worker, Path]] = []
@@ -57,7 +59,7 @@ class Scratches:
             own: The working folder.
         """
         self._remove(closed_only=True)
-        self._root = self._root or Path(tempfile.mkdtemp(prefix="autoaccel-scratch-"))
+        self._root = self._root or Path(tempfile.mkdtemp(prefix="scratch-", dir=self._place))
         self._count += 1
         return _mirror(own, self._root / str(self._count))
 

@@ -42,7 +42,7 @@ from autoaccel.space.knobs import (
     ranks_of,
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
-from autoaccel.workers.environment import WORKER_MARK, worker_environment
+from autoaccel.workers.environment import TEMPORARY_VARIABLE, WORKER_MARK, worker_environment
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
@@ -51,6 +51,7 @@ from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_o
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.scratch import Scratches, trackers_offline
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
+from autoaccel.workers.temporary import TemporaryFolder
 from autoaccel.workers.worker import Worker
 
 AnswerType = TypeVar("AnswerType", bound=Record)
@@ -89,7 +90,6 @@ class WorkerStarter:
         self._defaults: Settings = {}
         self._found: Settings | None = None
         self._script: ScriptFacts | None = None
-        self._scratches = Scratches() if unmeasured is None and not in_place else None
         self._measures = unmeasured is None
         self._launched_as = unmeasured.launched_as if unmeasured else None
         self._compile_cache = unmeasured.compile_cache if unmeasured else None
@@ -98,7 +98,10 @@ class WorkerStarter:
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
         self._logs.mkdir(exist_ok=True)
-        self._servers = ForkServers(self._logs, self._compiled)
+        self._temporary = TemporaryFolder() if self._measures else None  # else what is temporary is the user's own
+        self._scratches = Scratches(self._temporary.path) if self._temporary and not in_place else None
+        # Imports make torch create the folder of its cache, in the system's unless it is told another.
+        self._servers = ForkServers(self._logs, {CACHE_VARIABLE: str(self._compiled), **self._temporary_variables()})
         self._started: list[Worker] = []
         self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
         self._overlapping = Overlapping()
@@ -114,6 +117,8 @@ class WorkerStarter:
         self._servers.close()
         for guard in self._guards:
             guard.close()
+        if self._temporary is not None:
+            self._temporary.close()
 
     def at(self, context: KnobContext) -> WorkerStarter:
         """Return a copy of the starter for this context, which knows the variables that carry each setting.
@@ -326,7 +331,7 @@ class WorkerStarter:
         return {name: value for name, value in self._environment(settings).items() if name != WORKER_MARK}
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = worker_environment(os.environ, self._variables(settings))
+        environment = worker_environment(os.environ, {**self._variables(settings), **self._temporary_variables()})
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
             key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
@@ -334,6 +339,9 @@ class WorkerStarter:
         elif self._compile_cache is not None:
             environment[CACHE_VARIABLE] = str(self._compile_cache)
         return environment
+
+    def _temporary_variables(self) -> dict[str, str]:
+        return {TEMPORARY_VARIABLE: str(self._temporary.for_workers)} if self._temporary else {}
 
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
         """Return the variables that carry these settings, except those at which the user's own environment starts."""

@@ -22,6 +22,7 @@ from autoaccel.records.base import decode, encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import Answer, Failure, WorkerSpec
 from autoaccel.records.workload import Script
+from autoaccel.workers.environment import TEMPORARY_VARIABLE
 from autoaccel.workers.forking import START
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.guard import Guard
@@ -83,7 +84,7 @@ class Worker:
         self._listener: Listener | None = None  # to which what it launches will connect
         launcher = launcher_of(spec)
         if launcher is not None:
-            self._listener = Listener()
+            self._listener = Listener(environment.get(TEMPORARY_VARIABLE))
             told = variables(Launched(spec, self._listener.path), environment)
             folder = spec.scratch or launcher.folder
             self._process: Process = _start(command(launcher), log_path, told, cwd=folder, stdin=launcher.stdin)
