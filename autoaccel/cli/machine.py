@@ -86,10 +86,9 @@ def _knobs(parsed: argparse.Namespace) -> int:
 
 
 def _probe() -> Machine:
-    import tempfile
-
     from autoaccel.workers.describing import probe_machine
     from autoaccel.workers.starter import WorkerStarter
+    from autoaccel.workers.temporary import TemporaryFolder
 
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder)) as starter:
+    with TemporaryFolder() as temporary, WorkerStarter(temporary.path) as starter:
         return probe_machine(starter)

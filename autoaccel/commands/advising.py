@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from autoaccel.advise.diagnosing import diagnose
@@ -17,6 +16,7 @@ from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.describing import START_SECONDS, probe_and_describe, workload_error
 from autoaccel.workers.profiling import ask_profile, profile_task
 from autoaccel.workers.starter import WorkerStarter
+from autoaccel.workers.temporary import TemporaryFolder
 
 _PROFILE_SECONDS = 2.0
 
@@ -34,7 +34,7 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         WorkloadFailedError: If it fails.
     """
     watch = begin_watching(read_load())  # before anything of ours keeps the computer busy
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder), workload) as starter:
+    with TemporaryFolder() as temporary, WorkerStarter(temporary.path, workload) as starter:
         machine, facts = probe_and_describe(starter, workload, START_SECONDS)
         starter = starter.at(KnobContext(machine, facts))
         # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.

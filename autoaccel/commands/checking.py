@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +42,7 @@ from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, deviation_of
 from autoaccel.units import format_duration
 from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
 from autoaccel.workers.starter import WorkerStarter
+from autoaccel.workers.temporary import TemporaryFolder
 
 _FIRST_SEED = 100  # seeds of tuning runs are below
 _MIN_PAIRS = 3
@@ -86,14 +86,14 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         )
     in_place = recipe.script is not None and recipe.script.in_place
     with (
-        tempfile.TemporaryDirectory(prefix="autoaccel-") as folder,
-        WorkerStarter(Path(folder), workload, in_place=in_place) as starter,
+        TemporaryFolder() as temporary,
+        WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
     ):
         machine = use.checked(probe_machine(starter))
         facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
         starter = starter.at(KnobContext(machine, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
-        run = TuningRun(request, RunFolder(Path(folder)), starter, clock, listener)
+        run = TuningRun(request, RunFolder(temporary.path), starter, clock, listener)
         baseline = recipe.baseline
         run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "pairs of planned runs from new seeds, until it is clear"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from autoaccel.workers.compile_cache import CACHE_VARIABLE, open_compile_cache
 from autoaccel.workers.describing import probe_machine, workload_error
 from autoaccel.workers.shares import context_on, cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
+from autoaccel.workers.temporary import TemporaryFolder
 
 CHECKPOINT_SECONDS = 600.0
 """How often a checkpoint is written: what a killed run loses at most."""
@@ -76,11 +76,11 @@ def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[s
         checkpoint_path=_absolute(options.checkpoint_path),
         checkpoint_seconds=options.checkpoint_seconds,
     )
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
+    with TemporaryFolder() as temporary:
         context = context_on(present_machine(use, launched_as is None), recipe.device)
         leads = launched_as is None or launched_as.rank == 0
-        cache = _compile_cache(recipe, context.machine, Path(folder), say if leads else lambda line: None)
-        with WorkerStarter(Path(folder), workload, UnmeasuredRun(launched_as, cache)) as starter:
+        cache = _compile_cache(recipe, context.machine, temporary.path, say if leads else lambda line: None)
+        with WorkerStarter(temporary.path, workload, UnmeasuredRun(launched_as, cache)) as starter:
             starter = starter.at(context)
             answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.
@@ -129,7 +129,7 @@ def present_machine(use: RecipeUse, probes: bool) -> Machine:
         BadRequestError: Unless the machine is the same, or another is accepted.
     """
     if probes:
-        with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder, WorkerStarter(Path(folder)) as starter:
+        with TemporaryFolder() as temporary, WorkerStarter(temporary.path) as starter:
             machine = probe_machine(starter)
     else:
         torch = use.recipe.machine.torch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +19,7 @@ from autoaccel.space.knobs.arguments import PREFIX, arguments_with, flag_of, is_
 from autoaccel.workers.becoming import become
 from autoaccel.workers.shares import context_on, settings_here
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
+from autoaccel.workers.temporary import TemporaryFolder
 
 
 def run_script(use: RecipeUse) -> NoReturn:
@@ -35,9 +35,9 @@ def run_script(use: RecipeUse) -> NoReturn:
             "script. Tune the script."
         )
     settings = settings_here(recipe, None)
-    with tempfile.TemporaryDirectory(prefix="autoaccel-") as folder:
+    with TemporaryFolder() as temporary:
         context = context_on(present_machine(use, probes=True), recipe.device)
-        with WorkerStarter(Path(folder), use.workload, UnmeasuredRun()) as starter:
+        with WorkerStarter(temporary.path, use.workload, UnmeasuredRun()) as starter:
             environment = starter.at(context).environment_of_run(settings)
     spec = WorkerSpec(
         task=Train(seeds=()),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 from autoaccel.commands.use import RecipeUse
 from autoaccel.records.check import Verification
 from autoaccel.records.messages import Failure
@@ -24,6 +21,7 @@ from autoaccel.statistics.claims import judge_claim
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
 from autoaccel.workers.starter import WorkerStarter
+from autoaccel.workers.temporary import TemporaryFolder
 
 
 def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listener: Listener = ignore) -> Verification:
@@ -42,14 +40,14 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
     recipe, workload = use.recipe, use.workload
     in_place = recipe.script is not None and recipe.script.in_place
     with (
-        tempfile.TemporaryDirectory(prefix="autoaccel-") as folder,
-        WorkerStarter(Path(folder), workload, in_place=in_place) as starter,
+        TemporaryFolder() as temporary,
+        WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
     ):
         probed = use.checked(probe_machine(starter))
         facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
         starter = starter.at(KnobContext(probed, facts))
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
-        run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(budget_seconds), listener)
+        run = TuningRun(request, RunFolder(temporary.path), starter, BudgetClock(budget_seconds), listener)
         baseline = recipe.baseline
         run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))

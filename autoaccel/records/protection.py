@@ -15,6 +15,6 @@ class Protection(Record, frozen=True):
     """How the user's files are kept from what a trial of a script writes."""
 
     kind: ProtectionKind
-    guarded: bool = False  # whether the kernel forbids to write to files that are neither covered nor copied
+    guarded: str = ""  # folder in which the kernel forbids writing to what is neither covered nor copied; empty: none
     reason: str = ""  # why there is no overlay
     uncovered: dict[str, str] = {}  # folder that no overlay covers -> why

@@ -8,6 +8,10 @@ WORKER_MARK = "AUTOACCEL_WORKER"
 """Set in every worker, so that a program that calls autotune() while it is being tuned can be told so."""
 
 
+TEMPORARY_VARIABLE = "TMPDIR"
+"""Names the folder for temporary files, to Python's `tempfile` and to C libraries."""
+
+
 def worker_environment(own: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a worker: the user's own with these changes.
 

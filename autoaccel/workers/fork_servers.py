@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.environment import worker_environment
 from autoaccel.workers.forkserver import ForkServer
 
@@ -19,17 +18,17 @@ MAX_SERVERS = 4
 class ForkServers:
     """Starts fork servers when they are first needed, and ends the least recently used when there are too many."""
 
-    def __init__(self, logs: Path, compiled: Path) -> None:
+    def __init__(self, logs: Path, variables: Mapping[str, str]) -> None:
         """Begin with none.
 
         Args:
             logs: Folder for the servers' logs.
-            compiled: Folder for compiled code; importing torch creates it.
+            variables: What servers have besides the variables that are asked for.
         """
         self.modules = ["torch", "autoaccel.runtime.tasks"]
         """What every worker needs, and forked ones find imported."""
         self._logs = logs
-        self._compiled = compiled
+        self._variables = dict(variables)
         self._servers: dict[str, ForkServer] = {}  # by what differs at start; least recently used first
         self._numbers = itertools.count(1)
         self._usable = sys.platform == "linux"  # elsewhere system libraries do not survive a fork
@@ -49,9 +48,7 @@ class ForkServers:
         if key not in self._servers:
             self._make_room(in_use)
             log = self._logs / f"forkserver-{next(self._numbers)}.log"
-            # Imports make torch create the folder of its cache, in the system's unless it is told another.
-            cache = {CACHE_VARIABLE: str(self._compiled)}
-            self._servers[key] = ForkServer(worker_environment(os.environ, {**at_start, **cache}), log)
+            self._servers[key] = ForkServer(worker_environment(os.environ, {**at_start, **self._variables}), log)
         server = self._servers[key] = self._servers.pop(key)  # the most recently used comes last
         return server
 

@@ -53,9 +53,10 @@ def command(script: Script) -> list[str]:
 class Listener:
     """Where rank 0 of what a launcher starts will connect."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: str | None) -> None:
+        """Begin to listen at a path of its own in a folder for temporary files; None for this process's own."""
         # Not in the run's folder: the path of such a socket may have a hundred characters at most.
-        self._folder = tempfile.TemporaryDirectory(prefix="autoaccel-")
+        self._folder = tempfile.TemporaryDirectory(prefix="line-", dir=place)
         self.path = str(Path(self._folder.name, "rank-0"))
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(self.path)

@@ -28,6 +28,7 @@ from autoaccel.records.messages import (
     WarmUp,
     WorkerSpec,
 )
+from autoaccel.records.protection import Protection
 from autoaccel.records.ranks import LaunchedRank, RankPlacement
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings, Value, settings_key
@@ -42,7 +43,7 @@ from autoaccel.space.knobs import (
     ranks_of,
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
-from autoaccel.workers.environment import WORKER_MARK, trackers_offline, worker_environment
+from autoaccel.workers.environment import TEMPORARY_VARIABLE, WORKER_MARK, trackers_offline, worker_environment
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
@@ -50,6 +51,7 @@ from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
+from autoaccel.workers.temporary import TemporaryFolder
 from autoaccel.workers.views.views import View, Views
 from autoaccel.workers.worker import Worker
 
@@ -89,7 +91,6 @@ class WorkerStarter:
         self._defaults: Settings = {}
         self._found: Settings | None = None
         self._script: ScriptFacts | None = None
-        self._views = None if unmeasured is not None or in_place else _views_of(workload, folder)
         self._measures = unmeasured is None
         self._launched_as = unmeasured.launched_as if unmeasured else None
         self._compile_cache = unmeasured.compile_cache if unmeasured else None
@@ -98,7 +99,12 @@ class WorkerStarter:
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
         self._logs.mkdir(exist_ok=True)
-        self._servers = ForkServers(self._logs, self._compiled)
+        self._temporary = TemporaryFolder() if self._measures else None  # else what is temporary is the user's own
+        self._views: Views | None = None
+        if self._temporary and isinstance(workload, Script) and not in_place:
+            self._views = Views(workload, (folder, self._temporary.path))
+        # Imports make torch create the folder of its cache, in the system's unless it is told another.
+        self._servers = ForkServers(self._logs, {CACHE_VARIABLE: str(self._compiled), **self._temporary_variables()})
         self._started: list[Worker] = []
         self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
         self._overlapping = Overlapping()
@@ -114,6 +120,8 @@ class WorkerStarter:
         self._servers.close()
         for guard in self._guards:
             guard.close()
+        if self._temporary is not None:
+            self._temporary.close()
 
     def at(self, context: KnobContext) -> WorkerStarter:
         """Return a copy of the starter for this context, which knows the variables that carry each setting.
@@ -127,6 +135,18 @@ class WorkerStarter:
         placed._found = context.training.found if context.training is not None else None
         placed._script = context.training.script if context.training is not None else None
         return placed
+
+    @property
+    def protection(self) -> Protection | None:
+        """How the user's files are kept from what trials of a script write; None where no script is measured."""
+        if self._views is not None:
+            return self._views.protection
+        return Protection("none") if self._measures and isinstance(self.workload, Script) else None
+
+    @property
+    def written(self) -> list[Path]:
+        """What trials have written that is not kept, or removed; of a new folder nothing within it."""
+        return self._views.written() if self._views is not None else []
 
     @property
     def on_accelerator(self) -> bool:
@@ -238,7 +258,10 @@ class WorkerStarter:
             answer = worker.receive(timeout_seconds)
         finally:
             worker.close()
-        return answer if isinstance(answer, kind) else failure_of(answer)
+        if isinstance(answer, kind):
+            return answer
+        failure = failure_of(answer)
+        return self.ask(task, settings, name, kind, timeout_seconds) if self._has_learned(failure) else failure
 
     def receive_description(self, worker: Worker | WorkerGroup, timeout_seconds: float) -> Described | Failure:
         """Return what a worker has described; from now on, fork servers import what its training imported.
@@ -251,7 +274,10 @@ class WorkerStarter:
         finally:
             worker.close()
         if not isinstance(answer, Described):
-            return failure_of(answer)
+            failure = failure_of(answer)
+            if self._has_learned(failure):
+                return self.receive_description(self.start(Describe(), {}, "describe"), timeout_seconds)
+            return failure
         self._servers.modules.extend(answer.modules)
         return answer
 
@@ -285,10 +311,19 @@ class WorkerStarter:
         starting = (self.start(self._with_known_warmup(task, one), one, name, fresh) for name, one in settings.items())
         workers, built = self._overlapping.start(starting, deadline, fresh)
         self.spent_on["start-up"] += time.perf_counter() - began  # once, where they started side by side
-        return [
+        found = [
             self._warm_up(worker, one, since_start, deadline)
             for worker, one, since_start in zip(workers, settings.values(), built, strict=True)
         ]
+        if not any([self._has_learned(one) for one in found if isinstance(one, Failure)]):
+            return found
+        for worker in workers:
+            worker.close()
+        return self.start_all_measuring(task, settings, deadline - time.perf_counter(), fresh)
+
+    def _has_learned(self, failure: Failure) -> bool:
+        """Whether a trial was refused to write to a file of the user's, and would not be once more; see `Views.learn`."""
+        return self._views is not None and self._views.learn(failure)
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
         known = self._settled.get(settings_key(settings))
@@ -331,7 +366,7 @@ class WorkerStarter:
         return {name: value for name, value in self._environment(settings).items() if name != WORKER_MARK}
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = worker_environment(os.environ, self._variables(settings))
+        environment = worker_environment(os.environ, {**self._variables(settings), **self._temporary_variables()})
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
             key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
@@ -340,16 +375,12 @@ class WorkerStarter:
             environment[CACHE_VARIABLE] = str(self._compile_cache)
         return environment
 
+    def _temporary_variables(self) -> dict[str, str]:
+        return {TEMPORARY_VARIABLE: str(self._temporary.for_workers)} if self._temporary else {}
+
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
         """Return the variables that carry these settings, except those at which the user's own environment starts."""
         if self._context is None:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
         return environment_of(changed, self._context, at_start_only)
-
-
-def _views_of(workload: Workload | None, folder: Path) -> Views | None:
-    """Return what gives each trial its view of the files, if the training is a script."""
-    if not isinstance(workload, Script):
-        return None
-    return Views(Path(workload.folder), (Path(workload.path),), (folder,))

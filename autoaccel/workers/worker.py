@@ -22,6 +22,7 @@ from autoaccel.records.base import decode, encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import Answer, Failure, WorkerSpec
 from autoaccel.runtime.script.private_copies import in_scratch
+from autoaccel.workers.environment import TEMPORARY_VARIABLE
 from autoaccel.workers.forking import START
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer
 from autoaccel.workers.guard import Guard
@@ -85,7 +86,7 @@ class Worker:
         self._listener: Listener | None = None  # to which what it launches will connect
         launcher = launcher_of(spec)
         if launcher is not None:
-            self._listener = Listener()
+            self._listener = Listener(environment.get(TEMPORARY_VARIABLE))
             told = variables(Launched(spec, self._listener.path), environment)
             folder = in_scratch(spec.scratch, launcher.folder) if spec.scratch else launcher.folder
             program = [*start, *command(launcher)]

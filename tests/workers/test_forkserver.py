@@ -51,13 +51,9 @@ def starter_for(tmp_path: Path) -> Iterator[Callable[[Path], WorkerStarter]]:
 def test_workers_leave_nothing_among_temporary_files(
     write_model: WriteModel,
     starter_for: Callable[[Path], WorkerStarter],
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not even the empty folder of torch's cache, which some of its modules make when they are imported."""
-    home = tmp_path / "temporary"
-    home.mkdir()
-    monkeypatch.setenv("TMPDIR", str(home))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     starter = starter_for(write_model())
     assert starter.workload is not None
@@ -66,7 +62,8 @@ def test_workers_leave_nothing_among_temporary_files(
     assert isinstance(measuring, Measuring), measuring
     assert not isinstance(measuring.take_turn(GiveTurn(0.05), 60.0), Failure)
     measuring.close()
-    assert list(home.rglob("*")) == []
+    assert starter._temporary is not None
+    assert list(starter._temporary.for_workers.rglob("*")) == []
 
 
 class InterruptedSocket:

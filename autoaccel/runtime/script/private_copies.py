@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _CLONE = 0x40049409  # FICLONE of linux/fs.h: both files share their blocks until one is written to
+_CHUNK_BYTES = 8 << 20
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
 
@@ -125,9 +126,9 @@ def copy_file(own: Path, target: Path, clone_only: bool = False) -> bool:
                 target.unlink()
                 return False
             for start, end in _data(source.fileno(), status.st_size):
-                os.lseek(copy.fileno(), start, os.SEEK_SET)
                 while start < end:
-                    start += os.sendfile(copy.fileno(), source.fileno(), start, end - start)
+                    data = os.pread(source.fileno(), min(end - start, _CHUNK_BYTES), start)
+                    start += os.pwrite(copy.fileno(), data, start)
             os.truncate(copy.fileno(), status.st_size)
     target.chmod(status.st_mode & 0o7777)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))

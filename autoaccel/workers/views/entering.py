@@ -39,7 +39,7 @@ def enter(plan: dict[str, Any]) -> dict[str, str]:
     Raises:
         OSError: If there can be no such view.
     """
-    folder = Path.cwd()
+    folder = os.path.realpath(".")
     uncovered: dict[str, str] = {}
     writable = list(plan["writable"])
     if plan["stores"]:

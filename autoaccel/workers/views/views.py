@@ -6,18 +6,18 @@ import contextlib
 import json
 import os
 import re
-import shutil
-import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import Failure
 from autoaccel.records.protection import Protection
+from autoaccel.records.workload import Script
 from autoaccel.runtime.script.private_copies import in_scratch
+from autoaccel.workers.temporary import TemporaryFolder, remove_tree
 from autoaccel.workers.views.covering import SYSTEM, Cover, cover, is_within, mounts_of
 from autoaccel.workers.views.entering import REFUSED
 from autoaccel.workers.views.landlock import landlock_version
@@ -41,18 +41,17 @@ class View(NamedTuple):
 class Views:
     """Gives each worker a view; closing removes what was written to all of them."""
 
-    def __init__(self, own: Path, needed: tuple[Path, ...], kept: tuple[Path, ...]) -> None:
-        """Find out at first use what this computer allows, by trying.
+    def __init__(self, script: Script, kept: tuple[Path, ...]) -> None:
+        """Find out what this computer allows, by trying.
 
         Args:
-            own: The script's working folder.
-            needed: Other files and folders that are the script's.
+            script: What is trained.
             kept: Folders of ours, which all trials share.
         """
-        self._own = own.resolve()
-        self._needed = [str(path.resolve()) for path in (own, *needed)]
+        self._own = Path(script.folder).resolve()
+        self._needed = [str(self._own), os.path.realpath(script.path)]
         self._kept = [str(path.resolve()) for path in kept]
-        self._stores = _new_stores(self._own)
+        self._stores = _new_stores(str(self._own))
         self._count = 0
         self._used: list[tuple[Worker, View]] = []
         self._private: frozenset[Path] = frozenset()
@@ -67,7 +66,7 @@ class Views:
         self._count += 1
         if self.protection.kind == "overlay":
             return self._overlay()
-        into = self._stores[0] / str(self._count)
+        into = self._stores[0].path / str(self._count)
         mirror(self._own, into, self._private)
         return View(self._program(writable=[str(into), *self._open_places()]), into, into)
 
@@ -98,23 +97,24 @@ class Views:
         """Remove all that was written."""
         self._remove(closed_only=False)
         for store in self._stores:
-            _remove_folder(store)
+            store.close()
 
     def _try_overlay(self) -> Protection:
         mounts = mounts_of(_mountinfo())
         reason = "this system has no overlays"
         if mounts:
-            self._cover = cover(mounts, [str(store) for store in self._stores])
+            self._cover = cover(mounts, [str(store.path) for store in self._stores])
             for self._as_user in (False, True):
                 found = self._try_once()
                 if isinstance(found, dict):
-                    return Protection("overlay", self._is_guarded, uncovered=found)
+                    return Protection("overlay", "/" if _has_landlock() else "", uncovered=found)
                 reason = found
-        return Protection("links", self._is_guarded, reason)
+        return Protection("links", str(self._tree) if _has_landlock() else "", reason)
 
     @property
-    def _is_guarded(self) -> bool:
-        return sys.platform == "linux" and landlock_version() > 0
+    def _tree(self) -> Path:
+        """The topmost folder that the script's folder lies in."""
+        return Path(self._own.anchor, *self._own.parts[1:2])
 
     def _try_once(self) -> dict[str, str] | str:
         """Return what an overlay does not cover here, or why there can be none."""
@@ -130,7 +130,7 @@ class Views:
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         finally:
-            _remove_folder(view.folder)
+            self._forget(view)
         if mark.exists():
             mark.unlink()
             return "what is written there is not kept apart"
@@ -142,7 +142,7 @@ class Views:
 
     def _overlay(self, tell: bool = False) -> View:
         assert self._cover is not None
-        folder = self._stores[0] / str(self._count)
+        folder = self._stores[0].path / str(self._count)
         stores: dict[str, str] = {}
         for number, (covered, store) in enumerate(self._cover.stores.items()):
             within = Path(store, str(self._count), str(number))
@@ -167,7 +167,7 @@ class Views:
 
         Libraries keep what they download or compile in the hidden folders of a home.
         """
-        tree = Path(self._own.anchor, *self._own.parts[1:2])
+        tree = self._tree
         places = [*SYSTEM, *self._kept, *(str(path) for path in tree.parent.iterdir() if path != tree)]
         home = Path.home()
         if home.is_relative_to(tree):
@@ -181,8 +181,11 @@ class Views:
             if worker.is_closed or not closed_only:
                 self._written.update(self._written_to(view))
                 self._used.remove((worker, view))
-                for store in self._stores:
-                    _remove_folder(store / view.folder.name)
+                self._forget(view)
+
+    def _forget(self, view: View) -> None:
+        for store in self._stores:
+            remove_tree(store.path / view.folder.name)
 
     def _written_to(self, view: View) -> Iterator[Path]:
         if view.scratch is not None:
@@ -214,31 +217,28 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     return []
 
 
+def _has_landlock() -> bool:
+    return sys.platform == "linux" and landlock_version() > 0
+
+
 def _mountinfo() -> str:
     with contextlib.suppress(OSError):
         return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     return ""  # no Linux, or one without /proc
 
 
-def _new_stores(own: Path) -> list[Path]:
+def _new_stores(own: str) -> list[TemporaryFolder]:
     """Return new folders that can keep what trials write, of which none lies above the other.
 
-    Large files may be written, so /var/tmp comes first: /tmp may be memory.
+    Large files may be written, so /var/tmp comes before /tmp, which may be memory.
     """
-    places = [os.environ.get("TMPDIR", ""), "/var/tmp", "/tmp", tempfile.gettempdir()]
-    stores: list[Path] = []
+    places = [os.environ.get("TMPDIR", ""), "/var/tmp", "/tmp"]
+    stores: list[TemporaryFolder] = []
     for place in dict.fromkeys(os.path.realpath(place) for place in places if place):
-        apart = not any(is_within(place, [str(one.parent)]) or is_within(str(one), [place]) for one in stores)
-        if apart and not is_within(place, [str(own)]) and os.access(place, os.W_OK | os.X_OK):
-            with contextlib.suppress(OSError):
-                stores.append(Path(tempfile.mkdtemp(prefix="autoaccel-view-", dir=place)))
-    return stores[:2]
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a folder in which some may not be looked into, as the kernel leaves them and scripts may."""
-    for inner, names, _ in os.walk(folder):
-        for path in (Path(inner, name) for name in names):
-            if not path.is_symlink():
-                path.chmod(stat.S_IMODE(path.stat().st_mode) | 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+        nested = any(
+            is_within(str(store.path), [place]) or is_within(place, [str(store.path.parent)]) for store in stores
+        )
+        if len(stores) < 2 and not nested and not is_within(place, [own]):
+            with contextlib.suppress(BadRequestError):  # nothing can be written there
+                stores.append(TemporaryFolder(Path(place)))
+    return stores
