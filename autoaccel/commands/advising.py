@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from autoaccel.advise.diagnosing import diagnose
@@ -39,9 +40,16 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         starter = starter.at(KnobContext(machine, facts))
         # Only what the user has declared: what brings every other knob's default to bear is no work of the user's.
         baseline: Settings = dict(facts.settings)
-        task = profile_task(machine, _PROFILE_SECONDS, trace_path, board_path)
+        # Within our own folder: what a script's process writes elsewhere goes with it.
+        trace = temporary.path / trace_path.name if trace_path else None
+        board = temporary.path / "board" if board_path else None
+        task = profile_task(machine, _PROFILE_SECONDS, trace, board)
         with watch_throttling() as throttling:
             answer = ask_profile(starter, task, baseline, START_SECONDS)
+        if trace_path and trace and trace.exists():
+            shutil.copyfile(trace, trace_path)
+        if board_path and board and board.exists():
+            shutil.copytree(board, board_path, dirs_exist_ok=True)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
     machine_conditions = read_machine_conditions(watch, gpu_throttling=throttling)

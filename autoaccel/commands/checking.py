@@ -24,6 +24,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts, Workload, identity_of
 from autoaccel.session.clock import BudgetClock
+from autoaccel.session.kept_apart import tell_protection
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.script_wishes import as_tuned
 from autoaccel.session.tuning_run import TuningRun
@@ -89,6 +90,7 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         TemporaryFolder() as temporary,
         WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
     ):
+        tell_protection(starter, listener)
         machine = use.checked(probe_machine(starter))
         facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
         starter = starter.at(KnobContext(machine, facts))

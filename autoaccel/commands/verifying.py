@@ -11,6 +11,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.session.clock import BudgetClock
+from autoaccel.session.kept_apart import tell_protection
 from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
@@ -43,6 +44,7 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         TemporaryFolder() as temporary,
         WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
     ):
+        tell_protection(starter, listener)
         probed = use.checked(probe_machine(starter))
         facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
         starter = starter.at(KnobContext(probed, facts))

@@ -28,6 +28,7 @@ from autoaccel.report.conclusions import unprovable_lines, unprovable_words
 from autoaccel.report.wording import closed_words, inexact_words, left_out_words
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.judging import MetricJudge
+from autoaccel.session.kept_apart import tell_protection
 from autoaccel.session.plan import PROFILE_SHARE
 from autoaccel.session.planning import Planner
 from autoaccel.session.run_folder import RUN_SCHEMA, RunRecord
@@ -70,6 +71,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     run.tell(RunStarted(run.request.workload.path, str(run.folder.path), run.request.budget_seconds))
 
     run.tell(StageStarted("hardware", "what this machine can do"))
+    tell_protection(run.starter, run.tell)
     watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
     machine, facts = _look_around(run, earlier, load)
     context = KnobContext(machine, facts)

@@ -10,6 +10,7 @@ from autoaccel.records.request import Request
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.concluding import conclude
 from autoaccel.session.contenders import search_and_prove
+from autoaccel.session.kept_apart import tell_written
 from autoaccel.session.preparing import prepare
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.sharing import StudyAddress
@@ -33,4 +34,6 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
     with WorkerStarter(folder.path, request.workload, in_place=in_place) as starter, ExitStack() as stack:
         setup = prepare(TuningRun(request, folder, starter, clock, listener), stack, address)
         result = search_and_prove(setup)
-        return conclude(setup, result) if result else None
+        recipe = conclude(setup, result) if result else None
+        tell_written(starter, listener)
+        return recipe

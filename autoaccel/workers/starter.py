@@ -315,14 +315,15 @@ class WorkerStarter:
             self._warm_up(worker, one, since_start, deadline)
             for worker, one, since_start in zip(workers, settings.values(), built, strict=True)
         ]
-        if not any([self._has_learned(one) for one in found if isinstance(one, Failure)]):
+        learned = [self._has_learned(one) for one in found if isinstance(one, Failure)]
+        if not any(learned):
             return found
         for worker in workers:
             worker.close()
         return self.start_all_measuring(task, settings, deadline - time.perf_counter(), fresh)
 
     def _has_learned(self, failure: Failure) -> bool:
-        """Whether a trial was refused to write to a file of the user's, and would not be once more; see `Views.learn`."""
+        """Whether a trial was refused to write to the user's files, and the next would not be; see `Views.learn`."""
         return self._views is not None and self._views.learn(failure)
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:

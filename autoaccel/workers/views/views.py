@@ -235,10 +235,9 @@ def _new_stores(own: str) -> list[TemporaryFolder]:
     places = [os.environ.get("TMPDIR", ""), "/var/tmp", "/tmp"]
     stores: list[TemporaryFolder] = []
     for place in dict.fromkeys(os.path.realpath(place) for place in places if place):
-        nested = any(
-            is_within(str(store.path), [place]) or is_within(place, [str(store.path.parent)]) for store in stores
-        )
-        if len(stores) < 2 and not nested and not is_within(place, [own]):
+        others = [str(store.path.parent) for store in stores]
+        nested = is_within(place, [own, *others]) or any(is_within(other, [place]) for other in others)
+        if len(others) < 2 and not nested:
             with contextlib.suppress(BadRequestError):  # nothing can be written there
                 stores.append(TemporaryFolder(Path(place)))
-    return stores
+    return stores or [TemporaryFolder()]

@@ -37,12 +37,12 @@ def script(folder: Path) -> Callable[..., Script]:
 
 
 @pytest.fixture
-def starter_of(tmp_path: Path) -> Iterator[Callable[[Script], WorkerStarter]]:
+def starter_of(tmp_path: Path) -> Iterator[Callable[..., WorkerStarter]]:
     started: list[WorkerStarter] = []
 
-    def start(script: Script) -> WorkerStarter:
+    def start(script: Script, in_place: bool = False) -> WorkerStarter:
         (tmp_path / "run").mkdir(exist_ok=True)
-        started.append(WorkerStarter(tmp_path / "run", script))
+        started.append(WorkerStarter(tmp_path / "run", script, in_place=in_place))
         return started[-1]
 
     yield start
