@@ -27,6 +27,7 @@ from autoaccel.workers.worker import Worker
 _HOME = str(Path(__file__).parents[3])
 _ENTER = f"import sys; sys.path.insert(0, {_HOME!r}); from autoaccel.workers.views.entering import main; main()"
 _TRY_SECONDS = 10.0
+_WORDS = re.compile(r"[^\s'\"]+")
 _DENIED = re.compile(r"permission denied|read-only file system|cannot be opened", re.IGNORECASE)
 
 
@@ -76,11 +77,11 @@ class Views:
 
     def learn(self, failure: Failure) -> bool:
         """Return whether a failure names files of the user's that it was refused to write to: the next has copies."""
-        text = f"{failure.message}\n{failure.log_tail}"
-        if self.protection.kind == "overlay" or not _DENIED.search(text):
+        if self.protection.kind == "overlay":
             return False
+        lines = f"{failure.message}\n{failure.log_tail}".splitlines()
         known = self._private
-        for name in re.findall(r"[^\s'\"]+", text):
+        for name in _WORDS.findall("\n".join(filter(_DENIED.search, lines))):
             path = Path(os.path.normpath(self._own / name.rstrip(".,:;")))
             while not path.exists() and path != path.parent:  # what it was to make
                 path = path.parent

@@ -1,0 +1,54 @@
+"""Which folders overlays cover: all that hold anybody's files, but for the one that keeps what is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autoaccel.workers.views.covering import Mount, cover, mounts_of
+
+MOUNTINFO = """\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+28 27 8:1 / /data\\040sets ro,relatime - xfs /dev/sdb rw
+29 27 8:1 / /old rw,relatime - xfs /dev/sdb rw
+30 29 8:2 / /old rw,relatime - nfs4 server:/x ro
+"""
+
+
+def test_mounts_are_read_as_the_kernel_writes_them() -> None:
+    assert mounts_of(MOUNTINFO) == (
+        Mount("/proc", "proc", False),
+        Mount("/", "ext4", False),
+        Mount("/data sets", "xfs", True),
+        Mount("/old", "nfs4", True),  # the one on top is seen
+    )
+
+
+def test_everything_is_covered_but_what_keeps_the_writes(tmp_path: Path) -> None:
+    for name in ("home/me", "home/other", "fast/store", "fast/beside", "disk/inner", "disk/frozen"):
+        (tmp_path / name).mkdir(parents=True)
+    root = str(tmp_path)
+    mounts = [
+        Mount(root, "ext4", False),
+        Mount(f"{root}/disk", "xfs", False),
+        Mount(f"{root}/disk/inner", "nfs4", False),
+        Mount(f"{root}/disk/frozen", "squashfs", True),
+        Mount(f"{root}/home/other", "cgroup2", False),
+    ]
+    found = cover(mounts, [f"{root}/fast/store"])
+    assert set(found.stores) == {f"{root}/home", f"{root}/fast/beside", f"{root}/disk", f"{root}/disk/inner"}
+    assert set(found.kept) == {f"{root}/disk/frozen", f"{root}/home/other"}
+    assert set(found.bare) == {root, f"{root}/fast"}
+
+
+def test_of_two_stores_each_keeps_what_is_written_above_the_other(tmp_path: Path) -> None:
+    for name in ("one/store", "two/store", "home"):
+        (tmp_path / name).mkdir(parents=True)
+    root = str(tmp_path)
+    found = cover([Mount(root, "ext4", False)], [f"{root}/one/store", f"{root}/two/store"])
+    assert found.stores == {
+        f"{root}/home": f"{root}/one/store",
+        f"{root}/two": f"{root}/one/store",
+        f"{root}/one": f"{root}/two/store",
+    }
+    assert found.bare == (root,)
