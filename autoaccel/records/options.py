@@ -173,7 +173,7 @@ class TuneOptions:
     ] = None
 
     in_place: Annotated[
-        bool, Option("of a script: let trials work in its own folder, not in a copy; what they write stays there")
+        bool, Option("of a script: let trials work on your own files; what they write stays there")
     ] = False
     args: Annotated[
         Sequence[str],

@@ -30,7 +30,7 @@ class Writes:
     def outside(self) -> tuple[str, ...]:
         """Return what was written elsewhere and is still there; of a new folder nothing that lies in it.
 
-        The way of a link counts: data sets are linked into a scratch folder.
+        The way of a link counts: large files are links in a scratch folder.
         """
         found: list[str] = []
         for path in sorted({os.path.realpath(path) for path in self._paths}):

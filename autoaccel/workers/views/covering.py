@@ -48,7 +48,7 @@ def mounts_of(text: str) -> tuple[Mount, ...]:
     return tuple(found.values())
 
 
-def cover(mounts: Iterable[Mount], stores: Sequence[str]) -> Cover:
+def cover(mounts: Iterable[Mount], stores: Sequence[str], as_user: bool = False) -> Cover:
     """Return what overlays can cover.
 
     An overlay cannot cover the folder that keeps what is written to it, nor one above that: two such folders keep what
@@ -57,9 +57,11 @@ def cover(mounts: Iterable[Mount], stores: Sequence[str]) -> Cover:
     Args:
         mounts: All of this computer.
         stores: Folders that can keep what is written, real and absolute; the first does where it can.
+        as_user: Whether this is done in a user namespace, in which no folder can be covered that has a mount within.
     """
     mounts = sorted(mounts, key=lambda mount: mount.place.rstrip("/").count("/"))
     places = {mount.place for mount in mounts}
+    split = {str(above) for place in places for above in Path(place).parents} if as_user else {"/"}
     covered: dict[str, str] = {}
     kept: list[str] = []
     bare: list[str] = []
@@ -72,13 +74,35 @@ def cover(mounts: Iterable[Mount], stores: Sequence[str]) -> Cover:
         pending = [mount.place]
         while pending:
             folder = pending.pop()
-            store = next((one for one in stores if folder != "/" and not is_within(one, (folder,))), None)
+            store = next((one for one in stores if folder not in split and not is_within(one, (folder,))), None)
             if store is not None:
                 covered[folder] = store
             elif folder not in stores:
                 bare.append(folder)
                 pending += [inner for inner in _inner_folders(folder) if inner not in places]
     return Cover(covered, tuple(place for place in kept if is_within(place, covered)), tuple(bare))
+
+
+def cover_own(covered: Cover, paths: Iterable[str], user: int, stores: Sequence[str]) -> Cover:
+    """Return what an ordinary user's overlays cover: also what lies in folders of others above these paths.
+
+    Within a user namespace, an overlay can make no copy of a folder of somebody else's, so it can keep nothing that is
+    written below. The user's own folders in such a folder get overlays of their own.
+
+    Args:
+        covered: What is covered where the owner of a folder does not matter.
+        paths: Those that matter, real and absolute.
+        user: The number of the user.
+        stores: See `cover`.
+    """
+    found = dict(covered.stores)
+    for above in sorted({str(folder) for path in paths for folder in Path(path).parents}):
+        if above not in found and is_within(above, found) and Path(above).stat().st_uid != user:
+            for inner in _inner_folders(above):
+                store = next((one for one in stores if not is_within(one, (inner,))), None)
+                if store is not None and Path(inner).stat().st_uid == user:
+                    found.setdefault(inner, store)
+    return covered._replace(stores=found)
 
 
 def _inner_folders(folder: str) -> list[str]:

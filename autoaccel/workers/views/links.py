@@ -12,8 +12,8 @@ from pathlib import Path
 
 from autoaccel.runtime.script.private_copies import copy_file
 
-_COPIED_BYTES = 1 << 20  # a larger file is linked, or cloned; and all are, after so many bytes in all
-_ALL_COPIED_BYTES = 64 << 20
+_COPIED_BYTES = 1 << 20  # a larger file is linked, or cloned; and all are, after so many
+_COPIED_FILES = 500
 _LINKED = frozenset({".git", ".venv", "venv", "node_modules"})  # as a whole: nobody trains into them
 _LEFT_OUT = frozenset({"autoaccel-runs"})  # ours
 
@@ -34,7 +34,7 @@ def mirror(own: Path, into: Path, private: frozenset[Path] = frozenset()) -> Pat
                 _link(entry, scratch / entry.name, private)
         scratch = scratch / inner.name
     scratch.mkdir(parents=True)
-    copied = 0
+    copied = 0  # files
     pending = [(own, scratch)]
     while pending:
         folder, like = pending.pop()
@@ -46,7 +46,7 @@ def mirror(own: Path, into: Path, private: frozenset[Path] = frozenset()) -> Pat
                 target.mkdir()
                 pending.append((Path(entry.path), target))
             else:
-                copied += _link_or_copy(entry, target, private, copied < _ALL_COPIED_BYTES)
+                copied += _link_or_copy(entry, target, private, copied < _COPIED_FILES)
     return scratch
 
 
@@ -85,20 +85,20 @@ def _link(entry: os.DirEntry[str], target: Path, private: frozenset[Path]) -> No
         _link_or_copy(entry, target, private, small_too=True)
 
 
-def _link_or_copy(entry: os.DirEntry[str], target: Path, private: frozenset[Path], small_too: bool) -> int:
-    """Return how many bytes were copied; what cannot be read is linked, so that the script finds it so."""
+def _link_or_copy(entry: os.DirEntry[str], target: Path, private: frozenset[Path], small_too: bool) -> bool:
+    """Return whether a file was copied; what cannot be read is linked, so that the script finds it so."""
     with contextlib.suppress(OSError):
         if entry.is_symlink():
             target.symlink_to(Path(entry.path).readlink())
-            return 0
+            return False
         if entry.is_file():
             size = entry.stat().st_size
             is_copied = Path(entry.path) in private or (small_too and size <= _COPIED_BYTES)
-            if copy_file(Path(entry.path), target, clone_only=not is_copied):
-                return size
+            if (is_copied or size > _COPIED_BYTES) and copy_file(Path(entry.path), target, clone_only=not is_copied):
+                return True
     target.unlink(missing_ok=True)  # half of a copy
     target.symlink_to(entry.path)
-    return 0
+    return False
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from autoaccel.records.protection import Protection
 from autoaccel.records.workload import Script
 from autoaccel.runtime.script.private_copies import in_scratch
 from autoaccel.workers.temporary import TemporaryFolder, remove_tree
-from autoaccel.workers.views.covering import SYSTEM, Cover, cover, is_within, mounts_of
+from autoaccel.workers.views.covering import SYSTEM, Cover, cover, cover_own, is_within, mounts_of
 from autoaccel.workers.views.entering import REFUSED
 from autoaccel.workers.views.landlock import landlock_version
 from autoaccel.workers.views.links import changed, mirror
@@ -104,8 +104,11 @@ class Views:
         mounts = mounts_of(_mountinfo())
         reason = "this system has no overlays"
         if mounts:
-            self._cover = cover(mounts, [str(store.path) for store in self._stores])
+            stores = [str(store.path) for store in self._stores]
             for self._as_user in (False, True):
+                self._cover = cover(mounts, stores, self._as_user)
+                if self._as_user and os.geteuid() != 0:  # to root's, the owners of all files are known
+                    self._cover = cover_own(self._cover, self._needed, os.geteuid(), stores)
                 found = self._try_once()
                 if isinstance(found, dict):
                     return Protection("overlay", "/" if _has_landlock() else "", uncovered=found)
@@ -119,6 +122,9 @@ class Views:
 
     def _try_once(self) -> dict[str, str] | str:
         """Return what an overlay does not cover here, or why there can be none."""
+        assert self._cover is not None
+        if not all(is_within(path, self._cover.stores) for path in self._needed):
+            return "the folder has other file systems within, and this user may not cover it"
         view = self._overlay(tell=True)
         mark = self._own / f".autoaccel-{os.getpid()}"
         try:

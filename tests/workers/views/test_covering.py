@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
-from autoaccel.workers.views.covering import Mount, cover, mounts_of
+import pytest
+
+from autoaccel.workers.views.covering import Cover, Mount, cover, cover_own, mounts_of
 
 MOUNTINFO = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -52,3 +55,31 @@ def test_of_two_stores_each_keeps_what_is_written_above_the_other(tmp_path: Path
         f"{root}/one": f"{root}/two/store",
     }
     assert found.bare == (root,)
+
+
+def test_in_a_user_namespace_a_folder_with_a_mount_within_is_not_covered(tmp_path: Path) -> None:
+    for name in ("home/me/code", "home/me/data", "store", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    root = str(tmp_path)
+    mounts = [Mount(root, "ext4", False), Mount(f"{root}/home/me/data", "nfs4", False)]
+    found = cover(mounts, [f"{root}/store"], as_user=True)
+    assert set(found.stores) == {f"{root}/home/me/code", f"{root}/home/me/data", f"{root}/other"}
+    assert set(found.bare) == {root, f"{root}/home", f"{root}/home/me"}
+
+
+def test_a_users_folders_within_those_of_others_are_covered_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("shared/mine/code", "shared/mine/data", "shared/theirs", "store"):
+        (tmp_path / "disk" / name).mkdir(parents=True)
+    root = str(tmp_path / "disk")
+    owner = Path.stat
+
+    def owned(path: Path, **kinds: bool) -> SimpleNamespace:
+        own = owner(path, **kinds)
+        return SimpleNamespace(st_uid=7 if "mine" in path.parts else 0, st_mode=own.st_mode)
+
+    covered = Cover({root: "/store", f"{tmp_path}": "/store"}, (), ())
+    monkeypatch.setattr(Path, "stat", owned)
+    found = cover_own(covered, [f"{root}/shared/mine/code"], 7, ["/store"])
+    assert set(found.stores) - set(covered.stores) == {f"{root}/shared/mine"}
