@@ -46,7 +46,6 @@ from autoaccel.workers.environment import TEMPORARY_VARIABLE, WORKER_MARK, worke
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
-from autoaccel.workers.guard import Guard
 from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.scratch import Scratches, trackers_offline
@@ -93,7 +92,6 @@ class WorkerStarter:
         self._measures = unmeasured is None
         self._launched_as = unmeasured.launched_as if unmeasured else None
         self._compile_cache = unmeasured.compile_cache if unmeasured else None
-        self._guards: list[Guard] = []  # one, once something is measured
         self._rendezvous_numbers = itertools.count(1)
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
@@ -115,8 +113,6 @@ class WorkerStarter:
         if self._scratches is not None:
             self._scratches.close()
         self._servers.close()
-        for guard in self._guards:
-            guard.close()
         if self._temporary is not None:
             self._temporary.close()
 
@@ -197,18 +193,12 @@ class WorkerStarter:
             environment |= trackers_offline(environment)
         if spec.placement is not None and self._context is not None:
             environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
-        if not self._guards and isinstance(spec.task, Measure):
-            self._guards.append(Guard())  # only those that measure are ever stopped
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
-        worker = worker or Worker(spec, log_path, environment, guard=self._guard)
+        worker = worker or Worker(spec, log_path, environment, adopts=self._measures)
         self._started.append(worker)
         if self._scratches is not None and scratch is not None:
             self._scratches.give(worker, scratch)
         return worker
-
-    @property
-    def _guard(self) -> Guard | None:
-        return self._guards[0] if self._guards else None
 
     def _fork(self, spec: WorkerSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
         """Return a forked worker, or None where that is not possible."""
@@ -219,7 +209,7 @@ class WorkerStarter:
             return None
         try:
             modules = (*self._servers.modules, *modules_of(spec.settings))
-            return Worker(spec, log_path, environment, server, modules, self._guard)
+            return Worker(spec, log_path, environment, server, modules)
         except ForkFailedError:
             self._servers.give_up()
             return None
