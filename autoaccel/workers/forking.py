@@ -124,7 +124,7 @@ class Server:
             os.write(received.control, told + b"\n")
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        keep(received.control, server, adopts=True)
+        keep(received.control, server, adopts=True, log=received.log[0] if received.log else None)
         self._connection.close()
         for descriptor in received.log:
             os.dup2(descriptor, 1)

@@ -11,7 +11,7 @@ import msgspec
 
 from autoaccel.records.base import decode, encode
 from autoaccel.workers.forking import LENGTH_BYTES, Forked, ForkRequest
-from autoaccel.workers.kept import KeptProcess, start_ours
+from autoaccel.workers.kept import KeptProcess, open_log, start_ours
 
 IMPORT_SECONDS = 120.0
 """After so long, a server that has not imported what a worker needs is given up."""
@@ -55,7 +55,7 @@ class ForkServer:
             with theirs, contextlib.ExitStack() as stack:
                 descriptors = [channel.fileno(), theirs.fileno()]
                 if log_path:
-                    descriptors.append(stack.enter_context(log_path.open("wb")).fileno())
+                    descriptors.append(stack.enter_context(open_log(log_path)).fileno())
                 length = len(request).to_bytes(LENGTH_BYTES, "big")
                 socket.send_fds(self._connection, [length], descriptors)
                 self._connection.sendall(request)

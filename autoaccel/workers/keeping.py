@@ -28,13 +28,18 @@ multiprocessing, joblib and torch. They alone know its names."""
 _CLEANING_SECONDS = 1.0  # for these helpers to end by themselves
 _LOOK_SECONDS = 0.005  # between looks whether what was killed has ended
 
+_MAX_LOG_BYTES = 8 << 20  # of what is printed, before its end alone is kept
+_KEPT_LOG_BYTES = 1 << 20
+_LOG_MILLISECONDS = 500  # between looks at a log
+_FULL_LOG_MILLISECONDS = 20  # where it was full at the last one: a gigabyte a second can be printed
+
 _SHARED_MEMORY = Path("/dev/shm")
 _NAMED_AFTER_PROCESS = re.compile(r"(?:torch_|__KMP_REGISTERED_LIB_)(\d+)_")
 """Names of shared memory that no helper removes: of torch's tensors amid their making, of Intel's OpenMP runtime. They
 hold the number of the process."""
 
 
-def keep(control: int, parent: int, adopts: bool) -> None:
+def keep(control: int, parent: int, adopts: bool, log: int | None = None) -> None:
     """Return in a new process, in a group of its own; this one becomes its keeper, and does not return.
 
     The keeper writes the number of the new process to the tuner, then its exit code, negative if a signal ended it, a
@@ -45,6 +50,8 @@ def keep(control: int, parent: int, adopts: bool) -> None:
         control: Descriptor of the socket to the tuner.
         parent: The process that has started this one, and lives as long as the tuner.
         adopts: Whether what the process leaves behind, such as a daemon, ends with it.
+        log: Descriptor of the log that the process prints to, open for appending; only its end is kept. None: it prints
+            to what is the user's.
     """
     keeper = os.getpid()
     if sys.platform == "linux":
@@ -54,7 +61,7 @@ def keep(control: int, parent: int, adopts: bool) -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
     process = os.fork()
     if process:
-        _keep(process, control, parent)
+        _keep(process, control, parent, log)
     os.close(control)
     os.setpgid(0, 0)
     if sys.platform == "linux":
@@ -64,17 +71,20 @@ def keep(control: int, parent: int, adopts: bool) -> None:
 
 
 def main() -> None:
-    """Become the keeper of a process that goes on here; see `keep`, whose arguments are the first three."""
-    control, parent, adopts = sys.argv[1:4]
-    del sys.argv[1:4]
-    keep(int(control), int(parent), adopts == "True")
+    """Become the keeper of a process that goes on here; see `keep`, whose arguments are the first four.
+
+    The last of them says whether stdout is a log.
+    """
+    control, parent, adopts, logged = sys.argv[1:5]
+    del sys.argv[1:5]
+    keep(int(control), int(parent), adopts == "True", 1 if logged == "True" else None)
 
 
-def _keep(process: int, control: int, parent: int) -> NoReturn:
+def _keep(process: int, control: int, parent: int, log: int | None) -> NoReturn:
     try:
         with contextlib.suppress(OSError):  # the process itself has done it first
             os.setpgid(process, process)
-        _Keeper(process, control).watch(parent)
+        _Keeper(process, control, log).watch(parent)
     finally:
         os._exit(0)
 
@@ -82,9 +92,10 @@ def _keep(process: int, control: int, parent: int) -> NoReturn:
 class _Keeper:
     """What a keeper does once its process is there."""
 
-    def __init__(self, process: int, control: int) -> None:
+    def __init__(self, process: int, control: int, log: int | None) -> None:
         self._process = process
         self._control = control
+        self._log = None if log is None else os.dup(log)
         self._ended: set[int] = set()
         self._began = time.time()
 
@@ -105,22 +116,38 @@ class _Keeper:
         news.register(woken, select.POLLIN)
         while os.getppid() == parent:
             self._reap()
-            if any(channel == self._control for channel, _ in news.poll()):
+            if any(channel == self._control for channel, _ in news.poll(self._trim_log())):
                 break
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 4096)
         self._end_all()
 
     def _let_go(self) -> None:
-        """Close all descriptors but the tuner's: the end of a channel tells that its process died."""
-        os.closerange(0, self._control)
-        os.closerange(self._control + 1, os.sysconf("SC_OPEN_MAX"))
+        """Close all descriptors of the process: the end of a channel tells that it died."""
+        begin = 0
+        for kept in sorted({self._control, self._control if self._log is None else self._log}):
+            os.closerange(begin, kept)
+            begin = kept + 1
+        os.closerange(begin, os.sysconf("SC_OPEN_MAX"))
         for _ in range(3):  # stdin, stdout, stderr
             os.open(os.devnull, os.O_RDWR)
 
     def _tell(self, number: int) -> None:
         with contextlib.suppress(OSError):  # the tuner is gone
             os.write(self._control, b"%d\n" % number)
+
+    def _trim_log(self) -> int | None:
+        """Keep the end of a log that is full; return after how many milliseconds to look again, None for never."""
+        if self._log is None:
+            return None
+        with contextlib.suppress(OSError):  # a full disk
+            size = os.fstat(self._log).st_size
+            if size > _MAX_LOG_BYTES:
+                end = os.pread(self._log, _KEPT_LOG_BYTES, size - _KEPT_LOG_BYTES)
+                os.ftruncate(self._log, 0)
+                os.write(self._log, b"[%d bytes omitted]\n" % (size - len(end)) + end)
+                return _FULL_LOG_MILLISECONDS
+        return _LOG_MILLISECONDS
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):  # there is none

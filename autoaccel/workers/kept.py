@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from autoaccel.workers.forking import START
 from autoaccel.workers.listening import await_news
@@ -131,6 +132,12 @@ class KeptProcess:
         return -signal.SIGKILL
 
 
+def open_log(path: Path) -> BinaryIO:
+    """Return a new file for what a process prints; what it appends to, its keeper can shorten."""
+    path.unlink(missing_ok=True)  # whoever still prints to one of that name must not print into this one
+    return path.open("a+b")
+
+
 def start_ours(
     module: str, channel: socket.socket, log_path: Path | None, environment: Mapping[str, str], adopts: bool = True
 ) -> KeptProcess:
@@ -170,9 +177,18 @@ def _start(
     with theirs, contextlib.ExitStack() as files:
         on_error = files.enter_context(contextlib.ExitStack())
         on_error.callback(ours.close)
-        log = files.enter_context(log_path.open("wb")) if log_path else None
+        log = files.enter_context(open_log(log_path)) if log_path else None
+        told = [str(theirs.fileno()), str(os.getpid()), str(adopts), str(log is not None)]
         keeper = subprocess.Popen(
-            [sys.executable, *python, str(theirs.fileno()), str(os.getpid()), str(adopts), *arguments],
+            [
+                sys.executable,
+                *python,
+                str(theirs.fileno()),
+                str(os.getpid()),
+                str(adopts),
+                str(log is not None),
+                *arguments,
+            ],
             stdin=files.enter_context(Path(stdin or os.devnull).open("rb")),
             stdout=log,
             stderr=subprocess.STDOUT if log else None,

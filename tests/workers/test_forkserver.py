@@ -225,7 +225,7 @@ def test_a_worker_whose_end_is_never_told_is_not_waited_for_for_ever(
     closing.start()
     closing.join(30.0)
     keeper.resume()
-    worker._process.wait(30.0)
+    assert worker._process.end(30.0)
     assert not closing.is_alive()
     assert "did not end within 0.2 s of being killed" in (starter._logs / "stuck.log").read_text()
 
@@ -296,10 +296,10 @@ def test_workers_end_with_their_server(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = server.fork(os.environ, (), theirs, None)
+        assert process.pid is not None
         server.close()
         assert process.wait(5.0) == -signal.SIGKILL
         process.close()
-        assert process.pid is not None
         deadline = time.perf_counter() + 5
         while psutil.pid_exists(process.pid) and time.perf_counter() < deadline:
             time.sleep(0.05)

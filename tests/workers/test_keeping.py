@@ -90,8 +90,7 @@ def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> bool:
 
 def start_family(folder: Path) -> KeptProcess:
     kept = start_program([sys.executable, "-c", FAMILY, str(folder)], None, os.environ, str(folder), "")
-    assert wait_for(lambda: (folder / "self").exists())
-    assert len(living(numbers(folder))) == 4
+    assert wait_for(lambda: len(living(numbers(folder))) == 4)
     return kept
 
 
@@ -139,8 +138,7 @@ def test_all_are_gone_after_their_tuner_was_killed(folder: Path, state: str) -> 
         assert tuner.stdout is not None
         tuner.stdout.readline()
         if state != "starting":
-            assert wait_for(lambda: (folder / "self").exists())
-            assert len(living(numbers(folder))) == 4
+            assert wait_for(lambda: len(living(numbers(folder))) == 4)
         keeper = psutil.Process(tuner.pid).children()
         for process in living(numbers(folder)) if state in ("stopped", "all stopped") else []:
             process.suspend()
@@ -160,7 +158,7 @@ def test_a_tuner_whose_own_child_lives_on_is_noticed_too(folder: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tuner:
         assert tuner.stdout is not None
         tuner.stdout.readline()
-        assert wait_for(lambda: (folder / "self").exists())
+        assert wait_for(lambda: len(living(numbers(folder))) == 4)
         others = psutil.Process(tuner.pid).children()
         tuner.kill()
         assert wait_for(lambda: not living(numbers(folder)), 15.0)
@@ -257,10 +255,10 @@ def test_a_training_for_its_own_sake_may_leave_a_daemon(folder: Path) -> None:
     code = "import sys; from autoaccel.workers.keeping import main; main(); exec(sys.argv.pop(1))"
     ours, theirs = socket.socketpair()
     with theirs:
-        arguments = [str(theirs.fileno()), str(os.getpid()), "False", FAMILY, str(folder)]
+        arguments = [str(theirs.fileno()), str(os.getpid()), "False", "False", FAMILY, str(folder)]
         keeper = subprocess.Popen([sys.executable, "-c", code, *arguments], pass_fds=[theirs.fileno()])
     kept = KeptProcess(ours, keeper)
-    assert wait_for(lambda: (folder / "self").exists())
+    assert wait_for(lambda: len(living(numbers(folder))) == 4)
     assert kept.end(30.0)
     left = {process.pid for process in living(numbers(folder))}
     assert left == {int((folder / name).read_text()) for name in ("daemon", "server")}
@@ -271,3 +269,51 @@ def test_a_process_that_cannot_start_is_told(tmp_path: Path) -> None:
     assert kept.wait(60.0) == 1
     assert "FileNotFoundError" in (tmp_path / "log").read_text()
     assert kept.end(30.0)
+
+
+ENDLESS = """
+import os, sys
+line = b"x" * 99 + b"\\n"
+while True:
+    os.write(1, line * 1000)
+"""
+
+
+def test_a_log_stays_small_while_it_is_written(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    kept = start_program([sys.executable, "-c", ENDLESS], log, os.environ, str(tmp_path), "")
+    assert wait_for(lambda: log.exists() and b"bytes omitted" in log.read_bytes()[:100])
+    sizes = []
+    for _ in range(50):
+        time.sleep(0.05)
+        sizes.append(log.stat().st_size)
+    kept.signal(signal.SIGSTOP)
+    assert wait_for(lambda: log.stat().st_size <= 8 << 20)
+    assert kept.end(30.0)
+    assert sum(size < 64 << 20 for size in sizes) > 25  # hundreds of megabytes were printed meanwhile
+    _, *lines = log.read_bytes().splitlines()
+    assert lines and all(line == b"x" * 99 for line in lines[1:])
+
+
+def test_the_last_words_stay(tmp_path: Path) -> None:
+    code = "import os; os.write(1, b'x' * (20 << 20)); os.write(2, b'the reason'); import time; time.sleep(600)"
+    log = tmp_path / "log"
+    kept = start_program([sys.executable, "-c", code], log, os.environ, str(tmp_path), "")
+    assert wait_for(lambda: log.exists() and b"bytes omitted" in log.read_bytes()[:100])
+    assert log.stat().st_size < 2 << 20 and log.read_bytes().endswith(b"the reason")
+    assert kept.end(30.0)
+
+
+def test_what_is_printed_to_the_users_file_stays_whole(tmp_path: Path) -> None:
+    code = "import os; os.write(1, b'x' * (20 << 20))"
+    program = f"""
+import os, sys, time
+from autoaccel.workers.kept import start_program
+kept = start_program([sys.executable, "-c", {code!r}], None, dict(os.environ), "/", "")
+assert kept.wait() == 0
+time.sleep(0.8)
+assert kept.end(30.0)
+"""
+    with (tmp_path / "out").open("ab") as out:
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    assert (tmp_path / "out").stat().st_size == 20 << 20
