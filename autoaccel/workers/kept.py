@@ -180,15 +180,7 @@ def _start(
         log = files.enter_context(open_log(log_path)) if log_path else None
         told = [str(theirs.fileno()), str(os.getpid()), str(adopts), str(log is not None)]
         keeper = subprocess.Popen(
-            [
-                sys.executable,
-                *python,
-                str(theirs.fileno()),
-                str(os.getpid()),
-                str(adopts),
-                str(log is not None),
-                *arguments,
-            ],
+            [sys.executable, *python, *told, *arguments],
             stdin=files.enter_context(Path(stdin or os.devnull).open("rb")),
             stdout=log,
             stderr=subprocess.STDOUT if log else None,

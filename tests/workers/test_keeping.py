@@ -292,7 +292,8 @@ def test_a_log_stays_small_while_it_is_written(tmp_path: Path) -> None:
     assert kept.end(30.0)
     assert sum(size < 64 << 20 for size in sizes) > 25  # hundreds of megabytes were printed meanwhile
     _, *lines = log.read_bytes().splitlines()
-    assert lines and all(line == b"x" * 99 for line in lines[1:])
+    assert len(lines) > 1000
+    assert sum(line != b"x" * 99 for line in lines) <= 3  # where its beginning was cut off, the last times
 
 
 def test_the_last_words_stay(tmp_path: Path) -> None:
