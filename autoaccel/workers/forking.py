@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -139,6 +140,7 @@ class Server:
             os.execve(sys.executable, command, dict(request.environment))
         if numpy := sys.modules.get("numpy"):
             numpy.random.seed()  # from the system, as in a new process; Python's own generator does it after a fork
+        tempfile.tempdir = None  # this process has another than the server
         sys.argv = ["-c", str(channel)]
         worker.main()
 

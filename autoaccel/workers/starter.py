@@ -42,11 +42,12 @@ from autoaccel.space.knobs import (
     ranks_of,
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
-from autoaccel.workers.environment import TEMPORARY_VARIABLE, WORKER_MARK, worker_environment
+from autoaccel.workers.ended import Ended
+from autoaccel.workers.environment import WORKER_MARK, worker_environment
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
-from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
+from autoaccel.workers.measuring import Measuring, Readiness, Settled, SpentOn, failure_of
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.scratch import Scratches, trackers_offline
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
@@ -99,9 +100,10 @@ class WorkerStarter:
         self._temporary = TemporaryFolder() if self._measures else None  # else what is temporary is the user's own
         self._scratches = Scratches(self._temporary.path) if self._temporary and not in_place else None
         # Imports make torch create the folder of its cache, in the system's unless it is told another.
-        self._servers = ForkServers(self._logs, {CACHE_VARIABLE: str(self._compiled), **self._temporary_variables()})
-        self._started: list[Worker] = []
-        self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
+        self._ended = Ended(self._temporary)
+        self._servers = ForkServers(self._logs, {CACHE_VARIABLE: str(self._compiled), **self._ended.variables()})
+        self._started: list[Worker] = []  # those that were not yet seen closed
+        self._settled: dict[str, Settled] = {}  # by a digest of the settings
         self._overlapping = Overlapping()
 
     def __enter__(self) -> WorkerStarter:
@@ -193,9 +195,13 @@ class WorkerStarter:
             environment |= trackers_offline(environment)
         if spec.placement is not None and self._context is not None:
             environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
+        self._ended.forget(self._started, log_path)
+        temporary = self._ended.variables(self._started[-1] if follows else None)
+        environment |= temporary
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
         worker = worker or Worker(spec, log_path, environment, adopts=self._measures)
         self._started.append(worker)
+        self._ended.give(worker, temporary)
         if self._scratches is not None and scratch is not None:
             self._scratches.give(worker, scratch)
         return worker
@@ -281,8 +287,8 @@ class WorkerStarter:
         ]
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
-        known = self._settled.get(settings_key(settings))
-        return msgspec.structs.replace(task, settling_steps=known.settling_steps) if known else task
+        known = self._settled.get(_digest(settings))
+        return msgspec.structs.replace(task, settling_steps=known.steps) if known else task
 
     def _warm_up(
         self, worker: Worker | WorkerGroup, settings: Settings, built: float | Failure, deadline: float
@@ -302,7 +308,8 @@ class WorkerStarter:
         lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
         at_once = sum(worker.import_seconds.values()) - lazily
         warm_up_seconds = sum(answer.warmup_step_seconds)
-        settled = self._settled.setdefault(settings_key(settings), answer).settled_seconds
+        found = Settled(answer.settling_steps, answer.settled_seconds)
+        settled = self._settled.setdefault(_digest(settings), found).seconds
         slower_seconds = sum(max(0.0, seconds - settled) for seconds in answer.warmup_step_seconds)
         self.spent_on["start-up"] += since_built - warm_up_seconds
         self.spent_on["compilation and first steps"] += slower_seconds
@@ -321,17 +328,13 @@ class WorkerStarter:
         return {name: value for name, value in self._environment(settings).items() if name != WORKER_MARK}
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = worker_environment(os.environ, {**self._variables(settings), **self._temporary_variables()})
+        environment = worker_environment(os.environ, self._variables(settings))
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
-            key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
-            environment[CACHE_VARIABLE] = str(self._compiled / key)
+            environment[CACHE_VARIABLE] = str(self._compiled / _digest(compiled_part(settings)))
         elif self._compile_cache is not None:
             environment[CACHE_VARIABLE] = str(self._compile_cache)
         return environment
-
-    def _temporary_variables(self) -> dict[str, str]:
-        return {TEMPORARY_VARIABLE: str(self._temporary.for_workers)} if self._temporary else {}
 
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
         """Return the variables that carry these settings, except those at which the user's own environment starts."""
@@ -339,3 +342,7 @@ class WorkerStarter:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
         return environment_of(changed, self._context, at_start_only)
+
+
+def _digest(settings: Mapping[str, Value]) -> str:
+    return hashlib.sha256(settings_key(settings).encode()).hexdigest()[:16]

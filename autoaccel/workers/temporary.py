@@ -15,7 +15,6 @@ from autoaccel.errors import BadRequestError
 
 _PREFIX = "autoaccel-run-"
 _LOCK = "lock"  # in the folder; held as long as its run lives
-_FOR_WORKERS = "t"
 
 _SOCKET_BYTES = 107  # of a socket's path at most: sun_path of linux/un.h has 108 bytes, with the zero at its end
 _IN_WORKERS = "/pymp-xxxxxxxx/listener-xxxxxxxx"  # where multiprocessing puts its sockets, below TMPDIR
@@ -35,13 +34,11 @@ class TemporaryFolder:
         Raises:
             BadRequestError: If it cannot be made.
         """
+        self._count = 0
         place = _place()
         try:
             _remove_abandoned(place)
             self.path, self._lock = _make(place)
-            self.for_workers = self.path / _FOR_WORKERS
-            """TMPDIR of workers: theirs alone, and short."""
-            self.for_workers.mkdir(0o700)
         except OSError as error:
             raise BadRequestError(
                 f"{place}: a folder for temporary files cannot be made here ({error.strerror}). Name another with "
@@ -56,6 +53,13 @@ class TemporaryFolder:
     ) -> None:
         self.close()
 
+    def new(self) -> Path:
+        """Return a new folder in it, at a short path: the TMPDIR of a worker."""
+        self._count += 1
+        folder = self.path / str(self._count)
+        folder.mkdir(0o700)
+        return folder
+
     def close(self) -> None:
         """Remove it; a second time does nothing."""
         if self._lock >= 0:
@@ -67,7 +71,7 @@ class TemporaryFolder:
 def _place() -> Path:
     """Return the system's folder for temporary files as the user has it; /tmp if sockets have no room below that."""
     own = Path(tempfile.gettempdir())
-    longest = own / f"{_PREFIX}xxxxxxxx" / _FOR_WORKERS
+    longest = own / f"{_PREFIX}xxxxxxxx" / "99999"
     usual = Path("/tmp")
     return own if len(os.fsencode(longest)) <= MAX_TMPDIR_BYTES or not os.access(usual, os.W_OK) else usual
 
@@ -119,7 +123,7 @@ def _remove(folder: Path) -> None:
     """Remove a folder whose lock is held; as much of it as can be removed."""
     for entry in list(folder.iterdir()):
         if entry.is_dir() and not entry.is_symlink():
-            _remove_tree(entry)
+            remove_tree(entry)
         elif entry.name != _LOCK:
             entry.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # something is left: the lock stays, by which the next run finds it
@@ -128,7 +132,8 @@ def _remove(folder: Path) -> None:
             folder.rmdir()
 
 
-def _remove_tree(folder: Path) -> None:
+def remove_tree(folder: Path) -> None:
+    """Remove a folder and all that is in it, or as much as can be."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():  # trainings make folders which nobody may look into or write to
         folder.chmod(0o700)

@@ -59,7 +59,7 @@ class Worker:
         self.started_at = time.perf_counter()
         self.import_seconds: Mapping[str, float] = {}  # that each import took which it was spared
         self.server = server
-        self._log_path = log_path
+        self.log_path = log_path
         self._scratch = (spec.scratch, spec.workload.folder) if isinstance(spec.workload, Script) else (None, "")
         self._paused = False
         self._closed = False
@@ -176,8 +176,8 @@ class Worker:
         if self._closed:
             return
         self._closed = True
-        if not self._process.end(_END_SECONDS) and self._log_path is not None:
-            with self._log_path.open("a") as log:
+        if not self._process.end(_END_SECONDS) and self.log_path is not None:
+            with self.log_path.open("a") as log:
                 print(
                     f"autoaccel: process {self._process.pid} did not end within {_END_SECONDS} s of being killed",
                     file=log,
@@ -225,9 +225,9 @@ class Worker:
         return msgspec.structs.replace(failure, log_tail=self._log_tail())
 
     def _log_tail(self) -> str:
-        if self._log_path is None:
+        if self.log_path is None:
             return ""
-        with self._log_path.open("rb") as log:
+        with self.log_path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(0, size - 16 * 1024))
             text = log.read().decode(errors="replace")
@@ -236,11 +236,11 @@ class Worker:
         return "\n".join(text.splitlines()[-(_TAIL_LINES if self._listener is None else _TAIL_OF_LAUNCHER) :])
 
     def _trim_log(self) -> None:
-        if self._log_path is None or not self._log_path.exists():
+        if self.log_path is None or not self.log_path.exists():
             return
-        size = self._log_path.stat().st_size
+        size = self.log_path.stat().st_size
         if size > _MAX_LOG_BYTES:
-            with self._log_path.open("rb") as log:
+            with self.log_path.open("rb") as log:
                 log.seek(size - _MAX_LOG_BYTES)
                 end = log.read()
-            self._log_path.write_bytes(f"[{size - _MAX_LOG_BYTES:,} bytes omitted]\n".encode() + end)
+            self.log_path.write_bytes(f"[{size - _MAX_LOG_BYTES:,} bytes omitted]\n".encode() + end)
