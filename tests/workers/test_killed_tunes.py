@@ -96,7 +96,7 @@ def test_a_tune_that_is_killed_leaves_no_process(
         plain = build
 
         def build():
-            return plain(settings={"threads.intra_op": 1, "loader.workers": 1})
+            return plain(epochs=5000, settings={"threads.intra_op": 1, "loader.workers": 1})
         """
     )
     command = [sys.executable, "-m", "autoaccel", "tune", model.name, "--budget", "5m", "--trainings", "100000"]
