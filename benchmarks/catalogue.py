@@ -213,6 +213,12 @@ BENCHMARKS = (
         {"hard_cases": 33}, 45, ends_in_time=True,
     ),
     Benchmark(
+        "soak", "checks.soak",
+        "600 real trials of a tiny training, some of which fail or leave processes behind, and 10,000 replayed ones: "
+        "does anything grow, is anything left?",
+        {}, 60, is_asked_for=True,
+    ),
+    Benchmark(
         "report", "checks.report",
         "reports in a real browser: script errors, requests, sorting, plots, a telephone's width, dark and light",
         {"report_page": 1}, 2, needs="installs Chromium", packages=("chromium",),

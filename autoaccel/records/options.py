@@ -172,9 +172,9 @@ class TuneOptions:
         Option("of a script: which way its metric is better", unset="minimize, for its training loss"),
     ] = None
 
-    in_place: Annotated[
-        bool, Option("of a script: let trials work on your own files; what they write stays there")
-    ] = False
+    in_place: Annotated[bool, Option("of a script: let trials work on your own files; what they write stays there")] = (
+        False
+    )
     args: Annotated[
         Sequence[str],
         Option(

@@ -126,3 +126,4 @@ class Demand(Record, frozen=True):
     peak_bytes: int  # see Profile
     loading_seconds: float | None = None  # that one process takes to make a batch ready; None: not known
     busy_seconds: float | None = None  # of these not asleep
+    batch_bytes: int | None = None  # of the peak, what grows with the batch, at least; None: not known

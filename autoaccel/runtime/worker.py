@@ -1,8 +1,7 @@
 """The worker: a process with a short life. It reads a spec, does one task, answers, and is gone.
 
-It is started with one end of a socket, and its parent's process number, as its arguments. Specs and turns arrive at the
-socket, answers leave there, as lines of JSON; stdout and stderr are the user's. It imports nothing that schedules,
-searches or decides.
+It is started with one end of a socket as its argument. Specs and turns arrive there, answers leave there, as lines of
+JSON; stdout and stderr are the user's. It imports nothing that schedules, searches or decides.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.messages import Probe, WorkerSpec
@@ -72,11 +71,10 @@ def _serve(spec: WorkerSpec, channel: Channel) -> Record | None:
     return serve(spec, channel)
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Serve one spec; see the module's docstring."""
     faulthandler.enable()  # a crash in native code prints the Python line it came from
     faulthandler.register(signal.SIGUSR1)  # the tuner asks where a hung process is
-    die_with_parent(int(sys.argv[2]))  # as it was told: it may have died while this process was starting
     channel = Channel(int(sys.argv[1]))
     spec = decode(channel.read(), WorkerSpec)
     answer = _serve(spec, channel)

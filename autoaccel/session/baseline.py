@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from autoaccel.search.trial_source import Reading
 from autoaccel.session.pairs import Reference
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, lacks_room
+from autoaccel.space.room import fit_together
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import (
@@ -43,6 +45,7 @@ class LiveBaseline:
         facts: TrainingFacts,
         settings: Settings,
         warmed_up: Callable[[Measuring], None] | None = None,
+        memory_bytes: float = math.inf,
     ) -> None:
         """Start it and measure it alone.
 
@@ -51,6 +54,7 @@ class LiveBaseline:
             facts: Of the training.
             settings: The user's own.
             warmed_up: Told as soon as the first steps are made; what it raises ends the measurement.
+            memory_bytes: What this computer has.
 
         Raises:
             WorkloadFailedError: If the training fails under the user's own settings.
@@ -73,11 +77,14 @@ class LiveBaseline:
         """The same without the steps that only showed when it was."""
         for _ in range(plan.turns_alone):
             self._take_turn(plan)
-        self.is_apart = fills_a_gpu(unused, read_gpu_use())
-        """Whether it must not be alive beside a trial: a GPU has no room for two."""
+        self.measurement: Measurement = self._measuring.measurement
+        fills_memory = facts.device == "cpu" and not fit_together(self.measurement.peak_bytes, memory_bytes)
+        self.is_apart = fills_memory or fills_a_gpu(unused, read_gpu_use())
+        """Whether it must not be alive beside a trial: a GPU, or the memory, has no room for two."""
+        if fills_memory:
+            run.tell(Note("memory has no room for two processes of this training: none is alive beside a trial"))
         if self.is_apart:
             self.rest()
-        self.measurement: Measurement = self._measuring.measurement
         baseline_seconds = step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch)
         self.plan = plan_turns(statistics.median(baseline_seconds), facts.device)
         """How turns are taken, in the trials and in the proof."""

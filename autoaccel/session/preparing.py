@@ -21,6 +21,7 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Demand
 from autoaccel.records.progress import BaselineMeasured, Note, RunStarted, ScriptSeen, StageStarted
 from autoaccel.records.request import Request
+from autoaccel.records.settings import format_value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import StudyBasis
 from autoaccel.records.workload import TrainingFacts
@@ -36,8 +37,9 @@ from autoaccel.session.script_wishes import with_wishes
 from autoaccel.session.setup import Setup
 from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import KnobContext, baseline_settings
+from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.narrow import close, narrow
+from autoaccel.space.room import BATCH_FACTOR, without_room
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.workers.describing import probe_and_describe
@@ -88,7 +90,8 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
 
     run.tell(StageStarted("baseline", "your own settings, measured first"))
     planner = Planner(run, context, space)
-    baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps)
+    memory_bytes = machine.usable_memory_bytes
+    baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps, memory_bytes)
     run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
     setup = Setup(run, machine, baseline, space, study)
     if not setup.can_win:
@@ -160,6 +163,12 @@ def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
 def _worth_searching(setup: Setup) -> SearchSpace:
     """Return the space of this training, in which each knob could win something that can be proven."""
     space = _narrow(setup, _load(setup.run.request, setup.context))
+    if BATCH_FACTOR in space.open:
+        values = {BATCH_FACTOR: KNOBS[BATCH_FACTOR].values(setup.context)}
+        for rule in without_room(setup.context, values, setup.baseline_settings):
+            setup.run.tell(
+                Note(f"{BATCH_FACTOR}={format_value(rule.settings[BATCH_FACTOR])} alone is not tried: {rule.reason}")
+            )
     if setup.study:  # whose workers search one space, though their budgets or their steps may differ
         return space
     return _close_unprovable(setup, space)

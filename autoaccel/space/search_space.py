@@ -44,6 +44,7 @@ from autoaccel.space.knobs import (
     parse_value,
     risks_here,
 )
+from autoaccel.space.room import without_room
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -172,7 +173,12 @@ def load_space(
                 why = knob.why_untried(context) if wish == "all" else ""
                 closed[knob.name] = next(iter(slower.values()), why or "no listed value except your own works here")
     held = {name: wishes.get(name, baseline[name]) for name in baseline if name not in opened}
-    forbidden = (*file.forbidden, *_clashes(context, opened, held, baseline))
+    possible = {**{name: (value,) for name, value in held.items()}, **opened}
+    forbidden = (
+        *file.forbidden,
+        *_clashes(context, opened, held, baseline),
+        *without_room(context, possible, baseline),
+    )
     space = SearchSpace(
         name=name,
         open=opened,

@@ -9,20 +9,21 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import selectors
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.runtime import worker
 from autoaccel.runtime.vision import watch_for_torchvision
+from autoaccel.workers.keeping import keep
 
 LENGTH_BYTES = 4  # they precede a request and say how long it is; the descriptors come with them
 
@@ -32,16 +33,15 @@ sys.path, where a user's json.py would shadow the library's."""
 
 
 class ForkRequest(Record, frozen=True):
-    """What a worker is to start with; its channel, its status pipe and its log, if any, come as descriptors."""
+    """What a worker is to start with; its channel, the line of its keeper and its log, if any, come as descriptors."""
 
     environment: dict[str, str]
     modules: tuple[str, ...]  # imported before the fork
 
 
 class Forked(Record, frozen=True):
-    """The first line on the status pipe; the second is the exit code, negative if a signal ended the process."""
+    """The first line of a keeper that was forked; those that follow are as of any other (`workers/keeping.py`)."""
 
-    pid: int
     import_seconds: dict[str, float]  # that each import took which the worker is spared
 
 
@@ -50,78 +50,44 @@ class _Received(NamedTuple):
 
     request: ForkRequest
     channel: int
-    status: int  # the pipe
+    control: int  # the keeper's line
     log: list[int]  # one, or none
 
 
 class Server:
-    """The loop of the fork server: requests in, processes and their exit codes out."""
+    """The loop of the fork server: requests in, workers with their keepers out."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._import_seconds: dict[str, float] = {}
         self._environment = dict(os.environ)
-        self._status: dict[int, int] = {}  # process of a worker -> descriptor of its status pipe
-        self._woken, self._wake = socket.socketpair()
-        for end in (self._woken, self._wake):
-            end.setblocking(False)
+        self._keepers: set[int] = set()
 
     def serve(self) -> None:
         """Serve until the tuner closes the connection."""
-        self._watch_children()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._connection, selectors.EVENT_READ)
-            selector.register(self._woken, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    if key.fileobj is self._woken:
-                        self._woken.recv(4096)
-                        self._report_ended()
-                    elif not self._serve_request():
-                        return
+        while (received := self._receive_request()) is not None:
+            self._serve_request(received)
 
-    def _watch_children(self) -> None:
-        """Ask to be woken when a child ends; repeated, because an import may have changed that."""
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-
-    def _serve_request(self) -> bool:
-        """Fork for one request; return False if there will be no more."""
-        received = self._receive_request()
-        if received is None:
-            return False
-        request = received.request
-        for name in request.modules:
+    def _serve_request(self, received: _Received) -> None:
+        for name in received.request.modules:
             self._import(name)
-        self._watch_children()
         server = os.getpid()
-        told, tell = os.pipe()
         threads = threading.active_count()  # asked here: the child does not see threads that were not forked
         with warnings.catch_warnings():
             # Of forking with native threads around (OpenBLAS), as every DataLoader on Linux does.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
-            worker.die_with_parent(server)
-            os.close(received.status)
-            is_like_new = threads == 1 and _can_use_its_driver()
-            os.write(tell, b"1" if is_like_new else b"0")
-            for end in (told, tell):
-                os.close(end)
-            self._become_worker(received, server, is_like_new)
-        with contextlib.suppress(OSError):  # the child has done it first
-            os.setpgid(pid, pid)
-        os.close(tell)
-        # A worker that starts again as a new program imports everything itself.
-        spared = request.modules if os.read(told, 1) == b"1" else ()
-        os.close(told)
-        import_seconds = {name: self._import_seconds[name] for name in spared}
-        with contextlib.suppress(BrokenPipeError):  # the tuner no longer waits for it
-            os.write(received.status, encode(Forked(pid, import_seconds)) + b"\n")
-        self._status[pid] = received.status
-        for descriptor in (received.channel, *received.log):
+            self._become_worker(received, server, threads)
+        self._keepers.add(pid)
+        for descriptor in (received.channel, received.control, *received.log):
             os.close(descriptor)
-        return True
+        # Each by its number: a child that some module started must be left to that module.
+        for keeper in list(self._keepers):
+            with contextlib.suppress(ChildProcessError):  # some module has waited for every child
+                if os.waitpid(keeper, os.WNOHANG)[0] == 0:
+                    continue
+            self._keepers.remove(keeper)
 
     def _receive_request(self) -> _Received | None:
         """Return a request; None if no more will come."""
@@ -136,8 +102,8 @@ class Server:
             text += more
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)  # received ones are not, unlike those that Python opens
-        channel, status, *log = descriptors
-        return _Received(decode(text, ForkRequest), channel, status, log)
+        channel, control, *log = descriptors
+        return _Received(decode(text, ForkRequest), channel, control, log)
 
     def _import(self, name: str) -> None:
         if name in self._import_seconds:
@@ -148,29 +114,19 @@ class Server:
             importlib.import_module(name)
         self._import_seconds[name] = time.perf_counter() - start
 
-    def _report_ended(self) -> None:
-        # Each by its number: a child that some module started must be left to that module.
-        for worker_pid, descriptor in list(self._status.items()):
-            try:
-                pid, status = os.waitpid(worker_pid, os.WNOHANG)
-            except ChildProcessError:  # some module has waited for every child
-                pid, status = worker_pid, int(signal.SIGKILL)
-            if pid == 0:
-                continue
-            del self._status[worker_pid]
-            with contextlib.suppress(BrokenPipeError):  # the tuner no longer waits for it
-                os.write(descriptor, b"%d\n" % os.waitstatus_to_exitcode(status))
-            os.close(descriptor)
-
-    def _become_worker(self, received: _Received, server: int, is_like_new: bool) -> None:
+    def _become_worker(self, received: _Received, server: int, threads: int) -> NoReturn:
+        """Become the worker of a request, below a keeper, in a process that was forked from the server with threads."""
         request, channel = received.request, received.channel
-        os.setpgid(0, 0)
+        is_like_new = threads == 1 and _can_use_its_driver()
+        # A worker that starts again as a new program imports everything itself.
+        spared = request.modules if is_like_new else ()
+        with contextlib.suppress(OSError):  # the tuner no longer waits for it
+            told = encode(Forked({name: self._import_seconds[name] for name in spared}))
+            os.write(received.control, told + b"\n")
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for end in (self._connection, self._woken, self._wake):
-            end.close()
-        for descriptor in self._status.values():
-            os.close(descriptor)
+        keep(received.control, server, adopts=True, log=received.log[0] if received.log else None)
+        self._connection.close()
         for descriptor in received.log:
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
@@ -180,12 +136,12 @@ class Server:
         os.environ.update({**changed_by_imports, **request.environment})
         if not is_like_new:
             os.set_inheritable(channel, True)
-            start = START.format(module="runtime.worker")
-            command = [sys.executable, "-u", "-c", start, str(channel), str(server)]
+            command = [sys.executable, "-u", "-c", START.format(module="runtime.worker"), str(channel)]
             os.execve(sys.executable, command, dict(request.environment))
         if numpy := sys.modules.get("numpy"):
             numpy.random.seed()  # from the system, as in a new process; Python's own generator does it after a fork
-        sys.argv = ["-c", str(channel), str(server)]
+        tempfile.tempdir = None  # this process has another than the server
+        sys.argv = ["-c", str(channel)]
         worker.main()
 
 
@@ -199,8 +155,7 @@ def _can_use_its_driver() -> bool:
 
 
 def main() -> None:
-    """Serve the connection whose descriptor is the first argument; the second is the parent's process number."""
-    worker.die_with_parent(int(sys.argv[2]))
+    """Serve the connection whose descriptor is the argument."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     watch_for_torchvision()  # what it imports, users' files find imported

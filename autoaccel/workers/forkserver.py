@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from autoaccel.records.base import decode, encode
-from autoaccel.workers.forking import LENGTH_BYTES, START, Forked, ForkRequest
-from autoaccel.workers.listening import await_news
+from autoaccel.workers.forking import LENGTH_BYTES, Forked, ForkRequest
+from autoaccel.workers.kept import KeptProcess, open_log, start_ours
 
 IMPORT_SECONDS = 120.0
 """After so long, a server that has not imported what a worker needs is given up."""
@@ -26,40 +21,6 @@ _END_SECONDS = 5.0  # for a killed server to be gone
 
 class ForkFailedError(Exception):
     """The fork server cannot fork, or no longer."""
-
-
-class ForkedProcess:
-    """A process that the fork server made: it is the server's child, so the exit code comes from there."""
-
-    def __init__(self, status: BinaryIO) -> None:
-        """Wait until it has started.
-
-        Raises:
-            ForkFailedError: If it did not.
-        """
-        self._status = status
-        self._exit_code: int | None = None
-        try:
-            forked = decode(status.readline() if await_news([status], IMPORT_SECONDS) else b"", Forked)
-        except msgspec.MsgspecError as error:
-            status.close()
-            raise ForkFailedError("the fork server did not answer") from error
-        self.pid = forked.pid
-        self.import_seconds = forked.import_seconds
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, negative if a signal ended the process.
-
-        Raises:
-            subprocess.TimeoutExpired: If it runs for longer.
-        """
-        if self._exit_code is None:
-            if not await_news([self._status], math.inf if timeout is None else timeout):
-                raise subprocess.TimeoutExpired("a forked worker", timeout or 0.0)
-            # Nothing comes if the server itself was killed; its children are killed with it.
-            self._exit_code = int(self._status.readline() or -9)
-            self._status.close()
-        return self._exit_code
 
 
 class ForkServer:
@@ -76,57 +37,43 @@ class ForkServer:
             log_path: Where its stdout and stderr go.
         """
         self._connection, server_end = socket.socketpair()
-        with server_end, log_path.open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-u",
-                    "-c",
-                    START.format(module="workers.forking"),
-                    str(server_end.fileno()),
-                    str(os.getpid()),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=dict(environment),
-                pass_fds=[server_end.fileno()],
-                start_new_session=True,  # only the tuner handles a Ctrl-C at the terminal
-            )
+        with server_end:
+            self._process = start_ours("workers.forking", server_end, log_path, environment)
 
     def fork(
         self, environment: Mapping[str, str], modules: tuple[str, ...], channel: socket.socket, log_path: Path | None
-    ) -> ForkedProcess:
+    ) -> KeptProcess:
         """Return a process that has just begun to serve the channel, these modules imported.
 
         Raises:
             ForkFailedError: If the server cannot fork, or no longer.
         """
         request = encode(ForkRequest(dict(environment), modules))
-        read_end, write_end = os.pipe()
-        status = os.fdopen(read_end, "rb", buffering=0)
+        ours, theirs = socket.socketpair()
+        process = KeptProcess(ours)
         try:
-            with contextlib.ExitStack() as stack:
-                stack.callback(os.close, write_end)
-                descriptors = [channel.fileno(), write_end]
+            with theirs, contextlib.ExitStack() as stack:
+                descriptors = [channel.fileno(), theirs.fileno()]
                 if log_path:
-                    descriptors.append(stack.enter_context(log_path.open("wb")).fileno())
+                    descriptors.append(stack.enter_context(open_log(log_path)).fileno())
                 length = len(request).to_bytes(LENGTH_BYTES, "big")
                 socket.send_fds(self._connection, [length], descriptors)
                 self._connection.sendall(request)
-            return ForkedProcess(status)
+            process.import_seconds = decode(process.read_line(IMPORT_SECONDS) or b"", Forked).import_seconds
         except OSError as error:
-            status.close()
+            process.close()
             raise ForkFailedError(f"the fork server is gone: {error}") from error
+        except msgspec.MsgspecError as error:
+            process.close()
+            raise ForkFailedError("the fork server did not answer") from error
         except KeyboardInterrupt:
-            # It may have received half of the request: then it waits for the rest, and reports no other worker's end.
-            status.close()
+            # It may have received half of the request: then it waits for the rest.
+            process.close()
             self.close()
             raise
+        return process
 
     def close(self) -> None:
-        """End it; the kernel ends with it the workers that it forked."""
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it was killed: no more can be done
-            self._process.wait(_END_SECONDS)
+        """End it, and with it the workers that it forked."""
+        self._process.end(_END_SECONDS)
         self._connection.close()

@@ -27,6 +27,13 @@ class Readiness(NamedTuple):
     warm_step_seconds: float  # step time at the end of the first warm-up under these settings: a first estimate
 
 
+class Settled(NamedTuple):
+    """What the first process under some settings has found out."""
+
+    steps: int  # see Ready.settling_steps
+    seconds: float  # see Ready.settled_seconds
+
+
 class Measuring:
     """A worker that has warmed up and takes turns; it is paused in between."""
 

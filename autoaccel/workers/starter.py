@@ -43,12 +43,12 @@ from autoaccel.space.knobs import (
     ranks_of,
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
-from autoaccel.workers.environment import TEMPORARY_VARIABLE, WORKER_MARK, trackers_offline, worker_environment
+from autoaccel.workers.ended import Ended
+from autoaccel.workers.environment import WORKER_MARK, trackers_offline, worker_environment
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
-from autoaccel.workers.guard import Guard
-from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
+from autoaccel.workers.measuring import Measuring, Readiness, Settled, SpentOn, failure_of
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.temporary import TemporaryFolder
@@ -94,7 +94,6 @@ class WorkerStarter:
         self._measures = unmeasured is None
         self._launched_as = unmeasured.launched_as if unmeasured else None
         self._compile_cache = unmeasured.compile_cache if unmeasured else None
-        self._guards: list[Guard] = []  # one, once something is measured
         self._rendezvous_numbers = itertools.count(1)
         self._logs = folder / "logs"
         self._compiled = folder / "compiled"
@@ -104,9 +103,10 @@ class WorkerStarter:
         if self._temporary and isinstance(workload, Script) and not in_place:
             self._views = Views(workload, (folder, self._temporary.path))
         # Imports make torch create the folder of its cache, in the system's unless it is told another.
-        self._servers = ForkServers(self._logs, {CACHE_VARIABLE: str(self._compiled), **self._temporary_variables()})
-        self._started: list[Worker] = []
-        self._settled: dict[str, Ready] = {}  # by settings: what the first process that found it out has answered
+        self._ended = Ended(self._temporary)
+        self._servers = ForkServers(self._logs, {CACHE_VARIABLE: str(self._compiled), **self._ended.variables()})
+        self._started: list[Worker] = []  # those that were not yet seen closed
+        self._settled: dict[str, Settled] = {}  # by a digest of the settings
         self._overlapping = Overlapping()
 
     def __enter__(self) -> WorkerStarter:
@@ -118,8 +118,6 @@ class WorkerStarter:
         if self._views is not None:
             self._views.close()
         self._servers.close()
-        for guard in self._guards:
-            guard.close()
         if self._temporary is not None:
             self._temporary.close()
 
@@ -217,18 +215,17 @@ class WorkerStarter:
             environment |= trackers_offline(environment)
         if spec.placement is not None and self._context is not None:
             environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
-        if not self._guards and isinstance(spec.task, Measure):
-            self._guards.append(Guard())  # only those that measure are ever stopped
+        self._ended.forget(self._started, log_path)
+        temporary = self._ended.variables(self._started[-1] if follows else None)
+        environment |= temporary
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
-        worker = worker or Worker(spec, log_path, environment, guard=self._guard, start=view.start if view else ())
+        start = view.start if view else ()
+        worker = worker or Worker(spec, log_path, environment, adopts=self._measures, start=start)
         self._started.append(worker)
+        self._ended.give(worker, temporary)
         if self._views is not None and view is not None:
             self._views.give(worker, view)
         return worker
-
-    @property
-    def _guard(self) -> Guard | None:
-        return self._guards[0] if self._guards else None
 
     def _fork(self, spec: WorkerSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
         """Return a forked worker, or None where that is not possible."""
@@ -239,7 +236,7 @@ class WorkerStarter:
             return None
         try:
             modules = (*self._servers.modules, *modules_of(spec.settings))
-            return Worker(spec, log_path, environment, server, modules, self._guard)
+            return Worker(spec, log_path, environment, server, modules)
         except ForkFailedError:
             self._servers.give_up()
             return None
@@ -327,8 +324,8 @@ class WorkerStarter:
         return self._views is not None and self._views.learn(failure)
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
-        known = self._settled.get(settings_key(settings))
-        return msgspec.structs.replace(task, settling_steps=known.settling_steps) if known else task
+        known = self._settled.get(_digest(settings))
+        return msgspec.structs.replace(task, settling_steps=known.steps) if known else task
 
     def _warm_up(
         self, worker: Worker | WorkerGroup, settings: Settings, built: float | Failure, deadline: float
@@ -348,7 +345,8 @@ class WorkerStarter:
         lazily = sum(worker.import_seconds.get(name, 0.0) for name in modules_of(settings))
         at_once = sum(worker.import_seconds.values()) - lazily
         warm_up_seconds = sum(answer.warmup_step_seconds)
-        settled = self._settled.setdefault(settings_key(settings), answer).settled_seconds
+        found = Settled(answer.settling_steps, answer.settled_seconds)
+        settled = self._settled.setdefault(_digest(settings), found).seconds
         slower_seconds = sum(max(0.0, seconds - settled) for seconds in answer.warmup_step_seconds)
         self.spent_on["start-up"] += since_built - warm_up_seconds
         self.spent_on["compilation and first steps"] += slower_seconds
@@ -367,17 +365,13 @@ class WorkerStarter:
         return {name: value for name, value in self._environment(settings).items() if name != WORKER_MARK}
 
     def _environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        environment = worker_environment(os.environ, {**self._variables(settings), **self._temporary_variables()})
+        environment = worker_environment(os.environ, self._variables(settings))
         if self._measures:
             # A cache for all settings with the same compiled model: their first process pays for the compilation.
-            key = hashlib.sha256(settings_key(compiled_part(settings)).encode()).hexdigest()[:16]
-            environment[CACHE_VARIABLE] = str(self._compiled / key)
+            environment[CACHE_VARIABLE] = str(self._compiled / _digest(compiled_part(settings)))
         elif self._compile_cache is not None:
             environment[CACHE_VARIABLE] = str(self._compile_cache)
         return environment
-
-    def _temporary_variables(self) -> dict[str, str]:
-        return {TEMPORARY_VARIABLE: str(self._temporary.for_workers)} if self._temporary else {}
 
     def _variables(self, settings: Mapping[str, Value], at_start_only: bool = False) -> dict[str, str]:
         """Return the variables that carry these settings, except those at which the user's own environment starts."""
@@ -385,3 +379,7 @@ class WorkerStarter:
             return {}
         changed = {name: value for name, value in settings.items() if self._defaults.get(name) != value}
         return environment_of(changed, self._context, at_start_only)
+
+
+def _digest(settings: Mapping[str, Value]) -> str:
+    return hashlib.sha256(settings_key(settings).encode()).hexdigest()[:16]

@@ -15,7 +15,6 @@ from autoaccel.errors import BadRequestError
 
 _PREFIX = "autoaccel-run-"
 _LOCK = "lock"  # in the folder; held as long as its run lives
-_FOR_WORKERS = "t"
 
 _SOCKET_BYTES = 107  # of a socket's path at most: sun_path of linux/un.h has 108 bytes, with the zero at its end
 _IN_WORKERS = "/pymp-xxxxxxxx/listener-xxxxxxxx"  # where multiprocessing puts its sockets, below TMPDIR
@@ -38,13 +37,11 @@ class TemporaryFolder:
         Raises:
             BadRequestError: If it cannot be made.
         """
+        self._count = 0
         place = place or _place()
         try:
             _remove_abandoned(place)
             self.path, self._lock = _make(place)
-            self.for_workers = self.path / _FOR_WORKERS
-            """TMPDIR of workers: theirs alone, and short."""
-            self.for_workers.mkdir(0o700)
         except OSError as error:
             raise BadRequestError(
                 f"{place}: a folder for temporary files cannot be made here ({error.strerror}). Name another with "
@@ -59,6 +56,13 @@ class TemporaryFolder:
     ) -> None:
         self.close()
 
+    def new(self) -> Path:
+        """Return a new folder in it, at a short path: the TMPDIR of a worker."""
+        self._count += 1
+        folder = self.path / str(self._count)
+        folder.mkdir(0o700)
+        return folder
+
     def close(self) -> None:
         """Remove it; a second time does nothing."""
         if self._lock >= 0:
@@ -70,7 +74,7 @@ class TemporaryFolder:
 def _place() -> Path:
     """Return the system's folder for temporary files as the user has it; /tmp if sockets have no room below that."""
     own = Path(tempfile.gettempdir())
-    longest = own / f"{_PREFIX}xxxxxxxx" / _FOR_WORKERS
+    longest = own / f"{_PREFIX}xxxxxxxx" / "99999"
     usual = Path("/tmp")
     return own if len(os.fsencode(longest)) <= MAX_TMPDIR_BYTES or not os.access(usual, os.W_OK) else usual
 
@@ -132,7 +136,7 @@ def _remove(folder: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with all that is in it, as far as this user may."""
+    """Remove a folder and all that is in it, or as much as can be."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():  # trainings make folders which nobody may look into or write to
         folder.chmod(0o700)

@@ -8,41 +8,27 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 import msgspec
-import psutil
 
 from autoaccel.records.base import decode, encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import Answer, Failure, WorkerSpec
 from autoaccel.runtime.script.private_copies import in_scratch
 from autoaccel.workers.environment import TEMPORARY_VARIABLE
-from autoaccel.workers.forking import START
-from autoaccel.workers.forkserver import ForkFailedError, ForkServer
-from autoaccel.workers.guard import Guard
+from autoaccel.workers.forkserver import ForkServer
+from autoaccel.workers.kept import start_ours, start_program
 from autoaccel.workers.launchers import Listener, command, launcher_of, variables
 
-_OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 _MAX_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
 _TAIL_LINES = 20
 _TAIL_OF_LAUNCHER = 60  # of which torchrun's own summary takes the last forty
 _LAST_WORDS_SECONDS = 0.5  # for a hung process to say where it is
 _END_SECONDS = 5.0  # for a killed process to be gone
-
-
-class Process(Protocol):
-    """A started process, our own child or the fork server's."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
 
 
 class Worker:
@@ -55,7 +41,7 @@ class Worker:
         environment: Mapping[str, str],
         server: ForkServer | None = None,
         modules: tuple[str, ...] = (),
-        guard: Guard | None = None,
+        adopts: bool = True,
         start: Sequence[str] = (),
     ) -> None:
         """Start the process; it shares nothing with this one but the channel.
@@ -66,7 +52,7 @@ class Worker:
             environment: All of its variables.
             server: The server that forks it; None to start a new program.
             modules: What the server imports before it forks.
-            guard: Kills its group if this process is killed first.
+            adopts: Whether what the process leaves behind, such as a daemon, ends with it.
             start: What a new program is started with, before its own name: it becomes that program.
 
         Raises:
@@ -75,9 +61,8 @@ class Worker:
         self.started_at = time.perf_counter()
         self.import_seconds: Mapping[str, float] = {}  # that each import took which it was spared
         self.server = server
-        self._log_path = log_path
+        self.log_path = log_path
         self._scratch = spec.scratch
-        self._guard = guard
         self._paused = False
         self._closed = False
         self._gone = False
@@ -89,35 +74,24 @@ class Worker:
             self._listener = Listener(environment.get(TEMPORARY_VARIABLE))
             told = variables(Launched(spec, self._listener.path), environment)
             folder = in_scratch(spec.scratch, launcher.folder) if spec.scratch else launcher.folder
-            program = [*start, *command(launcher)]
-            self._process: Process = _start(program, log_path, told, cwd=folder, stdin=launcher.stdin)
+            launched = command(launcher)
+            self._process = start_program(launched, log_path, told, cwd=folder, stdin=launcher.stdin, before=start)
         else:
-            self._start_ours(log_path, environment, server, modules, start)
-            self._send(encode(spec))
-        if guard is not None:
-            guard.watch(self._process.pid)
-
-    def _start_ours(
-        self,
-        log_path: Path | None,
-        environment: Mapping[str, str],
-        server: ForkServer | None,
-        modules: tuple[str, ...],
-        start: Sequence[str],
-    ) -> None:
-        """Start a program of ours, or have it forked, with a channel that it has from its start."""
-        self._socket, child_end = socket.socketpair()
-        with child_end:
-            if server is None:
-                self._process = _start_program(child_end, log_path, environment, start)
-            else:
+            self._socket, child_end = socket.socketpair()  # which it has from its start
+            with child_end:
                 try:
-                    self._process = forked = server.fork(environment, modules, child_end, log_path)
-                except (ForkFailedError, KeyboardInterrupt):
+                    if server is None:
+                        self._process = start_ours(
+                            "runtime.worker", child_end, log_path, environment, adopts, before=start
+                        )
+                    else:
+                        self._process = server.fork(environment, modules, child_end, log_path)
+                        self.started_at = time.perf_counter()
+                except BaseException:
                     self._socket.close()
                     raise
-                self.started_at = time.perf_counter()
-                self.import_seconds = forked.import_seconds
+            self.import_seconds = self._process.import_seconds
+            self._send(encode(spec))
 
     def __enter__(self) -> Worker:
         return self
@@ -193,60 +167,30 @@ class Worker:
     def pause(self) -> None:
         """Stop the whole process group where it is: neither it nor its loader workers use a core or get ahead."""
         if not self._paused:
-            self._signal_group(signal.SIGSTOP)
+            self._process.signal(signal.SIGSTOP)
             self._paused = True
 
     def resume(self) -> None:
         """Let the process group continue."""
         if self._paused:
-            self._signal_group(signal.SIGCONT)
+            self._process.signal(signal.SIGCONT)
             self._paused = False
 
     def close(self) -> None:
-        """Kill the process, its group and all other descendants; keep the end of the log."""
+        """Kill the process and all that came of it; keep the end of the log."""
         if self._closed:
             return
         self._closed = True
-        descendants = self._descendants()
-        self._signal_group(signal.SIGKILL)
-        has_ended = self._await_end()
-        for process in descendants:
-            if process.is_running():
-                process.kill()
-        _await_end(descendants, _END_SECONDS)
-        if self._guard is not None and has_ended:
-            self._guard.forget(self._process.pid)
+        if not self._process.end(_END_SECONDS) and self.log_path is not None:
+            with self.log_path.open("a") as log:
+                print(
+                    f"autoaccel: process {self._process.pid} did not end within {_END_SECONDS} s of being killed",
+                    file=log,
+                )
         for channel in (self._socket, self._listener):
             if channel is not None:
                 channel.close()
         self._trim_log()
-
-    def _await_end(self) -> bool:
-        """Return whether the killed process has ended; it cannot while it waits within a driver."""
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            if self._log_path is not None:
-                with self._log_path.open("a") as log:
-                    print(
-                        f"autoaccel: process {self._process.pid} did not end within {_END_SECONDS} s of being killed",
-                        file=log,
-                    )
-            return False
-        return True
-
-    def _descendants(self) -> list[psutil.Process]:
-        try:
-            return psutil.Process(self._process.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            return []
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            # Gone; macOS says "not permitted" of a group whose only process is a zombie.
-            return
 
     def _send(self, data: bytes) -> None:
         if self._socket is None:
@@ -259,7 +203,7 @@ class Worker:
 
     def _hung(self, timeout_seconds: float) -> Failure:
         self.resume()
-        self._signal_group(signal.SIGUSR1)  # its faulthandler writes where it is
+        self._process.signal(signal.SIGUSR1)  # its faulthandler writes where it is
         with contextlib.suppress(subprocess.TimeoutExpired):  # it may be stuck for good; its log says where
             self._process.wait(_LAST_WORDS_SECONDS)
         message = (
@@ -286,9 +230,9 @@ class Worker:
         return msgspec.structs.replace(failure, log_tail=self._log_tail())
 
     def _log_tail(self) -> str:
-        if self._log_path is None:
+        if self.log_path is None:
             return ""
-        with self._log_path.open("rb") as log:
+        with self.log_path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(0, size - 16 * 1024))
             text = log.read().decode(errors="replace")
@@ -296,60 +240,11 @@ class Worker:
         return "\n".join(text.splitlines()[-(_TAIL_LINES if self._listener is None else _TAIL_OF_LAUNCHER) :])
 
     def _trim_log(self) -> None:
-        if self._log_path is None or not self._log_path.exists():
+        if self.log_path is None or not self.log_path.exists():
             return
-        size = self._log_path.stat().st_size
+        size = self.log_path.stat().st_size
         if size > _MAX_LOG_BYTES:
-            with self._log_path.open("rb") as log:
+            with self.log_path.open("rb") as log:
                 log.seek(size - _MAX_LOG_BYTES)
                 end = log.read()
-            self._log_path.write_bytes(f"[{size - _MAX_LOG_BYTES:,} bytes omitted]\n".encode() + end)
-
-
-def _await_end(killed: Sequence[psutil.Process], max_seconds: float) -> None:
-    """Wait until none of them runs any more. A zombie counts as ended: in a container, nobody may reap it."""
-    deadline = time.perf_counter() + max_seconds
-    for process in killed:
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended, and somebody has reaped it
-            while process.status() != psutil.STATUS_ZOMBIE and time.perf_counter() < deadline:
-                time.sleep(0.005)
-
-
-def _start_program(
-    channel: socket.socket, log_path: Path | None, environment: Mapping[str, str], start: Sequence[str]
-) -> Process:
-    ours = START.format(module="runtime.worker")
-    arguments = [*start, sys.executable, "-u", "-c", ours, str(channel.fileno()), str(os.getpid())]
-    return _start(arguments, log_path, environment, channels=[channel.fileno()])
-
-
-def _start(
-    arguments: Sequence[str],
-    log_path: Path | None,
-    environment: Mapping[str, str],
-    cwd: str | None = None,
-    channels: Sequence[int] = (),
-    stdin: str = "",
-) -> Process:
-    """Start a program in a process group of its own.
-
-    Args:
-        arguments: The program first.
-        log_path: Where its stdout and stderr go; None for this process's own.
-        environment: All of its variables.
-        cwd: Its working folder; None for this process's own.
-        channels: Descriptors that it gets.
-        stdin: The file that its standard input is; empty: none.
-    """
-    with contextlib.ExitStack() as files:
-        log = files.enter_context(log_path.open("wb")) if log_path else None
-        return subprocess.Popen(
-            arguments,
-            stdin=files.enter_context(Path(stdin or os.devnull).open("rb")),
-            stdout=log,
-            stderr=subprocess.STDOUT if log else None,
-            env=dict(environment),
-            cwd=cwd,
-            pass_fds=channels,
-            **_OWN_GROUP,
-        )
+            self.log_path.write_bytes(f"[{size - _MAX_LOG_BYTES:,} bytes omitted]\n".encode() + end)

@@ -57,7 +57,7 @@ def traces(home: Path) -> dict[str, set[str]]:
     processes, ports = set(), set()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.pid == os.getpid() or process.environ().get("TMPDIR") != str(home):
+            if process.pid == os.getpid() or not process.environ().get("TMPDIR", "").startswith(str(home)):
                 continue
             processes.add(f"{process.pid} {process.name()}")
             ports |= {str(entry.laddr) for entry in process.net_connections("tcp")}
@@ -75,7 +75,7 @@ def leftovers() -> dict[str, Any]:
     workload = find_workload(str(WORKLOAD))
     counts: Counter[str] = Counter()
     home = Path(tempfile.mkdtemp(prefix="leftovers-"))
-    os.environ["TMPDIR"] = str(home)  # whatever a worker puts aside
+    os.environ["TMPDIR"] = tempfile.tempdir = str(home)  # whatever a worker puts aside
     before = traces(home)
     folder = tempfile.mkdtemp(prefix="autoaccel-")
     with WorkerStarter(Path(folder), workload) as starter:

@@ -74,7 +74,7 @@ class Process:
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         assert self in self.computer.alive
-        self.turns.append(Turn((self.step_seconds,) * 4))
+        self.turns.append(Turn((self.step_seconds,) * 4, peak_bytes=self.computer.process_bytes))
         return self.turns[-1]
 
     def finish(self, timeout_seconds: float) -> Finished:
@@ -123,6 +123,23 @@ def test_where_two_do_not_fit_whole_processes_alternate(
         assert len(reading.baseline_turns) == len(reading.measurement.turns) == 8
     assert computer.max_alive == 1
     assert computer.started == ["baseline", "trial", "baseline", "trial", "baseline"]
+
+
+@pytest.mark.parametrize(("gib", "fits"), [(6, True), (9, False)])
+def test_on_a_cpu_two_that_do_not_fit_in_memory_are_not_alive_at_once(
+    gib: int, fits: bool, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every trial was killed for lack of memory, or the baseline was."""
+    computer = Computer(gib * GIB)
+    told: list[Any] = []
+    monkeypatch.setattr(module, "read_gpu_use", tuple)
+    run = run_on(computer)
+    run.tell = told.append
+    baseline = LiveBaseline(run, facts, {"fast": False}, memory_bytes=16 * GIB)
+    assert baseline.is_apart is not fits
+    assert isinstance(measured(baseline), Reading)
+    assert computer.max_alive == (2 if fits else 1)
+    assert len(told) == (0 if fits else 1)
 
 
 def test_where_two_fit_the_baseline_stays_alive(facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch) -> None:

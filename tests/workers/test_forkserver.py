@@ -17,13 +17,12 @@ from typing import Any
 import psutil
 import pytest
 
-from autoaccel.records.base import encode
 from autoaccel.records.messages import Describe, Described, Failure, GiveTurn
 from autoaccel.session.workloads import find_workload
 from autoaccel.workers import worker as launch_worker
 from autoaccel.workers.describing import probe_and_describe
-from autoaccel.workers.forking import Forked
-from autoaccel.workers.forkserver import ForkedProcess, ForkFailedError, ForkServer
+from autoaccel.workers.forkserver import ForkFailedError, ForkServer
+from autoaccel.workers.kept import KeptProcess
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
 from autoaccel.workers.worker import Worker
@@ -63,7 +62,7 @@ def test_workers_leave_nothing_among_temporary_files(
     assert not isinstance(measuring.take_turn(GiveTurn(0.05), 60.0), Failure)
     measuring.close()
     assert starter._temporary is not None
-    assert list(starter._temporary.for_workers.rglob("*")) == []
+    assert [path for path in starter._temporary.path.glob("*/*") if not path.name.startswith("pymp-")] == []
 
 
 class InterruptedSocket:
@@ -183,9 +182,10 @@ def test_exit_codes_and_signals_are_told(tmp_path: Path) -> None:
         process = server.fork(os.environ, (), theirs, tmp_path / "worker.log")
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.1)
-        os.kill(process.pid, signal.SIGSEGV)
-        assert process.wait(5.0) == -signal.SIGSEGV
-        assert process.wait(5.0) == -signal.SIGSEGV
+        process.signal(signal.SIGSEGV)
+        assert process.wait(30.0) == -signal.SIGSEGV
+        assert process.wait(30.0) == -signal.SIGSEGV
+        assert process.end(30.0)
     server.close()
 
 
@@ -202,27 +202,30 @@ def test_a_child_of_some_module_may_end_beside_the_workers(tmp_path: Path, monke
         process = server.fork(os.environ, ("starts_a_process",), theirs, tmp_path / "worker.log")
         assert "sleep" in [child.name() for child in psutil.Process(server._process.pid).children()]
         time.sleep(0.5)  # it ends meanwhile
-        os.kill(process.pid, signal.SIGSEGV)
-        assert process.wait(5.0) == -signal.SIGSEGV, (tmp_path / "log").read_text()
+        process.signal(signal.SIGSEGV)
+        assert process.wait(30.0) == -signal.SIGSEGV, (tmp_path / "log").read_text()
+        assert process.end(30.0)
     server.close()
 
 
 def test_a_worker_whose_end_is_never_told_is_not_waited_for_for_ever(
     write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed process that a driver keeps from ending held up the tuner without bound; so does a stopped server."""
+    """A killed process that a driver keeps from ending held up the tuner without bound; so does a stopped keeper."""
     monkeypatch.setattr(launch_worker, "_END_SECONDS", 0.2)
     starter = starter_for(write_model())
     worker = starter.start(Describe(), {}, "stuck")
     assert isinstance(worker, Worker)
     assert isinstance(worker.receive(60.0), Described)
-    (server,) = starter._servers.running()
-    server._process.send_signal(signal.SIGSTOP)
+    assert worker._process.pid is not None
+    keeper = psutil.Process(worker._process.pid).parent()
+    assert keeper is not None
+    keeper.suspend()
     closing = threading.Thread(target=worker.close, daemon=True)
     closing.start()
     closing.join(30.0)
-    server._process.send_signal(signal.SIGCONT)
-    worker._process.wait(30.0)
+    keeper.resume()
+    assert worker._process.end(30.0)
     assert not closing.is_alive()
     assert "did not end within 0.2 s of being killed" in (starter._logs / "stuck.log").read_text()
 
@@ -232,21 +235,21 @@ def test_a_status_above_descriptor_1023_is_heard() -> None:
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard <= 1500:
         pytest.skip(f"no process may have more than {hard} descriptors here")
-    read_end, write_end = os.pipe()
+    ours, theirs = socket.socketpair()
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, 1501), hard))
     try:
-        os.dup2(read_end, 1500)
-        os.write(write_end, encode(Forked(1, {})) + b"\n")
-        with os.fdopen(1500, "rb", buffering=0) as status:
-            process = ForkedProcess(status)
+        os.dup2(ours.fileno(), 1500)
+        with socket.socket(fileno=1500) as control:
+            process = KeptProcess(control)
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.0)
-            os.write(write_end, b"3\n")
+            theirs.sendall(b"17\n3\n")
+            assert process.pid == 17
             assert process.wait(1.0) == 3
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-        os.close(read_end)
-        os.close(write_end)
+        ours.close()
+        theirs.close()
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -293,8 +296,10 @@ def test_workers_end_with_their_server(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = server.fork(os.environ, (), theirs, None)
+        assert process.pid is not None
         server.close()
         assert process.wait(5.0) == -signal.SIGKILL
+        process.close()
         deadline = time.perf_counter() + 5
         while psutil.pid_exists(process.pid) and time.perf_counter() < deadline:
             time.sleep(0.05)
@@ -334,5 +339,6 @@ def test_what_a_worker_that_begins_anew_imports_is_not_added_to_its_start_again(
                 forked = server.fork(dict(os.environ), modules, theirs, None)
                 assert forked.import_seconds.keys() == spared
             forked.wait(60.0)  # its channel is closed: it ends
+            assert forked.end(30.0)
     finally:
         server.close()

@@ -23,7 +23,7 @@ HOLDER = """
 import time
 from autoaccel.workers.temporary import TemporaryFolder
 folder = TemporaryFolder()
-(folder.for_workers / "pymp-left").mkdir()
+(folder.new() / "pymp-left").mkdir()
 print(folder.path, flush=True)
 time.sleep(600)
 """
@@ -57,7 +57,7 @@ def test_it_is_for_this_user_alone_and_goes_with_the_run(place: Path) -> None:
     with TemporaryFolder() as folder:
         assert folder.path.parent == place
         assert folder.path.stat().st_mode & 0o777 == 0o700
-        (folder.for_workers / "file").write_text("x")
+        (folder.new() / "file").write_text("x")
     assert list(place.iterdir()) == []
 
 
@@ -65,7 +65,7 @@ def leave_one_with_closed_folders(users: Path) -> None:
     """Leave a temporary folder in which are folders that nobody may look into or write to, and a link to the user's."""
     users.mkdir(0o500)
     with TemporaryFolder() as folder:
-        closed = folder.for_workers / "closed"
+        closed = folder.new() / "closed"
         (closed / "inner").mkdir(parents=True)
         (closed / "inner" / "file").write_text("x")
         (closed / "link").symlink_to(users)
@@ -100,7 +100,7 @@ def test_that_of_a_killed_run_goes_with_the_next_and_that_of_a_living_one_stays(
     assert left.exists()
     with TemporaryFolder():
         assert not left.exists()
-        assert (living / "t" / "pymp-left").exists()
+        assert (living / "1" / "pymp-left").exists()
     kill(alive)
 
 
@@ -130,7 +130,7 @@ def test_what_links_in_it_lead_to_stays(place: Path, tmp_path: Path) -> None:
     data.chmod(0o500)
     (data / "inner").chmod(0o500)
     with TemporaryFolder() as folder:
-        for where in (folder.path, folder.for_workers):
+        for where in (folder.path, folder.new()):
             (where / "link").symlink_to(data)
             (where / "file").symlink_to(data / "file")
     assert (data / "file").read_text() == "x" and list(place.iterdir()) == []
@@ -145,7 +145,7 @@ def test_that_of_another_user_stays(place: Path) -> None:
     os.chown(left, 12345, 12345)
     with TemporaryFolder():
         pass
-    assert (left / "t" / "pymp-left").exists()
+    assert (left / "1" / "pymp-left").exists()
 
 
 def test_runs_that_begin_and_end_at_once_keep_their_own(place: Path) -> None:
@@ -156,8 +156,9 @@ def test_runs_that_begin_and_end_at_once_keep_their_own(place: Path) -> None:
         for number in range(150):
             try:
                 with TemporaryFolder() as folder:
-                    (folder.for_workers / str(number)).write_text("x")
-                    assert os.listdir(folder.for_workers) == [str(number)]  # noqa: PTH208
+                    own = folder.new()
+                    (own / str(number)).write_text("x")
+                    assert [path.name for path in own.iterdir()] == [str(number)]
             except BaseException as error:
                 failures.append(error)
                 raise
@@ -190,7 +191,7 @@ def test_what_workers_put_aside_is_in_it_and_sockets_have_room(
     write_model: Callable[..., Path], tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as outer:
-        room = MAX_TMPDIR_BYTES - len(f"{outer}//autoaccel-run-xxxxxxxx/t")
+        room = MAX_TMPDIR_BYTES - len(f"{outer}//autoaccel-run-xxxxxxxx/99999")
         long = Path(outer, "x" * room)  # the longest place whose workers' sockets still have room
         long.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", str(long))
@@ -200,14 +201,14 @@ def test_what_workers_put_aside_is_in_it_and_sockets_have_room(
             assert isinstance(worker.receive(60.0), Described)
             worker.close()
             told, sockets = (tmp_path / "run" / "logs" / "describe.log").read_text().split()
-            assert len(told) == MAX_TMPDIR_BYTES
+            assert len(told) == MAX_TMPDIR_BYTES - 4
             assert Path(told).is_relative_to(long) and Path(sockets).is_relative_to(told)
         assert list(long.iterdir()) == []
 
 
 def test_a_usual_place_leaves_more_room_than_most_need(place: Path) -> None:
     with TemporaryFolder() as folder:
-        assert len(str(Path("/tmp") / folder.for_workers.relative_to(place))) <= 40
+        assert len(str(Path("/tmp") / folder.new().relative_to(place))) <= 40
 
 
 def test_a_place_too_long_for_sockets_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
