@@ -144,6 +144,7 @@ class Turn(Record, frozen=True, tag="turn"):
     step_shares: tuple[float, ...] = ()  # each step's samples, over those of a whole step; empty if all are whole
     peak_bytes: int = 0
     diverged: bool = False  # the losses of its last steps are not finite
+    steps_done: int = 0  # of the training, at its end, warm-up included; 0 in records of earlier versions
 
 
 class Probed(Record, frozen=True, tag="probed"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
 from autoaccel.records.messages import Failure
@@ -15,7 +16,7 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.pairs import Reference
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, lacks_room
+from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, is_of_its_own, lacks_room
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import (
@@ -28,6 +29,12 @@ from autoaccel.statistics.turn_plan import (
 )
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
+
+
+class _OwnFailure(NamedTuple):
+    """The baseline's process failed beside a trial."""
+
+    failure: Failure
 
 
 class LiveBaseline:
@@ -73,6 +80,8 @@ class LiveBaseline:
         """The same without the steps that only showed when it was."""
         for _ in range(plan.turns_alone):
             self._take_turn(plan)
+        self._has_told_divergence = False
+        self._tell_divergence()
         self.is_apart = fills_a_gpu(unused, read_gpu_use())
         """Whether it must not be alive beside a trial: a GPU has no room for two."""
         if self.is_apart:
@@ -153,10 +162,25 @@ class LiveBaseline:
             enough: When to end.
             timeout_seconds: For all.
         """
+        reading = self._measure(settings, name, enough, timeout_seconds)
+        if isinstance(reading, Failure):
+            self._run.starter.check_room()  # no settings are to blame for a disk that is full
+        self._tell_divergence()
+        return reading
+
+    def _measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         if self.is_apart:
             return self._measure_apart(settings, name, timeout_seconds)
         deadline = time.perf_counter() + timeout_seconds
         reading = self._measure_beside(settings, name, enough, timeout_seconds)
+        if isinstance(reading, _OwnFailure):
+            # It may have been chance, or the trial that took its memory; the other process tells which.
+            deadline = time.perf_counter() + timeout_seconds
+            reading = self._measure_beside(settings, name, enough, timeout_seconds)
+        if isinstance(reading, _OwnFailure):
+            if is_of_its_own(reading.failure):
+                raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
+            reading = reading.failure
         on_accelerator = not self.facts.device.startswith("cpu")
         if on_accelerator and isinstance(reading, Failure) and lacks_room(reading):
             # Alone it may have room enough.
@@ -168,7 +192,7 @@ class LiveBaseline:
 
     def _measure_beside(
         self, settings: Settings, name: str, enough: Enough, timeout_seconds: float
-    ) -> Reading | Failure:
+    ) -> Reading | Failure | _OwnFailure:
         """Measure settings in turns with a baseline that is alive."""
         deadline = time.perf_counter() + timeout_seconds
         candidate = self._run.starter.start_measuring(settings, name, timeout_seconds)
@@ -184,8 +208,8 @@ class LiveBaseline:
             candidate.close()
         if isinstance(turns, TurnFailed):
             if turns.who is self._measuring:
-                # It died, most often beside a trial that took its memory.
                 self.rest()
+                return _OwnFailure(turns.failure)
             return turns.failure
         self._taker.learn(turns)
         return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
@@ -215,7 +239,7 @@ class LiveBaseline:
             self._measuring.close()
         if failure is not None:
             return failure
-        if failure := divergence(before, candidate.turns):
+        if failure := divergence(self._measuring, candidate):
             return failure
         half = self._turns_apart // 2
         beside = (*before[-half:], *self._measuring.turns[:half])
@@ -243,6 +267,19 @@ class LiveBaseline:
         if isinstance(measuring, Failure):
             raise workload_error(measuring, self._run.request.workload, "under your own settings")
         return measuring
+
+    def _tell_divergence(self) -> None:
+        """Tell once if the user's own training diverges within the run that is planned."""
+        steps = self._measuring.diverged_steps
+        if steps is None or self._has_told_divergence or self._measuring.finite_steps >= self.facts.planned_steps:
+            return
+        self._has_told_divergence = True
+        self._run.tell(
+            Note(
+                f"under your own settings the loss is no longer a finite number after {steps:,} steps: your training "
+                "diverges. Its speed is compared all the same, but nothing can show that settings keep its metric"
+            )
+        )
 
     def _take_turn(self, plan: TurnPlan) -> None:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)

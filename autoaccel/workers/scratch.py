@@ -65,6 +65,11 @@ class Scratches:
         """The folder is this worker's; it is removed some time after the worker was closed."""
         self._used.append((worker, scratch))
 
+    def folders(self) -> list[Path]:
+        """Return what holds them, if there are any; those of closed workers are removed."""
+        self._remove(closed_only=True)
+        return [self._root] if self._root is not None else []
+
     def close(self) -> None:
         """Remove all of them."""
         self._remove(closed_only=False)

@@ -39,6 +39,9 @@ class Computer:
     def use(self) -> tuple[GpuUse, ...]:
         return (GpuUse("GPU-1", GIB + len(self.alive) * self.process_bytes, 80 * GIB, self.is_exclusive),)
 
+    def check_room(self) -> None:
+        """There is."""
+
     def start_measuring(self, settings: Any, name: str, timeout_seconds: float) -> Any:
         return self.start_all_measuring(Measure(), {name: settings}, timeout_seconds)[0]
 
@@ -71,6 +74,7 @@ class Process:
         self.settings = settings
         self.step_seconds = STEP / 2 if settings.get("fast") else STEP
         self.turns: list[Turn] = []
+        self.finite_steps, self.diverged_steps = 0, None
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         assert self in self.computer.alive
