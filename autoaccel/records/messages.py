@@ -198,7 +198,8 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 FailureKind = Literal[
     "raised", "exited", "crashed", "hung", "slow start", "memory", "busy", "invalid", "ineffective", "diverged"
 ]
-"""Slow start: compiling took longer than it may. Busy: the GPU is for one process at a time, and has one.
+"""Slow start: compiling took longer than it may. Busy: the GPU is for one process at a time, and has one;
+or a port is that the training opens.
 
 Records of earlier versions say "raised" where a GPU was busy.
 """

@@ -182,12 +182,14 @@ class LiveBaseline:
                 raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
             reading = reading.failure
         on_accelerator = not self.facts.device.startswith("cpu")
-        if on_accelerator and isinstance(reading, Failure) and lacks_room(reading):
+        if isinstance(reading, Failure) and lacks_room(reading, on_accelerator):
             # Alone it may have room enough.
+            is_busy = reading.kind == "busy"
             reading = self._measure_apart(settings, name, deadline - time.perf_counter())
-            if isinstance(reading, Reading) and reading.measurement.peak_bytes <= self.measurement.peak_bytes:
-                # It took no more memory than the baseline: two such processes do not fit, whatever NVML reported.
-                self.is_apart = True
+            if isinstance(reading, Reading):
+                # If it took no more memory than the baseline, two such processes do not fit, whatever NVML reported.
+                no_more = reading.measurement.peak_bytes <= self.measurement.peak_bytes
+                self.is_apart = is_busy or no_more
         return reading
 
     def _measure_beside(

@@ -113,7 +113,7 @@ class FreshPairs:
             return self._measure_apart(settings, task, names)
         reading = self._measure_together(settings, task, names)
         failure = reading.failure if isinstance(reading, _ReferenceFailed) else reading
-        if isinstance(failure, Failure) and lacks_room(failure) and self._run.starter.on_accelerator:
+        if isinstance(failure, Failure) and lacks_room(failure, self._run.starter.on_accelerator):
             self._apart = True  # alone each of the two may have room enough
             return self._measure_apart(settings, task, names)
         return reading

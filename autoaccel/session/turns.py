@@ -28,9 +28,12 @@ class Turns(NamedTuple):
     trusted: bool  # enough of them were undisturbed
 
 
-def lacks_room(failure: Failure) -> bool:
-    """Whether a process may have failed because another was alive beside it on the same accelerator."""
-    return failure.kind in ("memory", "busy")
+def lacks_room(failure: Failure, on_accelerator: bool) -> bool:
+    """Whether a process may have failed because another was alive beside it, and may not if it is alone.
+
+    Not by the memory of a computer's own: a process that lacks it lacks it alone, too, or ends others.
+    """
+    return failure.kind == "busy" or (on_accelerator and failure.kind == "memory")
 
 
 def is_of_its_own(failure: Failure) -> bool:
@@ -38,7 +41,7 @@ def is_of_its_own(failure: Failure) -> bool:
 
     Not for want of memory, which the other process may have taken, nor for want of time.
     """
-    return failure.kind != "hung" and not lacks_room(failure)
+    return failure.kind not in ("hung", "memory", "busy")
 
 
 def divergence(baseline: Measuring, other: Measuring) -> Failure | None:

@@ -19,11 +19,12 @@ from autoaccel.records.messages import Describe, Failure, Measure, TakeProfile, 
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.cycle import TrainingOverError
-from autoaccel.runtime.script.entry import enter, run_main, without_ours
+from autoaccel.runtime.script.entry import enter, hiding, run_main, without_ours
 from autoaccel.runtime.script.parsing import watch_parsers
 from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.script.writes import Writes
+from autoaccel.runtime.streams import end_process, flush_streams
 from autoaccel.runtime.vision import watch_for_torchvision
 
 if TYPE_CHECKING:
@@ -51,20 +52,26 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     watch_for_torchvision()
     start = Start(running.folder, running.stdin)
     start.go()
+    process = os.getpid()
     when_torch_is_imported(lambda: attached.append(attach(partial(fail, spec, line))))
     try:
         while True:
             try:
                 run_main(running.path, script.module)
+                if os.getpid() != process:
+                    raise SystemExit
             except TrainingOverError:
                 pass
             except SystemExit as end:
-                if end.code not in (None, 0):
+                if end.code not in (None, 0) or os.getpid() != process:
                     raise
             if not attached or not attached[0].ended():
                 return Failure(kind="invalid", message=_NO_TRAINING)
             start.go()
     except BaseException as error:
+        if os.getpid() != process:  # one that the script has forked ends as it would under plain Python
+            sys.excepthook = hiding(sys.excepthook)
+            raise without_ours(error)  # noqa: B904  # it is the same error
         failure = _failure(spec, error)
         if running.stdin or not start.input.was_read:
             return failure
@@ -91,11 +98,10 @@ _NO_TRAINING = (
 
 def finish(line: Line, answer: Record | None) -> NoReturn:
     """Answer, and end the process within whatever the script is doing."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_streams()
     if answer is not None:
         line.write(answer)
-    os._exit(0)
+    end_process(0)
 
 
 def attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException], None]], Attached]:
