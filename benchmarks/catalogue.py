@@ -213,6 +213,12 @@ BENCHMARKS = (
         {"hard_cases": 33}, 45, ends_in_time=True,
     ),
     Benchmark(
+        "faults", "checks.faults",
+        "faults planted in trainings, which some settings meet: how they are called, whether the search goes on, what is "
+        "left behind and what is picked",
+        {"faults": 38}, 80, needs="root, for a cgroup and mounts", ends_in_time=True,
+    ),
+    Benchmark(
         "report", "checks.report",
         "reports in a real browser: script errors, requests, sorting, plots, a telephone's width, dark and light",
         {"report_page": 1}, 2, needs="installs Chromium", packages=("chromium",),

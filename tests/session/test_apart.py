@@ -161,6 +161,18 @@ def test_on_a_cpu_a_trial_that_runs_out_of_memory_has_failed(
     assert computer.started == ["baseline", "trial"]
 
 
+def test_on_a_cpu_a_trial_whose_port_the_baseline_holds_is_measured_alone_and_so_are_all_after_it(
+    facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every trial of a script that opens a fixed port failed, whatever its settings."""
+    computer = Computer(0, is_exclusive=True)
+    baseline = baseline_on(computer, facts, monkeypatch, device="cpu", nvml=False)
+    for _ in range(2):
+        assert isinstance(measured(baseline), Reading)
+    assert baseline.is_apart
+    assert computer.started == ["baseline", "trial", "trial", "baseline", "trial", "baseline"]
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
     computer = Computer(50 * GIB)

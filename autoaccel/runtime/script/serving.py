@@ -6,7 +6,6 @@ Imports no torch: the script imports it when it likes, and is heard from then on
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,8 +18,9 @@ from autoaccel.records.messages import Describe, Failure, Measure, TakeProfile, 
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.cycle import TrainingOverError
-from autoaccel.runtime.script.entry import enter, hiding, run_main, without_ours
+from autoaccel.runtime.script.entry import enter, run_main, without_ours
 from autoaccel.runtime.script.parsing import watch_parsers
+from autoaccel.runtime.script.process import end_forked
 from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.script.writes import Writes
@@ -59,7 +59,7 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
             try:
                 run_main(running.path, script.module)
                 if os.getpid() != process:
-                    raise SystemExit
+                    end_forked(None)
             except TrainingOverError:
                 pass
             except SystemExit as end:
@@ -69,9 +69,8 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
                 return Failure(kind="invalid", message=_NO_TRAINING)
             start.go()
     except BaseException as error:
-        if os.getpid() != process:  # one that the script has forked ends as it would under plain Python
-            sys.excepthook = hiding(sys.excepthook)
-            raise without_ours(error)  # noqa: B904  # it is the same error
+        if os.getpid() != process:
+            end_forked(error)
         failure = _failure(spec, error)
         if running.stdin or not start.input.was_read:
             return failure
