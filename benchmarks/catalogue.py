@@ -214,8 +214,8 @@ BENCHMARKS = (
     ),
     Benchmark(
         "faults", "checks.faults",
-        "faults planted in trainings, which some settings meet: how they are called, whether the search goes on, what is "
-        "left behind and what is picked",
+        "faults that some settings of a training meet: how they are called, whether the search goes on, what is left "
+        "behind and what is picked",
         {"faults": 38}, 80, needs="root, for a cgroup and mounts", ends_in_time=True,
     ),
     Benchmark(

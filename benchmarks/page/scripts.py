@@ -50,7 +50,7 @@ def hard_cases(found: Mapping[str, Any]) -> list[str]:
 def faults(found: Mapping[str, Any]) -> list[str]:
     """Return how each planted fault was called, and what it cost."""
     lines = [
-        "| Fault, training | Called | Named rightly | Search went on after | Left behind | Picked the best without it |",
+        "| Fault, training | Called | Named rightly | Search went on after | Left behind | Picked the best else |",
         f"|{'---|' * 6}",
     ]
     for name, row in sorted(found.items()):
