@@ -36,7 +36,7 @@ EXIT_INTERRUPTED = 130
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
 does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
-under your own settings, 130 interrupted"""
+under your own settings, 130 interrupted, 141 the reader of the output is gone"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
