@@ -219,6 +219,12 @@ BENCHMARKS = (
         {}, 60, is_asked_for=True,
     ),
     Benchmark(
+        "faults", "checks.faults",
+        "faults that some settings of a training meet: how they are called, whether the search goes on, what is left "
+        "behind and what is picked",
+        {"faults": 38}, 80, needs="root, for a cgroup and mounts", ends_in_time=True,
+    ),
+    Benchmark(
         "report", "checks.report",
         "reports in a real browser: script errors, requests, sorting, plots, a telephone's width, dark and light",
         {"report_page": 1}, 2, needs="installs Chromium", packages=("chromium",),

@@ -17,6 +17,9 @@ from autoaccel.records.workload import TrainingFacts
 DENSE = ("convolution", "matmul", "attention")
 """Groups of operators that are limited by arithmetic rather than by memory."""
 
+SHORTEST_STEP = 1e-9
+"""Seconds: the resolution of the clock. A step that was too short for it has taken some time all the same."""
+
 
 @dataclass(frozen=True)
 class Observations:
@@ -85,7 +88,7 @@ class Observations:
     @property
     def mean_step_seconds(self) -> float:
         """Step time with the waits that come in bursts."""
-        return max(self.profile.step_seconds, self.profile.phase_seconds or 0.0)
+        return max(self.profile.step_seconds, self.profile.phase_seconds or 0.0, SHORTEST_STEP)
 
     @property
     def updates_itself(self) -> bool:

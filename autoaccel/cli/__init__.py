@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from autoaccel import __version__
 from autoaccel.cli.advise import add_advise
-from autoaccel.cli.common import EXIT_FASTER
 from autoaccel.cli.explain import add_explain
 from autoaccel.cli.init import add_init
 from autoaccel.cli.launch import add_launch
@@ -23,6 +22,13 @@ from autoaccel.cli.machine import add_hardware, add_knobs
 from autoaccel.cli.recipes import add_show, add_verify
 from autoaccel.cli.run import add_run
 from autoaccel.cli.scale import add_scale
+from autoaccel.cli.surroundings import (
+    check_surroundings,
+    drop_output,
+    failed_surroundings,
+    open_standard_streams,
+    say,
+)
 from autoaccel.cli.tune import add_tune
 from autoaccel.errors import AutoaccelError, BadRequestError
 
@@ -30,30 +36,42 @@ EXIT_INTERRUPTED = 130
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
 does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
-under your own settings, 130 interrupted"""
+under your own settings, 130 interrupted, 141 the reader of the output is gone"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    parsed = _parse(sys.argv[1:] if arguments is None else arguments)
+    open_standard_streams()
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()  # here, so that an error in that is told like any other
+        return code
+    except AutoaccelError as error:
+        say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted.")
+        return EXIT_INTERRUPTED
+    except OSError as error:
+        if (found := failed_surroundings(error)) is None:
+            raise
+        say(found.words)
+        return found.exit_code
+    finally:
+        drop_output()
+
+
+def _run(arguments: Sequence[str]) -> int:
+    parsed = _parse(arguments)
     if parsed.command is None:
         _parser().print_help()
         return BadRequestError.exit_code
     # Killed politely, clean up as after Ctrl-C: no worker may outlive its tuner.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    check_surroundings()
     handler: Callable[[argparse.Namespace], int] = parsed.handler
-    try:
-        return handler(parsed)
-    except AutoaccelError as error:
-        print(f"autoaccel: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("autoaccel: interrupted.", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader, such as head, is gone; Python would complain once more at exit
-        return EXIT_FASTER
+    return handler(parsed)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

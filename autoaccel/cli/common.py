@@ -102,9 +102,9 @@ def training_of(parsed: argparse.Namespace) -> list[str]:
 
 def make_console(to_stderr: bool = False) -> Console:
     """Return where people read: stdout, or stderr beside JSON."""
-    from rich.console import Console
+    from autoaccel.report.console import PipedConsole
 
-    return Console(stderr=to_stderr, highlight=False)
+    return PipedConsole(stderr=to_stderr, highlight=False)
 
 
 def print_json(record: object) -> None:

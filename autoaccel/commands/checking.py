@@ -14,7 +14,7 @@ import msgspec
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
 from autoaccel.records.accuracy import Accuracy
-from autoaccel.records.base import decode, encode, write_json
+from autoaccel.records.base import append_line, decode, encode, write_json
 from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck, CheckedPair, ClaimVerdict
 from autoaccel.records.messages import Failure, Finished, Measure
 from autoaccel.records.progress import BaselineMeasured, Listener, PairFinished, StageStarted
@@ -108,8 +108,7 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
                     check = msgspec.structs.replace(check, verdict="does not hold", message=trained.message)
                 break
             pair = CheckedPair(of, seed, trained, time.perf_counter() - start)
-            with pairs_path(use.file).open("ab") as file:
-                file.write(encode(pair) + b"\n")
+            append_line(pairs_path(use.file), pair)
             kept.append(pair)
             check = judge_pairs(recipe, facts, kept)
             run.tell(PairFinished(len(kept), None, recipe.settings, None, check.accuracy))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,13 +34,67 @@ def decode(data: bytes | str, kind: type[RecordType]) -> RecordType:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all: aside first, then renamed into place."""
+    """Write a file that appears whole or not at all: aside first, then renamed into place.
+
+    Raises:
+        OSError: If it cannot be written, with its name.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with naming(path):
+        try:
+            aside.write_text(text, encoding="utf-8")
+            aside.replace(path)
+        finally:
+            with contextlib.suppress(OSError):  # of a disk that may not be written to; nothing was made there
+                aside.unlink(missing_ok=True)
+
+
+def append_line(path: Path, record: Any) -> None:
+    """Append a record to a file of one a line, whole or not at all; a last line that a crash cut off goes first.
+
+    Raises:
+        OSError: If it cannot be written, with the name of the file.
+    """
+    whole = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    size = len(whole[0]) + len(whole[1])
+    with naming(path), path.open("ab", buffering=0) as file:
+        file.truncate(size)
+        line = encode(record) + b"\n"
+        written = 0
+        try:
+            while written < len(line):
+                written += file.write(line[written:])
+        except OSError:
+            file.truncate(size)
+            raise
+
+
+def check_writable(folder: Path) -> None:
+    """See that a file can be written in a folder.
+
+    Raises:
+        OSError: If it cannot, with the name of the folder.
+    """
+    file = folder / f".room.{os.getpid()}"
+    with naming(folder):
+        try:
+            file.write_bytes(bytes(_ROOM_BYTES))
+        finally:
+            with contextlib.suppress(OSError):  # there is none
+                file.unlink(missing_ok=True)
+
+
+_ROOM_BYTES = 64 * 1024  # a few records
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors of the system name this file: those of writing name none."""
     try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def write_json(path: Path, record: Any) -> None:

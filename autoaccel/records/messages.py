@@ -146,6 +146,7 @@ class Turn(Record, frozen=True, tag="turn"):
     step_shares: tuple[float, ...] = ()  # each step's samples, over those of a whole step; empty if all are whole
     peak_bytes: int = 0
     diverged: bool = False  # the losses of its last steps are not finite
+    steps_done: int = 0  # of the training, at its end, warm-up included; 0 in records of earlier versions
 
 
 class Probed(Record, frozen=True, tag="probed"):
@@ -199,7 +200,8 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 FailureKind = Literal[
     "raised", "exited", "crashed", "hung", "slow start", "memory", "busy", "invalid", "ineffective", "diverged"
 ]
-"""Slow start: compiling took longer than it may. Busy: the GPU is for one process at a time, and has one.
+"""Slow start: compiling took longer than it may. Busy: the GPU is for one process at a time, and has one;
+or a port is that the training opens.
 
 Records of earlier versions say "raised" where a GPU was busy.
 """

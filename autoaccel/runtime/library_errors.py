@@ -31,8 +31,8 @@ _KERNELS_BYTES = 512 << 20
 
 
 # What CUDA says where a GPU is for one process at a time: "all CUDA-capable devices are busy or unavailable", since
-# CUDA 11.2 "CUDA-capable device(s) is/are busy or unavailable".
-_SAYS_BUSY = "busy or unavailable"
+# CUDA 11.2 "CUDA-capable device(s) is/are busy or unavailable"; and the system, and torch, of a port.
+_SAYS_BUSY = re.compile("busy or unavailable|address already in use", re.IGNORECASE)
 
 # What gloo and NCCL say, or where, when the connection to another rank is lost.
 _SAYS_LOST = re.compile(r"gloo|nccl|c10d|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE)
@@ -42,7 +42,7 @@ def kind_of(error: BaseException) -> FailureKind:
     """Return what kind of failure an error is that the user's code or a library has raised."""
     if is_out_of_memory(error):
         return "memory"
-    return "busy" if any(_SAYS_BUSY in str(one) for one in _with_causes(error)) else "raised"
+    return "busy" if any(_SAYS_BUSY.search(str(one)) for one in _with_causes(error)) else "raised"
 
 
 def first_line(error: BaseException) -> str:

@@ -46,6 +46,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
         step_shares=shares if any(share != 1.0 for share in shares) else (),
         peak_bytes=int(ranks.all_reduce_sum(peak_bytes(paced.device))),
         diverged=paced.has_diverged,
+        steps_done=paced.steps_done,
     )
     if paced.steps_done == before:
         return done  # the training is over: a script whose steps all were seen calls nothing any more

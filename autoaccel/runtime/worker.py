@@ -17,6 +17,7 @@ from typing import BinaryIO, NoReturn
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.messages import Probe, WorkerSpec
 from autoaccel.records.workload import Script
+from autoaccel.runtime.streams import end_process, flush_streams
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -37,6 +38,10 @@ class Channel:
         descriptor = self._socket.detach()
         if descriptor >= 0:
             os.close(descriptor)
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._socket.fileno()
 
     def read(self) -> bytes:
         """Return the next line, empty if the tuner is gone."""
@@ -62,8 +67,10 @@ def die_with_parent(parent: int) -> None:
 def _serve(spec: WorkerSpec, channel: Channel) -> Record | None:
     if isinstance(spec.workload, Script) and not isinstance(spec.task, Probe):
         # It imports torch itself, when it likes.
+        from autoaccel.runtime.script.process import keep_process
         from autoaccel.runtime.script.serving import serve_script
 
+        keep_process(channel.fileno())
         return serve_script(spec, channel)
     # After the handlers in main(): importing torch is the first thing that can crash or hang.
     from autoaccel.runtime.tasks import serve
@@ -78,9 +85,8 @@ def main() -> NoReturn:
     channel = Channel(int(sys.argv[1]))
     spec = decode(channel.read(), WorkerSpec)
     answer = _serve(spec, channel)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_streams()
     if answer is not None:
         channel.write(answer)
     # Not a normal exit: libraries' exit handlers may hang or abort after the work is done and told.
-    os._exit(0)
+    end_process(0)

@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
 from autoaccel.records.messages import Failure
@@ -16,7 +17,7 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.pairs import Reference
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, lacks_room
+from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, is_of_its_own, lacks_room
 from autoaccel.space.room import fit_together
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
@@ -30,6 +31,12 @@ from autoaccel.statistics.turn_plan import (
 )
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
+
+
+class _OwnFailure(NamedTuple):
+    """The baseline's process failed beside a trial."""
+
+    failure: Failure
 
 
 class LiveBaseline:
@@ -78,6 +85,8 @@ class LiveBaseline:
         for _ in range(plan.turns_alone):
             self._take_turn(plan)
         self.measurement: Measurement = self._measuring.measurement
+        self._has_told_divergence = False
+        self._tell_divergence()
         fills_memory = facts.device == "cpu" and not fit_together(self.measurement.peak_bytes, memory_bytes)
         self.is_apart = fills_memory or fills_a_gpu(unused, read_gpu_use())
         """Whether it must not be alive beside a trial: a GPU, or the memory, has no room for two."""
@@ -160,22 +169,39 @@ class LiveBaseline:
             enough: When to end.
             timeout_seconds: For all.
         """
+        reading = self._measure(settings, name, enough, timeout_seconds)
+        if isinstance(reading, Failure):
+            self._run.starter.check_room()  # no settings are to blame for a disk that is full
+        self._tell_divergence()
+        return reading
+
+    def _measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         if self.is_apart:
             return self._measure_apart(settings, name, timeout_seconds)
         deadline = time.perf_counter() + timeout_seconds
         reading = self._measure_beside(settings, name, enough, timeout_seconds)
+        if isinstance(reading, _OwnFailure):
+            # It may have been chance, or the trial that took its memory; the other process tells which.
+            deadline = time.perf_counter() + timeout_seconds
+            reading = self._measure_beside(settings, name, enough, timeout_seconds)
+        if isinstance(reading, _OwnFailure):
+            if is_of_its_own(reading.failure):
+                raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
+            reading = reading.failure
         on_accelerator = not self.facts.device.startswith("cpu")
-        if on_accelerator and isinstance(reading, Failure) and lacks_room(reading):
+        if isinstance(reading, Failure) and lacks_room(reading, on_accelerator):
             # Alone it may have room enough.
+            is_busy = reading.kind == "busy"
             reading = self._measure_apart(settings, name, deadline - time.perf_counter())
-            if isinstance(reading, Reading) and reading.measurement.peak_bytes <= self.measurement.peak_bytes:
-                # It took no more memory than the baseline: two such processes do not fit, whatever NVML reported.
-                self.is_apart = True
+            if isinstance(reading, Reading):
+                # If it took no more memory than the baseline, two such processes do not fit, whatever NVML reported.
+                no_more = reading.measurement.peak_bytes <= self.measurement.peak_bytes
+                self.is_apart = is_busy or no_more
         return reading
 
     def _measure_beside(
         self, settings: Settings, name: str, enough: Enough, timeout_seconds: float
-    ) -> Reading | Failure:
+    ) -> Reading | Failure | _OwnFailure:
         """Measure settings in turns with a baseline that is alive."""
         deadline = time.perf_counter() + timeout_seconds
         candidate = self._run.starter.start_measuring(settings, name, timeout_seconds)
@@ -191,8 +217,8 @@ class LiveBaseline:
             candidate.close()
         if isinstance(turns, TurnFailed):
             if turns.who is self._measuring:
-                # It died, most often beside a trial that took its memory.
                 self.rest()
+                return _OwnFailure(turns.failure)
             return turns.failure
         self._taker.learn(turns)
         return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
@@ -222,7 +248,7 @@ class LiveBaseline:
             self._measuring.close()
         if failure is not None:
             return failure
-        if failure := divergence(before, candidate.turns):
+        if failure := divergence(self._measuring, candidate):
             return failure
         half = self._turns_apart // 2
         beside = (*before[-half:], *self._measuring.turns[:half])
@@ -250,6 +276,19 @@ class LiveBaseline:
         if isinstance(measuring, Failure):
             raise workload_error(measuring, self._run.request.workload, "under your own settings")
         return measuring
+
+    def _tell_divergence(self) -> None:
+        """Tell once if the user's own training diverges within the run that is planned."""
+        steps = self._measuring.diverged_steps
+        if steps is None or self._has_told_divergence or self._measuring.finite_steps >= self.facts.planned_steps:
+            return
+        self._has_told_divergence = True
+        self._run.tell(
+            Note(
+                f"under your own settings the loss is no longer a finite number after {steps:,} steps: your training "
+                "diverges. Its speed is compared all the same, but nothing can show that settings keep its metric"
+            )
+        )
 
     def _take_turn(self, plan: TurnPlan) -> None:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)

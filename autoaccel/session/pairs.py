@@ -12,10 +12,11 @@ from autoaccel.records.proof import ProofPair, TrainedPair
 from autoaccel.records.settings import Settings
 from autoaccel.session.run_folder import PairsFor
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, lacks_room
+from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, is_of_its_own, lacks_room
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, pair_seconds, turns_worth
+from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
 _MAX_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
@@ -27,6 +28,13 @@ class PairReading(NamedTuple):
     turns: list[Pair]  # those that count
     trusted: bool  # enough of them were undisturbed
     trained: TrainedPair | None  # what the two came to, if they trained to their end
+    own_failure: Failure | None = None  # why the one under the user's own settings came to nothing, if so
+
+
+class _ReferenceFailed(NamedTuple):
+    """The process that others are measured against has failed."""
+
+    failure: Failure
 
 
 class Reference(NamedTuple):
@@ -89,10 +97,23 @@ class FreshPairs:
         names_of_sides = ("baseline", "recipe") if self._purpose == "proof" else ("recipe", "without")
         names = [f"{self._purpose}-{self._started:02d}-{side}" for side in names_of_sides]
         task = Measure(seed=seed, steps=steps)
+        reading = self._measure(settings, task, names)
+        if isinstance(reading, _ReferenceFailed) and reading.failure.kind != "hung":
+            reading = self._measure(settings, task, names)  # it may have been chance
+        if isinstance(reading, _ReferenceFailed):
+            if self._purpose == "proof" and is_of_its_own(reading.failure):
+                raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
+            reading = reading.failure
+        if isinstance(reading, Failure):
+            self._run.starter.check_room()  # no settings are to blame for a disk that is full
+        return reading
+
+    def _measure(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure | _ReferenceFailed:
         if self._apart:
             return self._measure_apart(settings, task, names)
         reading = self._measure_together(settings, task, names)
-        if isinstance(reading, Failure) and lacks_room(reading) and self._run.starter.on_accelerator:
+        failure = reading.failure if isinstance(reading, _ReferenceFailed) else reading
+        if isinstance(failure, Failure) and lacks_room(failure, self._run.starter.on_accelerator):
             self._apart = True  # alone each of the two may have room enough
             return self._measure_apart(settings, task, names)
         return reading
@@ -106,7 +127,9 @@ class FreshPairs:
         self._taker.learn(turns)
         return PairReading(turns.pairs, turns.trusted, pair.trained)
 
-    def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
+    def _measure_together(
+        self, settings: Settings, task: Measure, names: list[str]
+    ) -> PairReading | Failure | _ReferenceFailed:
         """Return what two processes show that are alive together, in turns."""
         starter, clock, steps = self._run.starter, self._run.clock, task.steps
         measuring = starter.start_all_measuring(
@@ -115,13 +138,13 @@ class FreshPairs:
         try:
             reference, other = measuring
             if isinstance(reference, Failure):
-                return reference
+                return _ReferenceFailed(reference)
             if isinstance(other, Failure):
                 return other
             most = self._turns_worth((reference, other)) if steps is None else _MAX_TURNS
             turns = self._taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left)
             if isinstance(turns, TurnFailed):
-                return turns.failure
+                return _ReferenceFailed(turns.failure) if turns.who is reference else turns.failure
             ended = [] if steps is None or not turns.pairs else [reference.finish(clock.left), other.finish(clock.left)]
             return self._keep(task, turns, (reference, other), ended)
         finally:
@@ -137,7 +160,9 @@ class FreshPairs:
         speedup = plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
         return turns_worth(plan, start_seconds, self._taker.scatter.deviation, speedup)
 
-    def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure:
+    def _measure_apart(
+        self, settings: Settings, task: Measure, names: list[str]
+    ) -> PairReading | Failure | _ReferenceFailed:
         """Return what two whole processes show, one after the other; which one begins changes from pair to pair."""
         clock = self._run.clock
         sides = (self._reference_settings, settings)
@@ -148,14 +173,14 @@ class FreshPairs:
             started = self._run.starter.start_all_measuring(task, {names[side]: sides[side]}, clock.left, self._fresh)
             measuring = started[0]
             if isinstance(measuring, Failure):
-                return measuring
+                return measuring if side else _ReferenceFailed(measuring)
             try:
                 # As many of the second as of the first.
                 most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MAX_TURNS)
                 for _ in range(most):
                     turn = measuring.take_turn(self._taker.plan.order, clock.left)
                     if isinstance(turn, Failure):
-                        return turn
+                        return turn if side else _ReferenceFailed(turn)
                     if not turn.step_seconds:
                         break
                 if task.steps is not None:
@@ -164,7 +189,7 @@ class FreshPairs:
                 measuring.close()
             measured[side] = measuring
         reference, other = measured[0], measured[1]
-        if failure := divergence(reference.turns, other.turns):
+        if failure := divergence(reference, other):
             return failure
         both = min(len(reference.turns), len(other.turns))
         factor = other.batch_factor / reference.batch_factor
@@ -177,16 +202,23 @@ class FreshPairs:
         turns: Turns,
         measuring: tuple[Measuring, Measuring],
         ended: Sequence[Finished | Failure],
-    ) -> PairReading | Failure:
-        """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down."""
+    ) -> PairReading | Failure | _ReferenceFailed:
+        """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down.
+
+        A training that diverges under the user's own settings leaves the metric open, whatever the other comes to.
+        """
         self._taker.learn(turns)
         if not turns.pairs:
             return Failure(kind="invalid", message="the training is too short for a turn")
-        for answer, whose in zip(ended, ("under your own settings, ", ""), strict=False):
-            if isinstance(answer, Failure):
-                return msgspec.structs.replace(answer, message=f"{whose}{answer.message}")
-        found = [answer for answer in ended if isinstance(answer, Finished)]
-        trained = pair_up(found[0], found[1]) if found else None
+        own, others = ended or (None, None)
+        if isinstance(own, Failure) and own.kind == "diverged":
+            own = msgspec.structs.replace(own, message=f"under your own settings, {own.message}")
+            return PairReading(turns.pairs, turns.trusted, None, own)
+        if isinstance(own, Failure):
+            return _ReferenceFailed(own)
+        if isinstance(others, Failure):
+            return others
+        trained = pair_up(own, others) if own is not None and others is not None else None
         reference, other = measuring
         pair = ProofPair(other.settings, task.seed, reference.measurement, other.measurement, trained, task.steps)
         self._run.folder.add_pair(pair, self._purpose)

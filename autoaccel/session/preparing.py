@@ -210,6 +210,9 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
             Note("no profile is taken: even its minimum number of steps would take more than a twentieth of the budget")
         )
         return None
+    if not run.clock.left:
+        run.tell(Note("no profile is taken: the budget was spent by measuring the baseline"))
+        return None
     task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), max_seconds=seconds)
     timeout_seconds = run.clock.timeout("the profile was taken", share=2 * PROFILE_SHARE)
     with watch_throttling() as throttling:

@@ -166,6 +166,8 @@ class Prover:
             if reading.trusted:
                 course.pairs.append(reading.turns)
             self._tell(PairFinished(number, most, settings, rule.compare(course.pairs), course.accuracy))
+            if reading.own_failure is not None:
+                return course.ended("metric unclear", reading.own_failure)
             if training is not None and (refusal := self._refusal_by_runs(training, self._clock.spent - before)):
                 return course.ended(*refusal)
             if reading.trusted and (refusal := self._refusal_by_speed(course)):

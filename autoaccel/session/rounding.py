@@ -140,4 +140,8 @@ def _compare(
             return recorded
         complete.touch()
     compare = CompareUpdates(str(folder.absolute()))
-    return run.starter.ask(compare, settings, "rounding-recipe", UpdatesCompared, run.clock.left)
+    compared = run.starter.ask(compare, settings, "rounding-recipe", UpdatesCompared, run.clock.left)
+    if isinstance(compared, UpdatesCompared) and not compared.finite:
+        message = "its updates or losses are not finite where those under your own settings are"
+        return Failure(kind="diverged", message=message, signature="")
+    return compared

@@ -13,7 +13,7 @@ import msgspec
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.base import Record, RecordType, decode, encode, read_json, write_json, write_text
+from autoaccel.records.base import Record, RecordType, append_line, decode, encode, read_json, write_json, write_text
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
@@ -166,15 +166,15 @@ class RunFolder:
 
     def add_trial(self, trial: Trial) -> None:
         """Append a finished trial."""
-        _append_line(self._trials, trial)
+        append_line(self._trials, trial)
 
     def add_pair(self, pair: ProofPair, purpose: PairsFor) -> None:
         """Append a measured pair of processes."""
-        _append_line(self._pairs[purpose], pair)
+        append_line(self._pairs[purpose], pair)
 
     def add_contender(self, result: ContenderResult) -> None:
         """Append the result of a proof."""
-        _append_line(self._contenders, result)
+        append_line(self._contenders, result)
 
     def load_contenders(self) -> list[ContenderResult]:
         """Return the results of the proofs so far, in their order."""
@@ -218,14 +218,6 @@ def _upgraded(record: bytes) -> bytes:
         return record
     request = msgspec.convert(with_workload_type(fields.get("request")), RequestOfSchema3).upgraded()
     return encode({**fields, "schema": RUN_SCHEMA, "request": request})
-
-
-def _append_line(path: Path, record: Record) -> None:
-    """Append a record to a file of one a line; a last line that a crash cut off goes first."""
-    whole = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-    with path.open("ab") as file:
-        file.truncate(len(whole[0]) + len(whole[1]))
-        file.write(encode(record) + b"\n")
 
 
 def _load_lines(path: Path, kind: type[RecordType], what: str) -> list[RecordType]:

@@ -28,21 +28,36 @@ class Turns(NamedTuple):
     trusted: bool  # enough of them were undisturbed
 
 
-def lacks_room(failure: Failure) -> bool:
-    """Whether a process may have failed because another was alive beside it on the same accelerator."""
-    return failure.kind in ("memory", "busy")
+def lacks_room(failure: Failure, on_accelerator: bool) -> bool:
+    """Whether a process may have failed because another was alive beside it, and may not if it is alone.
+
+    Not by the memory of a computer's own: a process that lacks it lacks it alone, too, or ends others.
+    """
+    return failure.kind == "busy" or (on_accelerator and failure.kind == "memory")
 
 
-def divergence(baseline: Sequence[Turn], other: Sequence[Turn]) -> Failure | None:
-    """Return the failure of a candidate whose loss is no longer finite, unless the baseline's own is not either.
+def is_of_its_own(failure: Failure) -> bool:
+    """Whether a process under the user's own settings failed for a reason that is the training's own.
+
+    Not for want of memory, which the other process may have taken, nor for want of time.
+    """
+    return failure.kind not in ("hung", "memory", "busy")
+
+
+def divergence(baseline: Measuring, other: Measuring) -> Failure | None:
+    """Return the failure of a candidate whose loss is no longer finite, unless the baseline's own is not by then.
+
+    A baseline that goes on to diverge later excuses nothing.
 
     Args:
-        baseline: The baseline's turns.
+        baseline: The baseline's process.
         other: The candidate's.
     """
-    if any(turn.diverged for turn in baseline) or not any(turn.diverged for turn in other):
+    steps = other.diverged_steps
+    if steps is None or (baseline.diverged_steps is not None and baseline.finite_steps < steps):
         return None
-    return Failure(kind="diverged", message="its loss is no longer a finite number", signature="")
+    message = f"its loss is no longer a finite number after {steps:,} steps"
+    return Failure(kind="diverged", message=message, signature="")
 
 
 class TurnFailed(NamedTuple):
@@ -102,7 +117,7 @@ class TurnTaker:
                     turn = side.take_turn(self.plan.order, longest)
                     if isinstance(turn, Failure):
                         return TurnFailed(side, turn)
-            if failure := divergence(baseline.turns, other.turns):
+            if failure := divergence(baseline, other):
                 return TurnFailed(other, failure)
             alternated = list(zip(baseline.turns[before[0] :], other.turns[before[1] :], strict=True))
             every, pairs = self._read(alternated, factor)

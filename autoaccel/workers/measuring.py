@@ -42,6 +42,10 @@ class Measuring:
     ) -> None:
         self.settings = settings
         self.turns: list[Turn] = []
+        self.finite_steps = 0
+        """After so many of its steps its loss was last seen to be finite."""
+        self.diverged_steps: int | None = None
+        """After so many of them it was first seen not to be; None: it never was."""
         self._worker = worker
         self._ready = readiness.ready
         self._readiness = readiness
@@ -60,6 +64,10 @@ class Measuring:
             self._spent_on["measured steps"] += measured
             self._spent_on["warm-up steps"] += time.perf_counter() - start - measured  # those that do not count
             self.turns.append(answer)
+            if not answer.diverged:
+                self.finite_steps = answer.steps_done
+            elif self.diverged_steps is None:
+                self.diverged_steps = answer.steps_done
             return answer
         return failure_of(answer)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from autoaccel.records.base import Record
+from autoaccel.records.base import Record, check_writable
 from autoaccel.records.messages import (
     Describe,
     Described,
@@ -150,6 +150,15 @@ class WorkerStarter:
     def on_accelerator(self) -> bool:
         """Whether the workers train on an accelerator, as far as that is known."""
         return self._context is not None and self._context.device != "cpu"
+
+    def check_room(self) -> None:
+        """See that the run's folder, and those that keep what trials write, can still be written to, now that a worker failed.
+
+        Raises:
+            OSError: If one cannot, with its name.
+        """
+        for folder in (self._logs.parent, *(self._views.folders() if self._views is not None else ())):
+            check_writable(folder)
 
     def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | WorkerGroup:
         """Start a worker for a task, or one per rank, in the user's environment plus the variables of its settings.

@@ -215,7 +215,9 @@ class Worker:
         try:
             status = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            message = "the process closed its channel but kept running"
+            message = (
+                "it runs on but is no longer heard: it has closed all descriptors, or has become another program (exec)"
+            )
             return self._with_log(Failure(kind="crashed", message=message, signature="closed channel"))
         if status >= 0:
             message = f"the process exited with status {status}"

@@ -47,6 +47,26 @@ def hard_cases(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def faults(found: Mapping[str, Any]) -> list[str]:
+    """Return how each planted fault was called, and what it cost."""
+    lines = [
+        "| Fault, training | Called | Named rightly | Search went on after | Left behind | Picked the best else |",
+        f"|{'---|' * 6}",
+    ]
+    for name, row in sorted(found.items()):
+        left = [*row["left_processes"], *row["left_files"], *row["left_shared"]]
+        cells = (
+            name,
+            "; ".join(row["called"]).replace("|", "\\|"),
+            "yes" if row["is_named"] else "**no**",
+            format_duration(row["seconds_until_on"]) if row["called"] else "",
+            f"{len(left)}: {left[0]}" if left else "nothing",
+            "yes" if row["picked"].get("loader.workers") == 2 and len(row["picked"]) == 1 else f"**{row['picked']}**",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def script_overhead(found: Mapping[str, Any]) -> list[str]:
     """Return what is added to the steps of each script, in its run and where it is measured."""
     lines = [

@@ -82,6 +82,18 @@ def test_a_gpu_for_one_process_at_a_time_is_busy(text: str) -> None:
     assert kind_of(RuntimeError(text + _ASYNC)) == kind_of(wrapped) == "busy"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(98, "Address already in use"),
+        RuntimeError("The server socket has failed to listen on any local network address. port: 29500, useIpv6: false,"
+                     " code: -98, name: EADDRINUSE, message: address already in use"),
+    ],
+)  # fmt: skip
+def test_a_port_that_is_taken_is_busy(error: Exception) -> None:
+    assert kind_of(error) == "busy"
+
+
 def test_kinds_of_other_errors() -> None:
     assert kind_of(RuntimeError(OF_MEMORY["cuda error"])) == "memory"
     assert kind_of(RuntimeError(OF_SOMETHING_ELSE["shapes"])) == "raised"

@@ -39,6 +39,9 @@ class Computer:
     def use(self) -> tuple[GpuUse, ...]:
         return (GpuUse("GPU-1", GIB + len(self.alive) * self.process_bytes, 80 * GIB, self.is_exclusive),)
 
+    def check_room(self) -> None:
+        """There is."""
+
     def start_measuring(self, settings: Any, name: str, timeout_seconds: float) -> Any:
         return self.start_all_measuring(Measure(), {name: settings}, timeout_seconds)[0]
 
@@ -71,6 +74,7 @@ class Process:
         self.settings = settings
         self.step_seconds = STEP / 2 if settings.get("fast") else STEP
         self.turns: list[Turn] = []
+        self.finite_steps, self.diverged_steps = 0, None
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         assert self in self.computer.alive
@@ -172,6 +176,18 @@ def test_on_a_cpu_a_trial_that_runs_out_of_memory_has_failed(
     reading = measured(baseline_on(computer, facts, monkeypatch, device="cpu", nvml=False))
     assert isinstance(reading, Failure) and reading.kind == "memory"
     assert computer.started == ["baseline", "trial"]
+
+
+def test_on_a_cpu_a_trial_whose_port_the_baseline_holds_is_measured_alone_and_so_are_all_after_it(
+    facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every trial of a script that opens a fixed port failed, whatever its settings."""
+    computer = Computer(0, is_exclusive=True)
+    baseline = baseline_on(computer, facts, monkeypatch, device="cpu", nvml=False)
+    for _ in range(2):
+        assert isinstance(measured(baseline), Reading)
+    assert baseline.is_apart
+    assert computer.started == ["baseline", "trial", "trial", "baseline", "trial", "baseline"]
 
 
 @pytest.mark.parametrize("known", [True, False])

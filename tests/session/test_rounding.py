@@ -68,6 +68,19 @@ def run_for(tmp_path: Path) -> Iterator[StartRun]:
         starter.__exit__()
 
 
+def test_updates_that_are_not_finite_are_a_failure(
+    write_model: WriteModel, run_for: StartRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A larger budget was said to decide, and other settings that have it were tried."""
+    run = run_for(write_model())
+    compared = UpdatesCompared(False, False, (), 3, (), (1.0,) * 10, ())
+    answers = {RecordUpdates: UpdatesRecorded(), CompareUpdates: compared}
+    monkeypatch.setattr(run.starter, "ask", lambda task, *rest: answers[type(task)])
+    found = judge_rounding(run, BASELINE, SHORTER, lambda steps: True)
+    assert isinstance(found, Failure) and found.kind == "diverged"
+    assert found.message == "its updates or losses are not finite where those under your own settings are"
+
+
 @pytest.mark.end_to_end
 def test_two_processes_make_the_same_updates_under_the_same_settings(
     write_model: WriteModel, run_for: StartRun, monkeypatch: pytest.MonkeyPatch

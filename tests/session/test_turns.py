@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import msgspec
 import pytest
 
 from autoaccel.records.messages import Failure, GiveTurn, Turn
@@ -21,6 +20,8 @@ class Side:
     def __init__(self, *seconds: float | None) -> None:
         self.seconds = list(seconds)
         self.turns: list[Turn] = []
+        self.finite_steps = 0
+        self.diverged_steps: int | None = None
         self.batch_factor = 1.0
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
@@ -148,15 +149,41 @@ def test_a_training_of_a_few_long_steps_may_end_within_its_turns() -> None:
     assert turns.trusted
 
 
-def test_a_candidate_whose_loss_is_no_number_has_failed_unless_the_baseline_s_is_not_either() -> None:
-    class Diverging(Side):
-        def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
-            turn = super().take_turn(order, timeout_seconds)
-            assert isinstance(turn, Turn)
-            self.turns[-1] = msgspec.structs.replace(turn, diverged=len(self.turns) > 2)
-            return self.turns[-1]
+class Diverging(Side):
+    """A process whose loss is no number from one turn on."""
 
-    turns = taken(Side(STEP), Diverging(STEP / 2))
+    def __init__(self, turn: int) -> None:
+        super().__init__(STEP)
+        self.finite_turns = turn
+
+    def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
+        turn = super().take_turn(order, timeout_seconds)
+        steps = 4 * len(self.turns)
+        if len(self.turns) <= self.finite_turns:
+            self.finite_steps = steps
+        elif self.diverged_steps is None:
+            self.diverged_steps = steps
+        return turn
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "fails"),
+    [
+        (99, 2, True),
+        (2, 2, False),
+        (1, 2, False),
+        (4, 2, True),  # its own loss was still finite after as many steps
+        (99, 99, False),
+    ],
+)
+def test_a_candidate_whose_loss_is_no_number_has_failed_unless_the_baseline_s_is_not_by_then(
+    own: int, other: int, fails: bool
+) -> None:
+    """A baseline that had diverged at any time excused every candidate."""
+    turns = taken(Diverging(own), Diverging(other))
+    if not fails:
+        assert isinstance(turns, Turns)
+        return
     assert isinstance(turns, TurnFailed)
     assert turns.failure.kind == "diverged"
-    assert isinstance(taken(Diverging(STEP), Diverging(STEP / 2)), Turns)
+    assert turns.failure.message == "its loss is no longer a finite number after 12 steps"

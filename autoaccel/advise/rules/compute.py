@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
+from autoaccel.advise.observations import SHORTEST_STEP, Gain, Observations, Rule, make_finding
 from autoaccel.advise.reach import bound_of_compiling, bound_of_layout, bound_of_sixteen_bits, bound_of_update
 from autoaccel.advise.rules.precision import reduced_precision
 from autoaccel.advise.rules.python import gradient_functions, line_share, reading_functions
@@ -151,6 +151,7 @@ def small_operators(observed: Observations) -> Finding | None:
     if calls is None or seconds is None or large is None or calls < _MANY_CALLS or seconds > _SMALL_SECONDS:
         return None
     step_seconds = min(profile.step_seconds, profile.traced_step_seconds or profile.step_seconds)
+    step_seconds = max(step_seconds, SHORTEST_STEP)
     # What is known to be something else's doing is no other cause's as well.
     others = line_share([*reading_functions(observed), *gradient_functions(observed)])
     share = 1 - observed.data_wait - observed.phases("host to device") - large / step_seconds - others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.advise.bounds import bound_of_share
-from autoaccel.advise.observations import Gain, Observations, Rule, make_finding
+from autoaccel.advise.observations import SHORTEST_STEP, Gain, Observations, Rule, make_finding
 from autoaccel.advise.reach import MARGIN
 from autoaccel.records.conditions import Samples
 from autoaccel.records.profile import Finding
@@ -27,7 +27,7 @@ def _bound_of_wait(observed: Observations) -> float:
     alone = observed.conditions.alone if observed.conditions else None
     if alone is None or observed.data_wait < _WAITS:
         return bound
-    return max(bound, observed.mean_step_seconds / alone.min_seconds)
+    return max(bound, observed.mean_step_seconds / max(alone.min_seconds, SHORTEST_STEP))
 
 
 def _bound_of_workers(observed: Observations) -> float:
@@ -41,7 +41,7 @@ def _bound_of_workers(observed: Observations) -> float:
     loading = conditions.batch_samples * conditions.samples.busy_seconds / observed.mean_step_seconds
     if conditions.loader is not None and not conditions.loader.workers:
         loading = min(loading, observed.data_wait)
-    return min(bound, max(1.0, MARGIN * observed.machine.usable_cores / (loading + 1 / bound)))
+    return min(bound, max(1.0, MARGIN * observed.machine.usable_cores / max(loading + 1 / bound, 1e-9)))
 
 
 def data_wait(observed: Observations) -> Finding | None:
@@ -155,7 +155,11 @@ def many_workers(observed: Observations) -> Finding | None:
         "many-workers",
         f"{workers} loader workers share {cores} cores with the training (threads: {conditions.threads}): "
         f"with the workers stopped, a step takes {share:.0%} less",
-        Gain(share, removable=0.9, bound_speedup=observed.mean_step_seconds / conditions.alone.min_seconds),
+        Gain(
+            share,
+            removable=0.9,
+            bound_speedup=observed.mean_step_seconds / max(conditions.alone.min_seconds, SHORTEST_STEP),
+        ),
         "Give the loader fewer workers, or none where samples are cheap.",
         knobs=("loader.workers",),
         numbers={

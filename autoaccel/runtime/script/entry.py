@@ -100,11 +100,11 @@ def main(path: str, module: str = "") -> None:
     except SystemExit:
         raise
     except BaseException as error:
-        sys.excepthook = _hiding(sys.excepthook)
+        sys.excepthook = hiding(sys.excepthook)
         raise without_ours(error)  # noqa: B904  # it is the same error
 
 
-def _hiding(show: Callable[..., Any]) -> Callable[..., Any]:
+def hiding(show: Callable[..., Any]) -> Callable[..., Any]:
     """Return a hook that shows an error without the frames through which it left our code."""
 
     def shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

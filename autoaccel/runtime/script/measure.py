@@ -18,6 +18,9 @@ from autoaccel.runtime.script.seeds import shift_seeds
 from autoaccel.runtime.steps import Step
 
 _NEARLY = 0.9  # as in runtime/last_part.py
+_FEWEST = 10
+"""Steps of a training that ends early because it is good enough; one of fewer, of more than ten times as many that are
+planned, has come to grief and ended with exit code 0."""
 
 
 class Measured:
@@ -35,6 +38,7 @@ class Measured:
         assert spec.script is not None  # a script is described first
         if task.steps is not None:
             shift_seeds(task.seed)
+        self._planned_steps = spec.script.planned_steps or 0
         self._task = task
         self._finish = finish
         self.applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
@@ -73,8 +77,12 @@ class Measured:
                 self._finish(None)
             message = f"it ended after {done:,} steps, but {wanted:,} were to be trained"
             self._finish(Failure(kind="invalid", message=message))
-        if self._paced.steps_done == self._steps_before:
+        made, planned = self._paced.steps_done - self._steps_before, self._planned_steps
+        if not made:
             return False
+        if made < _FEWEST and planned > _FEWEST * made:
+            message = f"it ended after {made:,} of {planned:,} planned steps"
+            self._finish(Failure(kind="exited", message=message, signature="early end"))
         self._steps_before = self._paced.steps_done
         self._boundary.start_again()
         assert self._models is not None

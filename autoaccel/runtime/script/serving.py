@@ -6,7 +6,6 @@ Imports no torch: the script imports it when it likes, and is heard from then on
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,9 +21,11 @@ from autoaccel.runtime.script.cycle import TrainingOverError
 from autoaccel.runtime.script.entry import enter, run_main, without_ours
 from autoaccel.runtime.script.parsing import watch_parsers
 from autoaccel.runtime.script.private_copies import PrivateCopies, in_scratch
+from autoaccel.runtime.script.process import end_forked
 from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.script.writes import Writes
+from autoaccel.runtime.streams import end_process, flush_streams
 from autoaccel.runtime.vision import watch_for_torchvision
 
 if TYPE_CHECKING:
@@ -54,20 +55,25 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     watch_for_torchvision()
     start = Start(running.folder, running.stdin)
     start.go()
+    process = os.getpid()
     when_torch_is_imported(lambda: attached.append(attach(partial(fail, spec, line))))
     try:
         while True:
             try:
                 run_main(running.path, script.module)
+                if os.getpid() != process:
+                    end_forked(None)
             except TrainingOverError:
                 pass
             except SystemExit as end:
-                if end.code not in (None, 0):
+                if end.code not in (None, 0) or os.getpid() != process:
                     raise
             if not attached or not attached[0].ended():
                 return Failure(kind="invalid", message=_NO_TRAINING)
             start.go()
     except BaseException as error:
+        if os.getpid() != process:
+            end_forked(error)
         failure = _failure(spec, error)
         if running.stdin or not start.input.was_read:
             return failure
@@ -94,11 +100,10 @@ _NO_TRAINING = (
 
 def finish(line: Line, answer: Record | None) -> NoReturn:
     """Answer, and end the process within whatever the script is doing."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_streams()
     if answer is not None:
         line.write(answer)
-    os._exit(0)
+    end_process(0)
 
 
 def attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException], None]], Attached]:

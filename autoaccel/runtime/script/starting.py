@@ -9,13 +9,13 @@ import gc
 import io
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from autoaccel.runtime.script.entry import installed_folders
+from autoaccel.runtime.script.process import ProcessState
 
 
 class Input(io.TextIOWrapper):
@@ -58,7 +58,7 @@ class Start:
         self._argv, self._path, self._environment = list(sys.argv), list(sys.path), dict(os.environ)
         self._environment["PWD"] = str(Path(folder).resolve())
         self._modules = frozenset(sys.modules)
-        self._interrupt = signal.getsignal(signal.SIGINT)
+        self._process = ProcessState()
         self._has_gone = False
 
     def go(self) -> None:
@@ -69,8 +69,7 @@ class Start:
         os.environ.clear()
         os.environ.update(self._environment)
         if self._has_gone:
-            assert self._interrupt is not None  # Python itself has set it
-            signal.signal(signal.SIGINT, self._interrupt)
+            self._process.put_back()
             _forget_modules(self._modules)
             _forget_handlers()
             _restore_torch()

@@ -94,6 +94,11 @@ class Views:
         self._remove(closed_only=True)
         return sorted(path for path in self._written if not any(above in self._written for above in path.parents))
 
+    def folders(self) -> list[Path]:
+        """Return what keeps what trials write; what closed workers have written is removed."""
+        self._remove(closed_only=True)
+        return [store.path for store in self._stores]
+
     def close(self) -> None:
         """Remove all that was written."""
         self._remove(closed_only=False)
