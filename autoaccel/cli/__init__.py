@@ -18,6 +18,7 @@ from autoaccel.cli.advise import add_advise
 from autoaccel.cli.common import EXIT_FASTER
 from autoaccel.cli.explain import add_explain
 from autoaccel.cli.init import add_init
+from autoaccel.cli.internal import EXIT_INTERNAL, internal_failure_words
 from autoaccel.cli.launch import add_launch
 from autoaccel.cli.machine import add_hardware, add_knobs
 from autoaccel.cli.recipes import add_show, add_verify
@@ -25,12 +26,13 @@ from autoaccel.cli.run import add_run
 from autoaccel.cli.scale import add_scale
 from autoaccel.cli.tune import add_tune
 from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.machine.interruptions import watch_stops
 
 EXIT_INTERRUPTED = 130
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
 does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
-under your own settings, 130 interrupted"""
+or diverges under your own settings, 4 internal failure, 130 interrupted"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Killed politely, clean up as after Ctrl-C: no worker may outlive its tuner.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    watch_stops()
     handler: Callable[[argparse.Namespace], int] = parsed.handler
     try:
         return handler(parsed)
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader, such as head, is gone; Python would complain once more at exit
         return EXIT_FASTER
+    except Exception as error:
+        print(f"autoaccel: {internal_failure_words(error, getattr(parsed, 'folder', None))}", file=sys.stderr)
+        return EXIT_INTERNAL
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

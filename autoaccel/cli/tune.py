@@ -73,6 +73,7 @@ def _tune(parsed: argparse.Namespace) -> int:
     check_values_here(options.fixed)
     address = find_study(parsed.storage, parsed.study) if parsed.storage else None
     folder = open_folder(Path(workload.path).stem, options.output, options.resume)
+    parsed.folder = folder.path
     if options.resume and not parsed.arguments:
         parsed.arguments = list(folder.own_arguments())
         request = msgspec.structs.replace(request, workload=workload_of(parsed))

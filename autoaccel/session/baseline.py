@@ -29,6 +29,11 @@ from autoaccel.statistics.turn_plan import (
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
+_DIVERGES = (
+    "your own training diverges under your own settings: its loss is not a finite number any more. Its steps can be "
+    "made faster all the same, but only by settings that change no number. Lower its learning rate, or look at its data"
+)
+
 
 class LiveBaseline:
     """The user's own training in a process that is paused except for its turns.
@@ -78,6 +83,8 @@ class LiveBaseline:
         if self.is_apart:
             self.rest()
         self.measurement: Measurement = self._measuring.measurement
+        if any(turn.diverged for turn in self.measurement.turns):
+            run.tell(Note(_DIVERGES))
         baseline_seconds = step_seconds_of_turns(self.measurement.turns, facts.steps_per_epoch)
         self.plan = plan_turns(statistics.median(baseline_seconds), facts.device)
         """How turns are taken, in the trials and in the proof."""

@@ -68,6 +68,7 @@ class RunFolder:
         self.rounding = path / "rounding"
         """What a process under the user's own settings keeps for those whose rounding is judged; gone after the run."""
         self._made: Path | None = None
+        self._is_resumed = False
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
@@ -112,6 +113,7 @@ class RunFolder:
             )
         if not (folder._request.exists() or folder._record.exists()):
             raise BadRequestError(f"{path}: there is no run to resume. Start without --resume.")
+        folder._is_resumed = True
         return folder
 
     @classmethod
@@ -176,7 +178,7 @@ class RunFolder:
         """Give the folder up. What is worth nothing goes: a run that can never have a result."""
         self._clear()
         has_refused = error is None or isinstance(error, AutoaccelError)
-        is_worthless = has_refused and not (self._record.exists() or self.recipe.exists())
+        is_worthless = has_refused and not self._is_resumed and not (self._record.exists() or self.recipe.exists())
         if is_worthless:
             shutil.rmtree(self.path / "logs", ignore_errors=True)
             for file in (self.pickled, self._request, self._arguments):

@@ -47,7 +47,7 @@ from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.guard import Guard
-from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of
+from autoaccel.workers.measuring import Measuring, Readiness, SpentOn, failure_of, repeated_if_interrupted
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.scratch import Scratches, trackers_offline
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
@@ -256,6 +256,7 @@ class WorkerStarter:
         """Start a worker, wait until it has warmed up, and pause it."""
         return self.start_all_measuring(Measure(), {name: settings}, timeout_seconds, fresh)[0]
 
+    @repeated_if_interrupted
     def start_all_measuring(
         self,
         task: Measure,
