@@ -88,7 +88,8 @@ def _tune(parsed: argparse.Namespace) -> int:
                 recipe = run_request(request, folder, listener, address)
     except KeyboardInterrupt:
         if address:
-            console.print("Finished trials are kept in the study. Run the same command again to resume.")
+            again = " with --resume" if options.output and not options.resume else ""
+            console.print(f"Finished trials are kept in the study. Run the same command again{again} to resume.")
         else:
             if folder.recipe.exists() and not (proven := folder.load_recipe()).is_baseline:
                 print_recipe(console, proven, folder.recipe)
