@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import math
 import os
 import random
 import stat
@@ -128,39 +129,34 @@ def test_a_file_that_was_edited_since_is_told(write_model: WriteModel, tmp_path:
 def test_fifty_kills_at_random_moments(write_model: WriteModel, tmp_path: Path) -> None:
     """Nothing finished is lost or repeated, nothing is left after 5 s, and the recipe is as good as undisturbed.
 
-    The first part is killed when it starts a trial; what it took until then says within which time the others are.
-    `pytest -s` shows the table; KILLS and KILLS_SEED choose how many and which moments.
+    The first part is killed when it starts a trial; what it took until then says within which time the others are. A
+    run that comes to its end all the same is followed by another. `pytest -s` shows the table; KILLS and KILLS_SEED
+    choose how many and which moments.
     """
     chance, kills = random.Random(int(os.environ.get("KILLS_SEED", "0"))), int(os.environ.get("KILLS", "50"))
-    arguments, run = begin(write_model, tmp_path, "2h"), tmp_path / "my run"
+    arguments, name = begin(write_model, tmp_path, "2h"), "my run"
     began = time.monotonic()
-    arguments = run_part(arguments, tmp_path, ENVIRONMENT, lambda output, passed: "start trial 1" in output).resume
-    longest = 2 * (time.monotonic() - began)
+    part = run_part(arguments, tmp_path, ENVIRONMENT, lambda output, passed: "start trial 1" in output)
+    longest, killed, runs = 1.5 * (time.monotonic() - began), 1, 1
     print("\n| kill | after | while | finished before | after | left after 5 s |\n|---|---|---|---|---|---|")
-    for number in range(1, kills + 1):
-        before = kept_lines(run)
-        seconds = chance.uniform(0.0, longest)
-        part = run_part(arguments, tmp_path, ENVIRONMENT, lambda output, passed, end=seconds: passed > end)
-        after = kept_lines(run)
-        left = left_after(part.pids, 5.0)
-        counts = [sum(map(len, kept.values())) for kept in (before, after)]
-        print(
-            f"| {number} | {seconds:.1f} s | {part.last.partition('] ')[2][:40]} | {counts[0]} | {counts[1]} | {left} |"
-        )
-        assert is_kept(before, after) and repeated(run) == [] and not left
+    while killed < kills or part.exit_code == -9:
+        end = chance.uniform(0.0, longest) if killed < kills else math.inf
+        if part.exit_code == -9:
+            arguments = part.resume
+        else:
+            runs, name = runs + 1, f"run {runs + 1}"
+            arguments = [name if one == "my run" else one for one in begin(write_model, tmp_path, "2h")]
+        before = kept_lines(tmp_path / name)
+        part = run_part(arguments, tmp_path, ENVIRONMENT, lambda output, passed, end=end: passed > end)
+        after, left = kept_lines(tmp_path / name), left_after(part.pids, 5.0)
+        killed += part.exit_code == -9
+        finished = [sum(map(len, kept.values())) for kept in (before, after)]
+        doing = part.last.partition("] ")[2][:40] if part.exit_code == -9 else "(it came to its end)"
+        print(f"| {killed} | {end:.1f} s | {doing} | {finished[0]} | {finished[1]} | {left} |", flush=True)
+        assert is_kept(before, after) and repeated(tmp_path / name) == [] and not left
+        assert part.resume, part.output
         if part.exit_code != -9:
             assert part.exit_code == 0, part.output
-            assert number > 1
-            arguments = begin(
-                write_model, tmp_path, "2h"
-            )  # it came to its end: another run takes the rest of the kills
-            run = tmp_path / f"my run {number}"
-            arguments[arguments.index("my run")] = run.name
-            continue
-        assert part.resume, part.output
-        arguments = part.resume
-    part = run_part(arguments, tmp_path, ENVIRONMENT, lambda output, passed: False)
-    assert part.exit_code == 0, part.output
-    recipe = json.loads((run / "recipe.json").read_text())
-    assert recipe["settings"]["loader.workers"] == 2 and recipe["comparison"]["verdict"] == "faster"
-    assert repeated(run) == [] and secrets_in(tmp_path) == []
+            recipe = json.loads((tmp_path / name / "recipe.json").read_text())
+            assert recipe["settings"]["loader.workers"] == 2 and recipe["comparison"]["verdict"] == "faster"
+    assert secrets_in(tmp_path) == []
