@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -45,16 +46,25 @@ def test_the_lock_names_its_owner_and_dies_with_it_whatever_it_has_started(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_waited_for_a_file_that_is_gone_does_not_take_that_for_the_lock(tmp_path: Path) -> None:
-    """Its owner has removed it: whoever comes next makes another, and both would work in the folder."""
-    first, second = FolderLock(tmp_path), FolderLock(tmp_path)
-    first.take()
-    (tmp_path / LOCK).unlink()
-    second.take()
-    assert first._descriptor is not None and second._descriptor is not None
-    assert os.fstat(second._descriptor).st_ino == (tmp_path / LOCK).stat().st_ino
-    first.release()
-    second.release()
+def test_a_file_that_its_last_owner_has_removed_meanwhile_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes next makes another, and both would work in the folder."""
+    opened: list[int] = []
+
+    def flock(descriptor: int, operation: int) -> None:
+        lock_file(descriptor, operation)
+        opened.append(descriptor)
+        if len(opened) == 1:
+            (tmp_path / LOCK).unlink()
+
+    lock_file = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", flock)
+    lock = FolderLock(tmp_path)
+    lock.take()
+    with pytest.raises(BadRequestError, match="is tuning in this folder"):
+        FolderLock(tmp_path).take()
+    lock.release()
 
 
 def test_a_run_folder_is_one_processs(tmp_path: Path) -> None:
