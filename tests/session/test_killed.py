@@ -106,6 +106,7 @@ def test_a_second_tune_in_the_folder_is_refused_at_once(write_model: WriteModel,
         assert len(one.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_a_file_that_was_edited_since_is_told(write_model: WriteModel, tmp_path: Path) -> None:
     edited = False
 
