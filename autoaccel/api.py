@@ -14,12 +14,22 @@ from typing import TYPE_CHECKING, ParamSpec
 import msgspec
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.options import DEFAULT_MAX_DROP, OPTIONS, TuneOptions, check, documented, options_in
+from autoaccel.records.options import (
+    DEFAULT_BUDGET,
+    DEFAULT_MAX_DROP,
+    OPTIONS,
+    TuneOptions,
+    check,
+    documented,
+    options_in,
+)
 from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Constraint, Recipe, read_recipe
 from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
-from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.run_names import latest_run_path
+from autoaccel.session.same_training import check_same_training
 from autoaccel.session.script_wishes import check_wishes_for
 from autoaccel.session.workloads import find_workload, pickle_workload
 from autoaccel.units import format_duration, parse_duration, parse_max_drop
@@ -92,11 +102,11 @@ def autotune(arguments: AutotuneArguments) -> Recipe:
     if isinstance(build, (str, Path)):
         request = make_request(find_workload(str(build)), options)
         with open_folder(Path(request.workload.path).stem, options.output, options.resume) as folder:
-            recipe = run_request(continued(request, folder), folder, listener)
+            recipe = run_request(begun(request, folder), folder, listener)
     else:
         with open_folder(getattr(build, "__name__", "build"), options.output, options.resume) as folder:
             request = make_request(pickle_workload(build, folder.pickled), options)
-            recipe = run_request(continued(request, folder), folder, listener)
+            recipe = run_request(begun(request, folder), folder, listener)
     assert recipe is not None  # nobody else is there to prove it
     return recipe
 
@@ -114,6 +124,8 @@ def make_request(workload: Workload, options: TuneOptions) -> Request:
     check(options)
     check_wishes_for(workload, options)
     amount, relative = parse_max_drop(DEFAULT_MAX_DROP if options.max_drop is None else str(options.max_drop))
+    if options.budget is None and not options.resume:
+        options = dataclasses.replace(options, budget=DEFAULT_BUDGET)
     more, budget = _split_budget(options)
     if more and not options.resume:
         raise BadRequestError(f"--budget {options.budget}: additional time requires --resume, and this run is new.")
@@ -130,8 +142,23 @@ def make_request(workload: Workload, options: TuneOptions) -> Request:
 
 def _split_budget(options: TuneOptions) -> tuple[bool, str]:
     """Return whether a budget is more than was spent, as "+5m" is, and the duration in it."""
-    text = str(options.budget)
+    text = DEFAULT_BUDGET if options.budget is None else str(options.budget)
     return text.startswith("+"), text.removeprefix("+")
+
+
+def begun(request: Request, folder: RunFolder) -> Request:
+    """Return what is asked of the run in a folder, and keep it there: from now on the run can be resumed.
+
+    Args:
+        request: As it was typed now.
+        folder: Of the run, in its `with` block.
+
+    Raises:
+        BadRequestError: If the run began with another training, or all of the budget was spent before.
+    """
+    asked = continued(request, folder)
+    folder.save_request(asked)
+    return asked
 
 
 def continued(request: Request, folder: RunFolder) -> Request:
@@ -142,26 +169,27 @@ def continued(request: Request, folder: RunFolder) -> Request:
         folder: Of the run.
 
     Raises:
-        BadRequestError: If all of the budget was spent before.
+        BadRequestError: If the run began with another training, or all of the budget was spent before.
     """
     from autoaccel.search.samplers import check_sampler
 
-    record = folder.load_record()
-    if record is None:
+    began = folder.load_request() if request.options.resume else None
+    if began is None:
         return request
+    check_same_training(began.workload, request.workload)
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
     total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)
+    if request.options.budget is None:
+        total_seconds = began.budget_seconds
     if total_seconds <= spent_seconds:
         raise BadRequestError(
-            f"--budget {request.options.budget}: the run in {folder.path} has already spent "
+            f"--budget {format_duration(total_seconds)}: the run in {folder.path} has already spent "
             f"{format_duration(spent_seconds)}. Give additional time, such as --budget +5m."
         )
-    options = dataclasses.replace(record.request.options, budget=total_seconds)
+    options = dataclasses.replace(began.options, budget=total_seconds)
     check_sampler(options.sampler)  # a class of the user's own may be found in another folder only
-    return msgspec.structs.replace(
-        record.request, workload=request.workload, budget_seconds=total_seconds, options=options
-    )
+    return msgspec.structs.replace(began, budget_seconds=total_seconds, options=options)
 
 
 def check_values_here(fixed: Sequence[str]) -> None:
@@ -190,7 +218,7 @@ def open_folder(stem: str, output: str | Path | None, resume: bool) -> RunFolder
     """
     if resume:
         return RunFolder.resume(Path(output) if output else latest_run_path(stem))
-    return RunFolder.create(Path(output) if output else next_run_path(stem, RUNS))
+    return RunFolder.create(Path(output)) if output else RunFolder.create_next(stem)
 
 
 def run_request(

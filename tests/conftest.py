@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import textwrap
@@ -16,6 +17,8 @@ from autoaccel.records.machine import Cpu, Machine, ProcessLimits, TorchFacts
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KnobContext
 from tests.samples import FACTS
+
+os.environ.setdefault("AUTOACCEL_SIDE_BY_SIDE", "1")  # several tests measure at once
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts what runs in its background like that, and processes of ours would inherit it.

@@ -58,7 +58,7 @@ def main(folder: RunFolder, picture: Path) -> None:
     console = Console(record=True, force_terminal=True, width=104, height=40, file=io.StringIO(), highlight=False)
     recipe = folder.load_recipe()
     model = f"examples/{Path(recipe.workload.path).name}"
-    seconds = iter([0.0])
+    seconds = iter([0.0, 0.0])  # of the view's making, and of the run's start
     spent = sum(trial.spent_seconds for trial in folder.load_trials()[:SHOWN_TRIALS])
     view = LiveView(lambda: next(seconds, spent))
     for event in events_of(folder):

@@ -17,6 +17,7 @@ from autoaccel import __version__
 from autoaccel.cli.advise import add_advise
 from autoaccel.cli.explain import add_explain
 from autoaccel.cli.init import add_init
+from autoaccel.cli.internal import EXIT_INTERNAL, internal_failure_words
 from autoaccel.cli.launch import add_launch
 from autoaccel.cli.machine import add_hardware, add_knobs
 from autoaccel.cli.recipes import add_show, add_verify
@@ -31,19 +32,22 @@ from autoaccel.cli.surroundings import (
 )
 from autoaccel.cli.tune import add_tune
 from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.machine.interruptions import watch_stops
 
 EXIT_INTERRUPTED = 130
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
 does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
-under your own settings, 130 interrupted, 141 the reader of the output is gone"""
+or diverges under your own settings, 4 internal failure, 130 interrupted, 141 the reader of the output is gone"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     open_standard_streams()
+    parsed = argparse.Namespace()
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        parsed = _parse(sys.argv[1:] if arguments is None else arguments)
+        code = _run(parsed)
         sys.stdout.flush()  # here, so that an error in that is told like any other
         return code
     except AutoaccelError as error:
@@ -52,23 +56,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted.")
         return EXIT_INTERRUPTED
-    except OSError as error:
-        if (found := failed_surroundings(error)) is None:
-            raise
+    except Exception as error:
+        found = failed_surroundings(error) if isinstance(error, OSError) else None
+        if found is None:
+            say(internal_failure_words(error, getattr(parsed, "folder", None)))
+            return EXIT_INTERNAL
         say(found.words)
         return found.exit_code
     finally:
         drop_output()
 
 
-def _run(arguments: Sequence[str]) -> int:
-    parsed = _parse(arguments)
+def _run(parsed: argparse.Namespace) -> int:
     if parsed.command is None:
         _parser().print_help()
         return BadRequestError.exit_code
     # Killed politely, clean up as after Ctrl-C: no worker may outlive its tuner.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    watch_stops()
     check_surroundings()
     handler: Callable[[argparse.Namespace], int] = parsed.handler
     return handler(parsed)

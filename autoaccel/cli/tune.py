@@ -22,6 +22,8 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.options import OPTIONS, as_arguments, options_in
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from autoaccel.records.request import Request
 
 
@@ -56,7 +58,9 @@ def _add_sharing(tune: argparse.ArgumentParser) -> None:
 
 
 def _tune(parsed: argparse.Namespace) -> int:
-    from autoaccel.api import check_values_here, continued, make_request, open_folder, run_request
+    import msgspec
+
+    from autoaccel.api import begun, check_values_here, make_request, open_folder, run_request
     from autoaccel.report.commands import resume_command
     from autoaccel.report.terminal import print_recipe, watch
     from autoaccel.session.sharing import find_study
@@ -69,27 +73,39 @@ def _tune(parsed: argparse.Namespace) -> int:
     check_values_here(options.fixed)
     address = find_study(parsed.storage, parsed.study) if parsed.storage else None
     folder = open_folder(Path(workload.path).stem, options.output, options.resume)
-    request = continued(request, folder)
+    parsed.folder = folder.path
+    if options.resume and not parsed.arguments:
+        parsed.arguments = list(folder.own_arguments())
+        request = msgspec.structs.replace(request, workload=workload_of(parsed))
     console = make_console(to_stderr=parsed.json)
+    command = "" if address else resume_command(request.workload, folder.path)
     try:
-        with folder, watch(console) as listener:
-            recipe = run_request(request, folder, listener, address)
+        with folder:
+            request = begun(request, folder)
+            if command:
+                _print_line(console, f"If this run is interrupted, resume it with: {command}")
+            with watch(console) as listener:
+                recipe = run_request(request, folder, listener, address)
     except KeyboardInterrupt:
         if address:
-            console.print("Finished trials are kept in the study. Run the same command again to resume.")
-        elif trials := len(folder.load_trials()):
+            again = " with --resume" if options.output and not options.resume else ""
+            console.print(f"Finished trials are kept in the study. Run the same command again{again} to resume.")
+        else:
             if folder.recipe.exists() and not (proven := folder.load_recipe()).is_baseline:
                 print_recipe(console, proven, folder.recipe)
                 console.print()
-            command = resume_command(workload, folder.path, str(request.options.budget))
-            kept = f"{trials} finished trials are kept in {folder.path}. Resume with: {command}"
-            console.print(kept, markup=False, soft_wrap=True)  # a line that was broken could not be pasted
+            kept = f"{len(folder.load_trials())} finished trials are kept in {folder.path}."
+            _print_line(console, f"{kept} Resume with: {command}")
         raise
     if parsed.json:
         print_json(recipe)
     elif recipe is not None:
         print_recipe(console, recipe, folder.recipe)
     return EXIT_NOT_FASTER if recipe is not None and recipe.is_baseline else EXIT_FASTER
+
+
+def _print_line(console: Console, line: str) -> None:
+    console.print(line, markup=False, soft_wrap=True)  # a line that was broken could not be pasted
 
 
 def _check_sharing(parsed: argparse.Namespace) -> None:

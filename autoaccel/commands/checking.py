@@ -13,11 +13,12 @@ import msgspec
 
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
+from autoaccel.machine.own_use import machine_to_itself
 from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import append_line, decode, encode, write_json
 from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck, CheckedPair, ClaimVerdict
 from autoaccel.records.messages import Failure, Finished, Measure
-from autoaccel.records.progress import BaselineMeasured, Listener, PairFinished, StageStarted
+from autoaccel.records.progress import BaselineMeasured, Listener, PairFinished, StageStarted, WaitStarted
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
@@ -76,7 +77,7 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         WorkloadFailedError: If the training fails.
     """
     recipe, workload = use.recipe, use.workload
-    clock, of = BudgetClock(budget_seconds), _fingerprint(recipe, workload)
+    of = _fingerprint(recipe, workload)
     kept = read_pairs(pairs_path(use.file), of)
     pair_seconds = _pair_seconds(kept, recipe)
     if pair_seconds > budget_seconds:
@@ -87,10 +88,12 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         )
     in_place = recipe.script is not None and recipe.script.in_place
     with (
+        machine_to_itself(lambda sentence: listener(WaitStarted(sentence))),
         TemporaryFolder() as temporary,
         WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
     ):
         tell_protection(starter, listener)
+        clock = BudgetClock(budget_seconds)
         machine = use.checked(probe_machine(starter))
         facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
         starter = starter.at(KnobContext(machine, facts))

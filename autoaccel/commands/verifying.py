@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from autoaccel.commands.use import RecipeUse
+from autoaccel.machine.own_use import machine_to_itself
 from autoaccel.records.check import Verification
 from autoaccel.records.messages import Failure
-from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, ignore
+from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, WaitStarted, ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
@@ -41,6 +42,7 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
     recipe, workload = use.recipe, use.workload
     in_place = recipe.script is not None and recipe.script.in_place
     with (
+        machine_to_itself(lambda sentence: listener(WaitStarted(sentence))),
         TemporaryFolder() as temporary,
         WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
     ):

@@ -27,6 +27,7 @@ else:
 EvidenceWish = Literal["any", "whole"]
 """What must show that settings keep the metric: what fits, the strongest first; or whole planned runs."""
 
+DEFAULT_BUDGET = "10m"
 DEFAULT_MAX_DROP = "1%"
 DEFAULT_TRAININGS = 20
 OWN_SAMPLER = "autoaccel"
@@ -35,10 +36,10 @@ _DOCSTRING_WIDTH = 120
 _PLACE = "{options}"  # where the options stand in a docstring
 
 
-def _duration_text(budget: str | float) -> str:
+def _duration_text(budget: str | float | None) -> str | None:
     """Return a budget as it is typed; a number is seconds."""
-    if isinstance(budget, str):
-        return budget.strip()
+    if budget is None or isinstance(budget, str):
+        return budget.strip() if budget else budget
     return f"{budget:.3f}".rstrip("0").rstrip(".") + "s"
 
 
@@ -51,13 +52,14 @@ class TuneOptions:
     """What a person asks of a tuning run, apart from the training. Values are as typed; `check` judges them."""
 
     budget: Annotated[
-        str | float,
+        str | float | None,
         Option(
             "maximum time, such as 90s, 10m or 1h; a bare number is seconds; for a resumed run, +5m adds five "
             "minutes to the time already spent",
+            unset=f"{DEFAULT_BUDGET}; for a resumed run, what is left of its budget",
             store=_duration_text,
         ),
-    ] = "10m"
+    ] = None
     trials: Annotated[
         int | None, Option("maximum number of trials", unset="as many as the budget allows", metavar="N", min=1)
     ] = None

@@ -16,8 +16,14 @@ StageName = Literal["hardware", "baseline", "profile", "search", "confirm", "met
 """In their order; the search may continue after a proof that failed. Proving the speed is called "confirm" on disk."""
 
 
+class WaitStarted(Record, frozen=True):
+    """Before the run starts: for whom it waits, or what else measures on this machine, in a sentence."""
+
+    text: str
+
+
 class RunStarted(Record, frozen=True):
-    """The first event."""
+    """The first event of a run, with which its budget begins to be spent."""
 
     workload: str
     output: str
@@ -81,7 +87,15 @@ class Note(Record, frozen=True):
 
 
 Event: TypeAlias = (
-    RunStarted | StageStarted | ScriptSeen | BaselineMeasured | TrialStarted | TrialFinished | PairFinished | Note
+    WaitStarted
+    | RunStarted
+    | StageStarted
+    | ScriptSeen
+    | BaselineMeasured
+    | TrialStarted
+    | TrialFinished
+    | PairFinished
+    | Note
 )
 Listener: TypeAlias = Callable[[Event], None]
 

@@ -21,7 +21,7 @@ class StudyBasis(Record, frozen=True):
     autoaccel: str  # version
     workload_sha256: str
     entry: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...]  # the digest of the training's; none if it has none
     fingerprint: dict[str, str]  # of the machine
     baseline_settings: Settings
     open: dict[str, tuple[Value, ...]]  # of the search space, before a profile has narrowed it

@@ -112,6 +112,15 @@ Workload = TrainingFunction | Script
 """Where the user's training is found. A reference; it never holds torch objects."""
 
 
+NOT_WRITTEN = ("...",)
+"""What stands in place of a training's arguments in whatever is written down: they may be tokens or passwords."""
+
+
+def without_arguments(workload: Workload) -> Workload:
+    """Return the workload as it is written down and shown: whether it has arguments, but not which."""
+    return msgspec.structs.replace(workload, arguments=NOT_WRITTEN if workload.arguments else ())
+
+
 def identity_of(workload: Workload) -> tuple[str, str, tuple[str, ...]]:
     """Return what two workloads share if they are the same training, wherever their files lie."""
     return workload.sha256, workload.part, workload.arguments

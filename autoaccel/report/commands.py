@@ -10,7 +10,7 @@ from autoaccel.records.options import TuneOptions, as_arguments
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import describe_change
-from autoaccel.records.workload import PickledFunction, Script, Workload
+from autoaccel.records.workload import NOT_WRITTEN, PickledFunction, Script, Workload
 from autoaccel.report.wording import one_line
 from autoaccel.units import format_duration, round_duration
 
@@ -19,12 +19,16 @@ _CHECKED_PAIRS = 4
 
 
 def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
-    """Return the commands that use a recipe, for a shell in this folder, and what each does."""
+    """Return the commands that use a recipe, for a shell in this folder, and what each does.
+
+    The training's own arguments are not in them: "..." stands in their place.
+    """
     workload, left = recipe.workload, recipe.open_proof
     commands: dict[str, str] = {}
     if not recipe.is_baseline:
         rest = [str(path), *_target(workload), *_arguments(workload)]
-        commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
+        given = ", given its own arguments in place of ..." if workload.arguments else ""
+        commands[shlex.join(["autoaccel", "run", *rest])] = f"train with these settings{given}"
         commands[shlex.join(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
         if recipe.accuracy is not None and recipe.accuracy.evidence in ("redrawn", "share", "rounding"):
             seconds = _CHECKED_PAIRS * (recipe.projection.baseline_total_seconds + recipe.projection.total_seconds)
@@ -44,20 +48,26 @@ def tune_command(request: Request) -> str:
     if isinstance(request.workload, PickledFunction):
         return ""
     options = dataclasses.replace(request.options, output=None, resume=False)
-    return one_line(_tune(request.workload, as_arguments(options, always=("budget", "space"))))
+    command = ["autoaccel", "tune", *_target(request.workload), *as_arguments(options, always=("budget", "space"))]
+    return one_line(shlex.join([*command, *_arguments(request.workload)]))
 
 
-def resume_command(workload: Workload, folder: Path, budget: str) -> str:
-    """Return the command that resumes the run in a folder, for a shell in this one."""
-    return _tune(workload, as_arguments(TuneOptions(budget=budget, output=folder, resume=True)))
+def resume_command(workload: Workload, folder: Path, budget: str | None = None) -> str:
+    """Return the command that resumes the run in a folder, for a shell in this one.
 
+    The training's arguments are in the run's folder.
 
-def _tune(workload: Workload, options: list[str]) -> str:
-    return shlex.join(["autoaccel", "tune", *_target(workload), *options, *_arguments(workload)])
+    Args:
+        workload: What is trained.
+        folder: Of the run.
+        budget: As it is typed; None: what is left of the run's own.
+    """
+    options = as_arguments(TuneOptions(budget=budget, output=folder, resume=True))
+    return shlex.join(["autoaccel", "tune", *_target(workload), *options])
 
 
 def _arguments(workload: Workload) -> list[str]:
-    return ["--", *workload.arguments] if workload.arguments else []
+    return ["--", *NOT_WRITTEN] if workload.arguments else []
 
 
 def _target(workload: Workload) -> list[str]:

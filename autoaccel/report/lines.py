@@ -19,6 +19,7 @@ from autoaccel.records.progress import (
     StageStarted,
     TrialFinished,
     TrialStarted,
+    WaitStarted,
 )
 from autoaccel.records.settings import describe_change
 from autoaccel.report.accuracy import metric_change_words
@@ -92,7 +93,7 @@ def _parts_of(event: Event, state: LiveState) -> list[str]:
         if event.accuracy and event.accuracy.drop_high is not None:
             said += [metric_change_words(event.accuracy), f"drop at most {two_digits(event.accuracy.drop_high)}"]
         return [pair_words(event), _change(event, state), *(said or ["too few pairs to compare yet"])]
-    return ["note", event.text] if isinstance(event, Note) else []
+    return ["note", event.text] if isinstance(event, (Note, WaitStarted)) else []
 
 
 def _change(event: TrialStarted | PairFinished, state: LiveState) -> str:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.messages import Failure
-from autoaccel.records.progress import Event, StageName
+from autoaccel.records.progress import Event, RunStarted, StageName
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Trial
 from autoaccel.report.accuracy import metric_change_words
@@ -58,7 +58,9 @@ class LiveView:
         self._under: Lines = []
 
     def hear(self, event: Event) -> None:
-        """Take in an event; it shows the next time the view is drawn."""
+        """Take in an event; it shows the next time the view is drawn. Time counts from the start of the run."""
+        if isinstance(event, RunStarted):
+            self._start = self._clock()
         self._state = after(self._state, event)
 
     def end(self) -> None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from autoaccel.records.check import AccuracyCheck, ClaimVerdict, Verification
 from autoaccel.records.messages import TrainResult
-from autoaccel.records.progress import Event, Listener, ScriptSeen
+from autoaccel.records.progress import Event, Listener, ScriptSeen, WaitStarted
 from autoaccel.records.recipe import Projection, Recipe
 from autoaccel.records.settings import changed, format_value
 from autoaccel.report.accuracy import (
@@ -67,6 +67,8 @@ def watch(console: Console) -> Iterator[Listener]:
         def hear(event: Event) -> None:
             if isinstance(event, ScriptSeen):
                 console.print(script_table(script_rows(event)))  # above the picture, where it stays
+            if isinstance(event, WaitStarted):
+                console.print(Text(f"Note: {one_line(event.text)}", style="yellow"))
             view.hear(event)
 
         try:

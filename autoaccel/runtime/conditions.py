@@ -15,45 +15,13 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from autoaccel.records.conditions import Loader, Model, Optimizer, TrainingConditions
+from autoaccel.records.environment import SLOWING_VARIABLES, written_value
 from autoaccel.runtime.accelerator import gpu_uuids
 from autoaccel.runtime.batches import count_samples, tensors_of
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.knobs.precision import Float32Matmul, FlushDenormals
 from autoaccel.runtime.modules import layers
 from autoaccel.runtime.paced import Inspectable
-
-SLOWING_VARIABLES = (
-    "CUDA_LAUNCH_BLOCKING",
-    "TORCH_SHOW_CPP_STACKTRACES",
-    "TORCH_CPP_LOG_LEVEL",
-    "TORCH_DISTRIBUTED_DEBUG",
-    "TORCH_LOGS",
-    "TORCHDYNAMO_DISABLE",
-    "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
-    "PYTORCH_NO_CUDA_MEMORY_CACHING",
-    "PYTORCH_JIT",
-    "NCCL_DEBUG",
-    "GLOO_LOG_LEVEL",
-    "CUBLAS_WORKSPACE_CONFIG",
-    "ONEDNN_VERBOSE",
-    "DNNL_VERBOSE",
-    "MKL_VERBOSE",
-    "MKLDNN_VERBOSE",
-    "ATEN_CPU_CAPABILITY",
-    "ONEDNN_MAX_CPU_ISA",
-    "MALLOC_CHECK_",
-    "MALLOC_PERTURB_",
-    "OMP_DISPLAY_ENV",
-    "OMP_DISPLAY_AFFINITY",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "PYTHONDEVMODE",
-    "PYTHONMALLOC",
-    "PYTHONPROFILEIMPORTTIME",
-    "PYTHONTRACEMALLOC",
-    "ASAN_OPTIONS",
-)
-"""Variables with which people look for errors, or that hold hardware back."""
 
 _EVEN = 8  # sizes that tensor cores and AMX tiles take without padding: multiples of 8 in float16 and bfloat16
 
@@ -117,7 +85,7 @@ def conditions_of(seen: ModelCallState, profilers: Sequence[str], parts: Parts) 
     dtypes = {_short(tensor.dtype) for tensor in tensors_of(parts.batch)}
     return TrainingConditions(
         date=datetime.date.today().isoformat(),
-        environment={name: os.environ[name] for name in SLOWING_VARIABLES if name in os.environ},
+        environment={name: written_value(name) for name in SLOWING_VARIABLES if name in os.environ},
         batch_samples=parts.batch_samples,
         batch_bytes=bytes_of(parts.batch),
         batch_dtypes=tuple(sorted(dtypes)),

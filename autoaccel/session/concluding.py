@@ -13,7 +13,7 @@ from autoaccel.records.progress import StageStarted
 from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Measurement, Trial
-from autoaccel.records.workload import TrainingFacts
+from autoaccel.records.workload import TrainingFacts, without_arguments
 from autoaccel.report.conclusions import faster_words, kept_words, left_open_words, stop_words, value_result
 from autoaccel.report.html import render_report
 from autoaccel.search.importance import importance
@@ -49,7 +49,7 @@ def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) ->
         schema=SCHEMA,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         summary=summarize(best, setup.baseline_settings),
-        workload=run.request.workload,
+        workload=without_arguments(run.request.workload),
         machine=machine,
         settings=best.settings,
         baseline=_baseline(setup, best),

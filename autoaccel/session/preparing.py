@@ -19,8 +19,9 @@ from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Demand
-from autoaccel.records.progress import BaselineMeasured, Note, RunStarted, ScriptSeen, StageStarted
+from autoaccel.records.progress import BaselineMeasured, Note, ScriptSeen, StageStarted
 from autoaccel.records.request import Request
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.settings import format_value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import StudyBasis
@@ -32,7 +33,6 @@ from autoaccel.session.judging import MetricJudge
 from autoaccel.session.kept_apart import tell_protection
 from autoaccel.session.plan import PROFILE_SHARE
 from autoaccel.session.planning import Planner
-from autoaccel.session.run_folder import RUN_SCHEMA, RunRecord
 from autoaccel.session.script_wishes import with_wishes
 from autoaccel.session.setup import Setup
 from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
@@ -70,8 +70,6 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     earlier, spent_seconds = run.folder.load_record(), run.folder.spent_seconds
     if spent_seconds:
         run.stages.count("search", spent_seconds)
-    run.tell(RunStarted(run.request.workload.path, str(run.folder.path), run.request.budget_seconds))
-
     run.tell(StageStarted("hardware", "what this machine can do"))
     tell_protection(run.starter, run.tell)
     watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
@@ -116,25 +114,18 @@ def _look_around(run: TuningRun, earlier: RunRecord | None, load: Load) -> tuple
     """Return what the machine and the training are; tell what disturbs measuring.
 
     Raises:
-        BadRequestError: If the run began with another training or on another machine.
+        BadRequestError: If the run began on another machine.
     """
     timeout_seconds = run.clock.timeout("the training was built", share=0.25)
     machine, facts = probe_and_describe(run.starter, run.request.workload, timeout_seconds)
-    _check_resumable(earlier, run.request, machine)
+    _check_same_machine(earlier, machine)
     for hint in quiet_hints(machine, load):
         run.tell(Note(hint))
     return machine, with_wishes(facts, run.request.workload, run.request.options)
 
 
-def _check_resumable(earlier: RunRecord | None, request: Request, machine: Machine) -> None:
-    if earlier is None:
-        return
-    if earlier.request.workload != request.workload:
-        raise BadRequestError(
-            f"{request.workload.path}: has changed since the run began, so its trials no longer hold. "
-            "Start without --resume."
-        )
-    if difference := fingerprint_difference(earlier.machine, machine):
+def _check_same_machine(earlier: RunRecord | None, machine: Machine) -> None:
+    if earlier is not None and (difference := fingerprint_difference(earlier.machine, machine)):
         raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,56 +12,49 @@ from typing import Literal
 
 import msgspec
 
-from autoaccel.errors import BadRequestError
-from autoaccel.records.advice import Diagnosis
+from autoaccel.errors import AutoaccelError, BadRequestError
 from autoaccel.records.base import Record, RecordType, append_line, decode, encode, read_json, write_json, write_text
 from autoaccel.records.contender import ContenderResult
-from autoaccel.records.machine import Machine
-from autoaccel.records.profile import Demand
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.recipe import Recipe, read_recipe
-from autoaccel.records.request import Request, RequestOfSchema3
-from autoaccel.records.settings import Settings
-from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Measurement, Trial
-from autoaccel.records.workload import TrainingFacts, with_workload_type
-
-RUNS = Path("autoaccel-runs")
-"""Where runs go unless told otherwise, in the working folder."""
-
+from autoaccel.records.request import Request
+from autoaccel.records.run import RunRecord, read_run_record
+from autoaccel.records.trial import Trial
+from autoaccel.records.workload import without_arguments
+from autoaccel.session.folder_lock import LOCK, FolderLock
+from autoaccel.session.kept_arguments import load_arguments, load_own_arguments, save_arguments
+from autoaccel.session.run_names import RUNS, next_run_path
 
 PairsFor = Literal["proof", "contributions"]
 """What pairs of processes are measured for."""
 
 
-RUN_SCHEMA: Literal["autoaccel/run/4"] = "autoaccel/run/4"
+class Spent(Record, frozen=True):
+    """How much of its budget a run has spent, up to the last thing that it has kept."""
 
-
-class RunRecord(Record, frozen=True):
-    """What a run knows before its search begins: enough to resume it later."""
-
-    schema: Literal["autoaccel/run/4"]
-    request: Request
-    machine: Machine
-    facts: TrainingFacts
-    baseline_settings: Settings
-    baseline: Measurement
-    diagnosis: Diagnosis | None  # None where no profile was taken
-    space: SearchSpace
-    demand: Demand | None = None  # from the profile, or from the baseline where there is none
+    seconds: float
 
 
 class RunFolder:
-    """The folder of one run.
+    """The folder of one run, in which one process at a time works: that in whose `with` block it is.
 
-    `run.json` appears when the search begins, `trials.jsonl` and `study.journal` grow with every trial, `proof.jsonl`
+    `request.json` and `arguments.json` appear first: from then on the run can be resumed. `run.json` appears when the
+    search begins, `trials.jsonl` and `study.journal` grow with every trial, `proof.jsonl`
     with every pair of processes that proves the best, `contenders.jsonl` with every proof that ended,
-    `contributions.jsonl` with every pair that tells what a setting adds; `recipe.json` is written as soon as something
-    is proven, and once more at the end: then the run is complete, unless it names a proof that the budget left open.
+    `contributions.jsonl` with every pair that tells what a setting adds, and `spent.json` says what all that took;
+    `recipe.json` is written as soon as something is proven, and once more at the end: then the run is complete, unless
+    it names a proof that the budget left open.
+
+    The training's own arguments, which may be secret, stand in `arguments.json` alone. Only its owner can read that,
+    or enter the folder if it was made for the run.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = FolderLock(path)
+        self._request = path / "request.json"
+        self._arguments = path / "arguments.json"
+        self._spent = path / "spent.json"
         self._record = path / "run.json"
         self._trials = path / "trials.jsonl"
         self._contenders = path / "contenders.jsonl"
@@ -74,30 +68,33 @@ class RunFolder:
         self.rounding = path / "rounding"
         """What a process under the user's own settings keeps for those whose rounding is judged; gone after the run."""
         self._made: Path | None = None
+        self._is_resumed = False
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """Make the folder of a new run. Used in a `with` block, it is gone again if nothing was worth keeping.
 
+        A run in it that was killed before its search began has found nothing yet: it is begun anew.
+
         Raises:
             BadRequestError: If there is something in it already.
         """
         folder = cls(path)
+        folder._lock.refuse_if_held()
         if folder._record.exists() or folder.recipe.exists():
             state = "is complete" if folder._is_complete() else "can be resumed with --resume"
             raise BadRequestError(
                 f"{path}: the folder already contains a run, which {state}. Name another folder with --output."
             )
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not (path.is_dir() and folder._is_unbegun()):
             raise BadRequestError(f"{path}: must be a new or empty folder for the run. Name another with --output.")
         existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
         folder._made = None if existing == path else path
+        _make(path.absolute().parent)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise BadRequestError(
-                f"{path}: cannot be created ({error.strerror}). Name another with --output."
-            ) from error
+            raise _cannot_be_made(path, error) from error
         return folder
 
     @classmethod
@@ -108,17 +105,40 @@ class RunFolder:
             BadRequestError: If there is none, or it is complete.
         """
         folder = cls(path)
+        folder._lock.refuse_if_held()
         if folder._is_complete():
             raise BadRequestError(
                 f"{path}: this run is complete: no proof is open. See it with: autoaccel show {path}. To search more, "
                 "start without --resume."
             )
-        if not folder._record.exists():
-            raise BadRequestError(
-                f"{path}: there is no run to resume; its search had not begun. Start without --resume."
-            )
-        shutil.rmtree(folder.rounding, ignore_errors=True)  # of a run that was killed
+        if not (folder._request.exists() or folder._record.exists()):
+            raise BadRequestError(f"{path}: there is no run to resume. Start without --resume.")
+        folder._is_resumed = True
         return folder
+
+    @classmethod
+    def create_next(cls, stem: str, runs: Path = RUNS) -> RunFolder:
+        """Make the folder of a new run under the next number; if another process takes that first, under a later one.
+
+        Raises:
+            BadRequestError: If it cannot be made.
+        """
+        _make(runs)
+        while True:
+            folder = cls(next_run_path(stem, runs))
+            try:
+                folder.path.mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise _cannot_be_made(folder.path, error) from error
+            folder._made = folder.path
+            return folder
+
+    def _is_unbegun(self) -> bool:
+        """Whether nothing is in the folder but what a run has left that was killed before its search began."""
+        found = {path.name for path in self.path.iterdir()}
+        return self._request.exists() or not {name for name in found if name != LOCK and not _is_aside(name)}
 
     def _is_complete(self) -> bool:
         """Whether nothing is left to resume."""
@@ -129,23 +149,47 @@ class RunFolder:
 
     @property
     def spent_seconds(self) -> float:
-        """What the run had spent on this machine when its recipe was written; its trials only if it has none."""
+        """What the run had spent on this machine when it last kept something; 0 if it has kept nothing.
+
+        Runs of earlier versions say it in their recipe; without one, their trials do.
+        """
+        if self._spent.exists():
+            return read_json(self._spent, Spent, "what a run has spent").seconds
         if self.recipe.exists():
             return self.load_recipe().search.spent_seconds
         return sum(trial.spent_seconds for trial in self.load_trials() if trial.host in ("", platform.node()))
 
     def __enter__(self) -> RunFolder:
+        """Take the folder for this process.
+
+        Raises:
+            BadRequestError: If another process has it.
+        """
+        self._lock.take()
+        for path in self.path.iterdir():  # of a run that was killed
+            if _is_aside(path.name):
+                path.unlink()
+        self._clear()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self.path / "compiled", ignore_errors=True)
-        shutil.rmtree(self.rounding, ignore_errors=True)
-        if not (self._record.exists() or self.recipe.exists()):
+        """Give the folder up. What is worth nothing goes: a run that can never have a result."""
+        self._clear()
+        has_refused = error is None or isinstance(error, AutoaccelError)
+        is_worthless = has_refused and not self._is_resumed and not (self._record.exists() or self.recipe.exists())
+        if is_worthless:
             shutil.rmtree(self.path / "logs", ignore_errors=True)
-            self.pickled.unlink(missing_ok=True)
+            for file in (self.pickled, self._request, self._arguments):
+                file.unlink(missing_ok=True)
+        self._lock.release()
+        if is_worthless:
             self._remove_if_empty()
+
+    def _clear(self) -> None:
+        for folder in (self.path / "compiled", self.rounding):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _remove_if_empty(self) -> None:
         if self._made is None:
@@ -154,15 +198,45 @@ class RunFolder:
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
 
+    def save_request(self, request: Request) -> None:
+        """Write what is asked of the run: with that it can be resumed."""
+        save_arguments(self._arguments, request.workload.arguments)
+        write_json(self._request, msgspec.structs.replace(request, workload=without_arguments(request.workload)))
+
+    def load_request(self) -> Request | None:
+        """Return what is asked of the run; None if that is not written yet.
+
+        Raises:
+            BadRequestError: If the files hold something else.
+        """
+        if self._request.exists():
+            request = read_json(self._request, Request, "the request of a run")
+            arguments = load_arguments(self._arguments)
+            return msgspec.structs.replace(
+                request, workload=msgspec.structs.replace(request.workload, arguments=arguments)
+            )
+        record = self.load_record()  # of an earlier version, which has it all
+        return record.request if record else None
+
+    def own_arguments(self) -> tuple[str, ...]:
+        """Return the training's arguments, if this user has given them here; see `load_own_arguments`."""
+        return load_own_arguments(self._arguments) if self._arguments.exists() else ()
+
+    def save_spent(self, seconds: float) -> None:
+        """Write what the run has spent; nothing before its search begins, as nothing of that is kept."""
+        if self._record.exists():
+            write_json(self._spent, Spent(seconds))
+
     def save_record(self, record: RunRecord) -> None:
         """Write what the search starts from."""
-        write_json(self._record, record)
+        request = msgspec.structs.replace(record.request, workload=without_arguments(record.request.workload))
+        write_json(self._record, msgspec.structs.replace(record, request=request))
 
     def load_record(self) -> RunRecord | None:
         """Return what the search started from; None if it has not begun."""
         if not self._record.exists():
             return None
-        return read_json(self._record, RunRecord, "the record of a run", _upgraded)
+        return read_run_record(self._record)
 
     def add_trial(self, trial: Trial) -> None:
         """Append a finished trial."""
@@ -199,6 +273,10 @@ class RunFolder:
     def save(self, recipe: Recipe, report: str) -> None:
         """Write the report (HTML), then the recipe."""
         write_text(self.report, report)
+        self.save_recipe(recipe)
+
+    def save_recipe(self, recipe: Recipe) -> None:
+        """Write the recipe alone, where the report that there is holds."""
         write_json(self.recipe, recipe)
 
     def withdraw(self) -> None:
@@ -207,17 +285,20 @@ class RunFolder:
         self.report.unlink(missing_ok=True)
 
 
-def _upgraded(record: bytes) -> bytes:
-    """Return the record of a run as it is written today; in schema 3 a request had no options and its workload no type.
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_be_made(folder, error) from error
 
-    Raises:
-        msgspec.MsgspecError: If it is not JSON, or of schema 3 with another request than that.
-    """
-    fields = msgspec.json.decode(record)
-    if not isinstance(fields, dict) or fields.get("schema") != "autoaccel/run/3":
-        return record
-    request = msgspec.convert(with_workload_type(fields.get("request")), RequestOfSchema3).upgraded()
-    return encode({**fields, "schema": RUN_SCHEMA, "request": request})
+
+def _cannot_be_made(folder: Path, error: OSError) -> BadRequestError:
+    return BadRequestError(f"{folder}: cannot be created ({error.strerror}). Name another with --output.")
+
+
+def _is_aside(name: str) -> bool:
+    """Whether a file is what `write_text` leaves if it is killed."""
+    return re.fullmatch(r"\..+\.\d+", name) is not None
 
 
 def _load_lines(path: Path, kind: type[RecordType], what: str) -> list[RecordType]:
@@ -236,26 +317,3 @@ def _load_lines(path: Path, kind: type[RecordType], what: str) -> list[RecordTyp
         except msgspec.MsgspecError as error:
             raise BadRequestError(f"{path}:{number}: this is not {what}: {error}.") from error
     return records
-
-
-def next_run_path(stem: str, runs: Path = RUNS) -> Path:
-    """Return a new folder for a run of this workload: `autoaccel-runs/model-1`, `-2`, ..."""
-    taken = [int(path.name.rpartition("-")[2]) for path in _runs_of(stem, runs)]
-    return runs / f"{stem}-{max(taken, default=0) + 1}"
-
-
-def latest_run_path(stem: str, runs: Path = RUNS) -> Path:
-    """Return the newest folder of a run of this workload.
-
-    Raises:
-        BadRequestError: If there is none.
-    """
-    found = _runs_of(stem, runs)
-    if not found:
-        raise BadRequestError(f"{runs}: there is no run of {stem} to resume. Name its folder with --output.")
-    return max(found, key=lambda path: int(path.name.rpartition("-")[2]))
-
-
-def _runs_of(stem: str, runs: Path) -> list[Path]:
-    numbered = (path for path in runs.glob("*-*") if path.name.rpartition("-")[2].isdecimal())
-    return [path for path in numbered if path.name.rpartition("-")[0] == stem]

@@ -87,7 +87,8 @@ def with_wishes(facts: TrainingFacts, workload: Workload, options: TuneOptions) 
     if facts.script is None:
         return facts
     script = with_arguments(facts.script, workload, options.args)
-    script = msgspec.structs.replace(script, in_place=options.in_place)
+    # What its argument parser has found is not written down: arguments may be secret.
+    script = msgspec.structs.replace(script, in_place=options.in_place, parsed={})
     return _judged(_of_length(facts, script, options), options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autoaccel import __version__
 from autoaccel.errors import AutoaccelError, BadRequestError
 from autoaccel.records.advice import Diagnosis
+from autoaccel.records.base import encode
 from autoaccel.records.conclusion import ProofElsewhere
 from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
@@ -54,7 +56,7 @@ def study_basis(workload: Workload, machine: Machine, baseline_settings: Setting
         autoaccel=__version__,
         workload_sha256=sha256,
         entry=part,
-        arguments=arguments,
+        arguments=(hashlib.sha256(encode(arguments)).hexdigest(),) if arguments else (),  # all workers can read it
         fingerprint=machine.fingerprint,
         baseline_settings=baseline_settings,
         open=space.open,

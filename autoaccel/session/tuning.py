@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from autoaccel.records.progress import Listener
+import msgspec
+
+from autoaccel.errors import BudgetSpentError
+from autoaccel.machine.own_use import machine_to_itself
+from autoaccel.records.progress import Listener, Note, RunStarted, WaitStarted
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
+from autoaccel.session.changed_file import FileWatch
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.concluding import conclude
 from autoaccel.session.contenders import search_and_prove
@@ -29,11 +34,28 @@ def tune(request: Request, folder: RunFolder, listener: Listener, address: Study
         WorkloadFailedError: If the training fails under the user's own settings.
         BudgetSpentError: If the budget does not suffice for a baseline, a trial and a proof.
     """
-    clock = BudgetClock(request.budget_seconds, folder.spent_seconds)
-    in_place = request.options.in_place
-    with WorkerStarter(folder.path, request.workload, in_place=in_place) as starter, ExitStack() as stack:
-        setup = prepare(TuningRun(request, folder, starter, clock, listener), stack, address)
-        result = search_and_prove(setup)
-        recipe = conclude(setup, result) if result else None
-        tell_written(starter, listener)
-        return recipe
+    with machine_to_itself(lambda sentence: listener(WaitStarted(sentence))):
+        clock = BudgetClock(request.budget_seconds, folder.spent_seconds)
+        listener(RunStarted(request.workload.path, str(folder.path), request.budget_seconds))
+        in_place = request.options.in_place
+        with WorkerStarter(folder.path, request.workload, in_place=in_place) as starter, ExitStack() as stack:
+            run = TuningRun(request, folder, starter, clock, FileWatch(request.workload, listener))
+            try:
+                setup = prepare(run, stack, address)
+            except BudgetSpentError:
+                if not folder.recipe.exists():
+                    raise
+                return _as_proven(run)
+            result = search_and_prove(setup)
+            recipe = conclude(setup, result) if result else None
+            tell_written(starter, listener)
+            return recipe
+
+
+def _as_proven(run: TuningRun) -> Recipe:
+    """Return the recipe that an earlier part of the run has written, where the budget leaves no time for more."""
+    recipe = run.folder.load_recipe()
+    recipe = msgspec.structs.replace(recipe, search=msgspec.structs.replace(recipe.search, unfinished=False))
+    run.folder.save_recipe(recipe)
+    run.tell(Note("too little of the budget is left to go on: what was proven stays"))
+    return recipe

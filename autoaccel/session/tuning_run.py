@@ -23,7 +23,8 @@ class TuningRun:
     stages: Stages = field(default_factory=Stages)
 
     def tell(self, event: Event) -> None:
-        """Tell whoever watches; the event that begins a stage also starts its time."""
+        """Tell whoever watches, and keep what was spent; the event that begins a stage also starts its time."""
         if isinstance(event, StageStarted):
             self.stages.begin(event.stage, self.clock.spent)
+        self.folder.save_spent(self.clock.spent)
         self.listener(event)

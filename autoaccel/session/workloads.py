@@ -38,19 +38,19 @@ def find_workload(target: str, arguments: Sequence[str] = (), is_script: bool = 
         raise BadRequestError(f"{file}: must be a Python file: one named *.py, or a program that begins with #!python.")
     program, path = (str(path) if is_program else file), path.resolve()
     if path.suffix == ".pkl":
-        return PickledFunction(path=str(path), sha256=_sha256(path), arguments=tuple(arguments))
+        return PickledFunction(path=str(path), sha256=digest_of([path]), arguments=tuple(arguments))
     may_build = not is_program and _may_define(path, DEFAULT_ENTRY)
     if is_script or is_program or (file == target and not may_build):
         script = Script(
             path=str(path),
             program=program,
             folder=str(Path.cwd()),
-            sha256=_sha256(path),
+            sha256=digest_of([path]),
             arguments=tuple(arguments),
             forced=may_build,
         )
         return _of_what_is_launched(script)
-    return BuildFunction(path=str(path), entry=entry, sha256=_sha256(path), arguments=tuple(arguments))
+    return BuildFunction(path=str(path), entry=entry, sha256=digest_of([path]), arguments=tuple(arguments))
 
 
 def find_module(name: str, arguments: Sequence[str] = ()) -> Script:
@@ -73,7 +73,7 @@ def find_module(name: str, arguments: Sequence[str] = ()) -> Script:
         path=str(path),
         program=str(path),  # as `python -m` has it
         folder=str(Path.cwd()),
-        sha256=_sha256(path),
+        sha256=digest_of([path]),
         arguments=tuple(arguments),
         module=name,
     )
@@ -101,10 +101,25 @@ def with_stdin(workload: Workload, file: str | None) -> Workload:
 
 def _of_what_is_launched(script: Script) -> Script:
     """Return the script; of a launcher with the digest of the files that it starts, which are what may change."""
-    files = [Path(argument) for argument in script.arguments if argument.endswith(".py") and Path(argument).is_file()]
-    if not (script.is_launcher and files):
-        return script
-    return msgspec.structs.replace(script, sha256=hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest())
+    return msgspec.structs.replace(script, sha256=digest_of(files_of(script)))
+
+
+def files_of(workload: Workload) -> list[Path]:
+    """Return the files that the digest of a workload is of: its own, of a launcher those that it starts."""
+    if isinstance(workload, Script) and workload.is_launcher:
+        files = (Path(argument) for argument in workload.arguments if argument.endswith(".py"))
+        if started := [file for file in files if file.is_file()]:
+            return started
+    return [Path(workload.path)]
+
+
+def digest_of(files: Sequence[Path]) -> str:
+    """Return the SHA-256 of what is in these files, in their order.
+
+    Raises:
+        OSError: If one cannot be read.
+    """
+    return hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
 
 
 def _source_of(name: str) -> Path | None:
@@ -134,10 +149,6 @@ def _has_python_shebang(path: Path) -> bool:
     with path.open("rb") as file:
         first = file.readline(256)
     return first.startswith(b"#!") and b"python" in first
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _may_define(path: Path, name: str, seen: frozenset[Path] = frozenset()) -> bool:

@@ -79,6 +79,11 @@ def workload_error(failure: Failure, workload: Workload, when: str) -> Autoaccel
     name = Path(workload.path).name
     if failure.kind == "invalid":
         return BadRequestError(f"{name}: {failure.message}")
+    if failure.kind == "diverged":
+        return WorkloadFailedError(
+            f"{name}: your own training diverges {when}: {failure.message}. Its loss must stay a finite number before "
+            "anything can be tuned: lower its learning rate, or look at its data."
+        )
     hint = " Give it more time with --budget." if failure.kind == "hung" else ""
     shown = failure.traceback or failure.log_tail
     return WorkloadFailedError(f"{name} failed {when}: {failure.message}.{hint}" + (f"\n\n{shown}" if shown else ""))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import collections
+import functools
 import time
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, TypeAlias
 
+from autoaccel.machine.interruptions import moment
 from autoaccel.records.base import Record
 from autoaccel.records.messages import Failure, Finish, Finished, GiveTurn, Ready, Turn
 from autoaccel.records.settings import Settings
@@ -13,8 +16,34 @@ from autoaccel.records.trial import Measurement
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.worker import Worker
 
+Arguments = ParamSpec("Arguments")
+
+_MAX_TAKEN = 5  # times a turn is taken; who is stopped as often is not to be measured
+
 SpentOn: TypeAlias = "collections.defaultdict[str, float]"
 """Seconds by what they were spent on."""
+
+
+def repeated_if_interrupted(
+    start: Callable[Arguments, list[Measuring | Failure]],
+) -> Callable[Arguments, list[Measuring | Failure]]:
+    """Return what starts workers, and does so once more if the computer slept meanwhile, or this process was stopped.
+
+    What starting takes is part of what is measured.
+    """
+
+    @functools.wraps(start)
+    def started(*args: Arguments.args, **kwargs: Arguments.kwargs) -> list[Measuring | Failure]:
+        before = moment()
+        measuring = start(*args, **kwargs)
+        if not before.interrupted_until(moment()):
+            return measuring
+        for one in measuring:
+            if isinstance(one, Measuring):
+                one.close()
+        return start(*args, **kwargs)
+
+    return started
 
 
 class Readiness(NamedTuple):
@@ -53,12 +82,19 @@ class Measuring:
         worker.pause()
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
-        """Let it make the steps of one turn while no other worker runs."""
+        """Let it make the steps of one turn while no other worker runs.
+
+        A turn during which the computer slept, or this process was stopped, is taken once more.
+        """
         start = time.perf_counter()
-        self._worker.resume()
-        self._worker.tell(order)
-        answer = self._worker.receive(timeout_seconds)
-        self._worker.pause()
+        for _ in range(_MAX_TAKEN):
+            before = moment()
+            self._worker.resume()
+            self._worker.tell(order)
+            answer = self._worker.receive(timeout_seconds)
+            self._worker.pause()
+            if not (isinstance(answer, Turn) and before.interrupted_until(moment())):
+                break
         if isinstance(answer, Turn):
             measured = sum(answer.step_seconds)
             self._spent_on["measured steps"] += measured

@@ -48,7 +48,7 @@ from autoaccel.workers.environment import WORKER_MARK, trackers_offline, worker_
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
-from autoaccel.workers.measuring import Measuring, Readiness, Settled, SpentOn, failure_of
+from autoaccel.workers.measuring import Measuring, Readiness, Settled, SpentOn, failure_of, repeated_if_interrupted
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.temporary import TemporaryFolder
@@ -152,7 +152,7 @@ class WorkerStarter:
         return self._context is not None and self._context.device != "cpu"
 
     def check_room(self) -> None:
-        """See that the run's folder, and those that keep what trials write, can still be written to, now that a worker failed.
+        """See that the run's folder and those that keep what trials write have room, now that a worker failed.
 
         Raises:
             OSError: If one cannot, with its name.
@@ -293,6 +293,7 @@ class WorkerStarter:
         """Start a worker, wait until it has warmed up, and pause it."""
         return self.start_all_measuring(Measure(), {name: settings}, timeout_seconds, fresh)[0]
 
+    @repeated_if_interrupted
     def start_all_measuring(
         self,
         task: Measure,

@@ -15,6 +15,7 @@ from types import TracebackType
 
 import msgspec
 
+from autoaccel.machine.interruptions import moment
 from autoaccel.records.base import decode, encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import Answer, Failure, WorkerSpec
@@ -122,21 +123,27 @@ class Worker:
         self._send(encode(message))
 
     def receive(self, timeout_seconds: float) -> Answer:
-        """Return the next answer, or the Failure that came instead: a crash, or silence for so long (inf: for ever)."""
-        deadline = time.perf_counter() + timeout_seconds
+        """Return the next answer, or the Failure that came instead: a crash, or silence for so long (inf: for ever).
+
+        If this process was stopped meanwhile, the worker most often was, too: it has the time once more.
+        """
+        deadline, began = time.perf_counter() + timeout_seconds, moment()
         channel = self._connected(deadline)
         while b"\n" not in self._received:
             if channel is None and self._has_ended():
                 self._gone = True
                 return self._died()
             remaining = deadline - time.perf_counter()
-            if remaining <= 0 or channel is None:
+            if channel is None or (remaining <= 0 and (timeout_seconds <= 0 or not began.interrupted_until(moment()))):
                 return self._hung(timeout_seconds)
+            if remaining <= 0:
+                remaining, began = timeout_seconds, moment()
+                deadline = time.perf_counter() + remaining
             channel.settimeout(None if math.isinf(remaining) else remaining)
             try:
                 data = channel.recv(1 << 16)
             except TimeoutError:
-                return self._hung(timeout_seconds)
+                continue
             except ConnectionError:
                 data = b""
             if not data:

@@ -28,7 +28,7 @@ from autoaccel.report.commands import resume_command, tune_command
 ALL = [option.name for option in OPTIONS]
 NAMES = st.lists(st.text(), max_size=3)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "budget": st.text(min_size=1) | st.floats(10.0, 1e9) | st.integers(10, 10**9),
+    "budget": st.none() | st.text(min_size=1) | st.floats(10.0, 1e9) | st.integers(10, 10**9),
     "trials": st.none() | st.integers(),
     "max_drop": st.none() | st.text() | st.floats(0.0, 1.0),
     "metric_repeats": st.integers(),
@@ -76,7 +76,7 @@ def test_what_has_its_default_value_is_left_out_unless_it_is_asked_for() -> None
     assert as_arguments(TuneOptions()) == []
     options = TuneOptions(seed=3, fixed=["a=1", "b=2"], resume=True)
     assert as_arguments(options) == ["--set", "a=1", "--set", "b=2", "--resume", "--seed", "3"]
-    assert as_arguments(options, always=("budget", "trials"))[:2] == ["--budget", "10m"]
+    assert as_arguments(options, always=("sampler", "trials"))[-4:-2] == ["--sampler", "autoaccel"]
 
 
 def test_numbers_and_paths_are_kept_as_they_are_typed() -> None:
@@ -113,6 +113,8 @@ def test_a_request_is_worked_out_from_its_options() -> None:
     assert (request.budget_seconds, request.constraint) == (120.0, Constraint(0.05, True))
     assert request.may_alter and not make_request(WORKLOAD, TuneOptions()).may_alter
     assert make_request(WORKLOAD, TuneOptions()).constraint == Constraint(0.01, True)
+    assert make_request(WORKLOAD, TuneOptions()).options.budget == "10m"
+    assert make_request(WORKLOAD, TuneOptions(resume=True)).options.budget is None  # what is left is not known yet
 
 
 def test_a_program_is_shown_every_option_by_name_type_default_and_help() -> None:
@@ -136,11 +138,12 @@ def test_commands_repeat_and_resume_a_run() -> None:
     options = TuneOptions(budget="90s", output="run", resume=True, excluded=["compile.mode"])
     request = Request(WORKLOAD, 90.0, Constraint(0.01, True), options)
     assert tune_command(request) == (
-        "autoaccel tune /model.py --budget 90s --space default --exclude compile.mode -- --epochs 3"
+        "autoaccel tune /model.py --budget 90s --space default --exclude compile.mode -- ..."
     )
     assert resume_command(WORKLOAD, Path("my run"), "+5m") == (
-        "autoaccel tune /model.py --budget +5m --output 'my run' --resume -- --epochs 3"
+        "autoaccel tune /model.py --budget +5m --output 'my run' --resume"
     )
+    assert resume_command(WORKLOAD, Path("run")) == "autoaccel tune /model.py --output run --resume"
     script = Script("/train.py", "train.py", "/", "0" * 64, stdin="/settings.json")
     assert resume_command(script, Path("run"), "+5m") == (
         "autoaccel tune --stdin /settings.json /train.py --budget +5m --output run --resume"

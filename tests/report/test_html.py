@@ -135,7 +135,8 @@ def test_tells_where_the_time_went_and_what_was_left_out(page):
 
 def test_says_on_what_it_ran_and_how_to_use_it(page):
     assert samples.MACHINE.cpu.model in page.words and "optuna 5.0.0" in page.words
-    assert "autoaccel run recipe.json /home/ada/digits.py -- --data '/data/my digits'" in page.words
+    assert "autoaccel run recipe.json /home/ada/digits.py -- ..." in page.words
+    assert "/data/my digits" not in page.words  # arguments may be secret
     assert "autoaccel verify recipe.json" in page.words
 
 
@@ -175,7 +176,7 @@ def test_says_which_knobs_decided_and_why_each_value_lost(page):
 def test_the_command_that_tunes_again_asks_for_the_same(page):
     command = (
         "autoaccel tune /home/ada/digits.py --budget 600s --max-drop 0.005 --space default "
-        "--set optimizer.fused=off --exclude compile.mode --seed 3 -- --data '/data/my digits'"
+        "--set optimizer.fused=off --exclude compile.mode --seed 3 -- ..."
     )
     assert command in page.words
     pickled = msgspec.structs.replace(samples.REQUEST, workload=PickledFunction("/home/ada/build.pkl", "9f" * 32))

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from autoaccel.records.progress import Note
+from autoaccel.records.progress import Note, WaitStarted
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.terminal import watch
 
@@ -86,3 +86,7 @@ def test_no_terminal_gets_plain_lines():
         hear(samples.EVENTS[0])
         assert "run /home/ada/digits.py" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
+
+
+def test_waiting_is_a_line():
+    assert write(WaitStarted("waiting for process 7")) == ["[    0.0 s] note  waiting for process 7"]

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from autoaccel.records.progress import Note, StageStarted, TrialFinished
+from autoaccel.records.progress import Note, StageStarted, TrialFinished, WaitStarted
 from autoaccel.report import live
 from autoaccel.report.live import LiveView
 from autoaccel.report.live_state import LiveState, after
@@ -156,3 +156,16 @@ def test_a_state_is_never_changed_once_it_may_be_drawn():
     state = after(LiveState(), samples.EVENTS[0])
     later = after(state, Note("new"))
     assert state.notes == () and later.notes == ("new",)
+
+
+def test_waiting_is_told_above_the_picture_and_its_time_is_not_the_runs():
+    console = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=100, color_system=None)
+    with watch(console) as hear:
+        hear(WaitStarted("waiting for process 7"))
+        assert "Note: waiting for process 7" in console.file.getvalue()
+    clock = FakeClock()
+    view = LiveView(clock)
+    clock.seconds = 1000.0
+    view.hear(samples.EVENTS[0])
+    clock.seconds = 1007.0
+    assert "7 s" in picture(view) and "9 min 53 s left" in picture(view)

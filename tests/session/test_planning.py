@@ -61,6 +61,6 @@ def test_the_leanest_run_is_costed_with_the_speedup_that_the_fewest_pairs_prove(
     trial = trial_seconds(turns, READY, turns_worth(turns, READY, turns.usual_deviation, large), large)
     alone = turns.turns_alone * turns.turn_seconds() + 1.0  # the baseline's, and the report
     least = alone + BUDGET_MARGIN * (trial + min_proof)
-    assert planned(tmp_path, context, least + 1.0).budget == pytest.approx(least + 1.0)
+    assert planned(tmp_path, context, least + 1.0).budget == pytest.approx(least + 1.0, abs=0.5)
     with pytest.raises(BudgetSpentError, match="if the machine becomes slower"):
         planned(tmp_path, context, least - 1.0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
-from autoaccel.api import continued
+from autoaccel.api import continued, make_request
 from autoaccel.errors import BadRequestError
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.messages import Turn
@@ -17,10 +19,11 @@ from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
-from autoaccel.records.workload import BuildFunction
+from autoaccel.records.workload import BuildFunction, Script
 from autoaccel.session.pairs import FreshPairs, PairReading, Reference
 from autoaccel.session.resuming import Earlier, ResumedPairs
 from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.same_training import check_same_training
 from autoaccel.statistics.turn_plan import plan_turns
 
 CAST: Settings = {"precision.autocast": "bfloat16"}
@@ -105,10 +108,38 @@ def test_each_part_that_has_trained_counts_also_one_that_was_interrupted() -> No
 
 def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> None:
     workload, constraint = BuildFunction("/m.py", "build", ""), Constraint(0.01, False)
-    request = Request(workload, 60.0, constraint, TuneOptions(budget="1m"))
-    record = SimpleNamespace(request=request)
-    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_record=lambda: record))
-    with pytest.raises(BadRequestError, match=r"such as --budget \+5m"):
-        continued(request, folder)
-    more = Request(workload, 60.0, constraint, TuneOptions(budget="+1m", seed=7))
+    began = Request(workload, 60.0, constraint, TuneOptions(budget="1m"))
+    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_request=lambda: began))
+    for budget in ("1m", None):
+        again = Request(workload, 60.0, constraint, TuneOptions(budget=budget, resume=True))
+        with pytest.raises(BadRequestError, match=r"such as --budget \+5m"):
+            continued(again, folder)
+    more = Request(workload, 60.0, constraint, TuneOptions(budget="+1m", seed=7, resume=True))
     assert continued(more, folder) == Request(workload, 160.0, constraint, TuneOptions(budget="160s"))
+
+
+def test_a_resumed_run_has_what_is_left_of_its_budget() -> None:
+    workload, constraint = BuildFunction("/m.py", "build", ""), Constraint(0.01, False)
+    began = Request(workload, 3600.0, constraint, TuneOptions(budget="1h", seed=7))
+    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_request=lambda: began))
+    again = make_request(workload, TuneOptions(resume=True))
+    assert continued(again, folder) == Request(workload, 3600.0, constraint, TuneOptions(budget="3600s", seed=7))
+
+
+SCRIPT = Script("/w/train.py", "train.py", "/w", "0" * 64, ("--lr", "0.1"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sha256": "1" * 64}, "/w/train.py: has changed since the run began"),
+        ({"arguments": ("--lr", "0.2")}, "other arguments after --. Leave them out"),
+        ({"folder": "/v"}, "the run began in /w. Resume it there"),
+        ({"stdin": "/w/in.txt"}, "/w/train.py, not --stdin /w/in.txt /w/train.py. Resume that"),
+    ],
+)
+def test_a_run_is_resumed_with_the_training_that_it_began_with(changes: dict[str, Any], message: str) -> None:
+    check_same_training(SCRIPT, msgspec.structs.replace(SCRIPT, program="./train.py"))
+    with pytest.raises(BadRequestError, match=re.escape(message)) as refused:
+        check_same_training(SCRIPT, msgspec.structs.replace(SCRIPT, **changes))
+    assert "0.1" not in str(refused.value) and "0.2" not in str(refused.value)  # arguments may be secret

@@ -18,12 +18,15 @@ from autoaccel.records.options import TuneOptions
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, OpenProof, Projection, Recipe, SearchSummary
 from autoaccel.records.request import Request
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.records.workload import BuildFunction, PickledFunction, TrainingFacts, Workload
 from autoaccel.session.clock import BudgetClock
-from autoaccel.session.run_folder import RUN_SCHEMA, RunFolder, RunRecord, latest_run_path, next_run_path
+from autoaccel.session.run_folder import RunFolder
+from autoaccel.session.run_names import latest_run_path, next_run_path
 
+REQUEST = Request(BuildFunction("/model.py", "build", "0" * 64, ("--token", "s3cret")), 600.0, Constraint(0.01, True))
 TRIAL = Trial(1, {"loader.workers": 2}, Failure("crashed", "the process crashed (SIGSEGV)"), 3.5)
 
 
@@ -39,10 +42,11 @@ def test_runs_are_numbered(tmp_path: Path) -> None:
 
 
 def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), RunFolder.create(tmp_path / "runs" / "model-1") as folder:
+    with pytest.raises(BadRequestError), RunFolder.create(tmp_path / "runs" / "model-1") as folder:
+        folder.save_request(REQUEST)
         (folder.path / "logs").mkdir()
         (folder.path / "logs" / "describe.log").write_text("x")
-        raise RuntimeError
+        raise BadRequestError("of the training")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,7 +116,7 @@ def test_a_recipe_that_is_withdrawn_leaves_a_run_to_resume(tmp_path: Path, recip
         folder.save(recipe, "<html></html>")
         folder.withdraw()
         folder.withdraw()
-        assert [path.name for path in folder.path.iterdir()] == ["run.json"]
+        assert sorted(path.name for path in folder.path.iterdir()) == ["lock", "run.json"]
     assert RunFolder.resume(tmp_path / "run").path == tmp_path / "run"
 
 
@@ -248,4 +252,5 @@ def test_what_rounding_was_judged_by_does_not_outlast_the_run(tmp_path: Path) ->
         (folder.rounding / "6.pt").write_text("x")
     assert not folder.rounding.exists()
     folder.rounding.mkdir()
-    assert not RunFolder.resume(folder.path).rounding.exists()
+    with RunFolder.resume(folder.path) as resumed:
+        assert not resumed.rounding.exists()

@@ -138,7 +138,7 @@ def test_a_module_is_found_as_python_finds_it_and_not_imported(tmp_path: Path, m
     assert found.imports_from == str(tmp_path)
     assert find_module("pack").path == str(tmp_path / "pack" / "__main__.py")
     resumed = resume_command(found, Path("run"), "+5m")
-    assert resumed == "autoaccel tune -m pack.inner.train --budget +5m --output run --resume -- --lr 0.1"
+    assert resumed == "autoaccel tune -m pack.inner.train --budget +5m --output run --resume"
     for name in ("pack.none", "none.train", "pack.inner", "sys", "torch._C"):
         with pytest.raises(BadRequestError, match=f"-m {name}: "):
             find_module(name)

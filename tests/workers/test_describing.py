@@ -54,3 +54,12 @@ def test_what_is_wrong_with_the_users_file_is_told_with_its_name_once(message: s
     workload = BuildFunction("/folder/model.py", "build", "0" * 64)
     error = describing.workload_error(Failure("invalid", message), workload, "under your own settings")
     assert isinstance(error, BadRequestError) and str(error) == f"model.py: {message}"
+
+
+def test_divergence_is_told_as_such() -> None:
+    failure = Failure("diverged", "after 21 steps accuracy is nan, the loss nan")
+    error = describing.workload_error(failure, BuildFunction("/w/model.py", "build", ""), "under your own settings")
+    assert str(error).startswith(
+        "model.py: your own training diverges under your own settings: after 21 steps accuracy is nan, the loss nan. "
+    )
+    assert error.exit_code == 3 and "failed" not in str(error)

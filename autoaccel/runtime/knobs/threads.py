@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from autoaccel.records.environment import written_value
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.space.knobs.cpus import format_cpus, parse_cpus
 from autoaccel.space.knobs.openmp import VARIABLES
@@ -107,7 +108,7 @@ class LoaderCores(Effect):
             raise IneffectiveError(_STARTED_OTHERWISE)
         if os.sched_getaffinity(0) & set(self.cpus):
             raise IneffectiveError("something has changed the affinity")
-        return f"CPUs {os.environ[LOADER_CPUS_VARIABLE]} are reserved for the workers"
+        return f"CPUs {written_value(LOADER_CPUS_VARIABLE)} are reserved for the workers"
 
 
 class _OnCpus:
@@ -146,4 +147,4 @@ class OpenMpVariable(Effect):
         runtime = "libiomp5" if variable.startswith("KMP_") else "libgomp"
         if not (is_loaded(runtime) or is_loaded("libiomp5")):
             raise IneffectiveError(f"no OpenMP runtime that reads {variable} is loaded")
-        return f"{variable}={os.environ[variable]}"
+        return f"{variable}={written_value(variable)}"
