@@ -204,11 +204,10 @@ def run_request(
 
     if listener is not None:
         return tune(request, folder, listener, address)
-    from rich.console import Console
-
+    from autoaccel.report.console import PlainConsole
     from autoaccel.report.terminal import print_recipe, watch
 
-    console = Console()
+    console = PlainConsole()
     with watch(console) as shown:
         recipe = tune(request, folder, shown, address)
     if recipe is not None:

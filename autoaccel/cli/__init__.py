@@ -25,6 +25,7 @@ from autoaccel.cli.run import add_run
 from autoaccel.cli.scale import add_scale
 from autoaccel.cli.tune import add_tune
 from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.text import printable, say
 
 EXIT_INTERRUPTED = 130
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return handler(parsed)
     except AutoaccelError as error:
-        print(f"autoaccel: {error}", file=sys.stderr)
+        say(f"autoaccel: {error}", to_stderr=True)
         return error.exit_code
     except KeyboardInterrupt:
         print("autoaccel: interrupted.", file=sys.stderr)
@@ -74,8 +75,16 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors show what was typed in visible characters: names of files may come from strangers."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit."""
+        super().error(printable(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="autoaccel",
         description="Measures which settings make your PyTorch training faster on this machine.",
         epilog=_EPILOG,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,21 +102,20 @@ def training_of(parsed: argparse.Namespace) -> list[str]:
 
 def make_console(to_stderr: bool = False) -> Console:
     """Return where people read: stdout, or stderr beside JSON."""
-    from rich.console import Console
+    from autoaccel.report.console import PlainConsole
 
-    return Console(stderr=to_stderr, highlight=False)
+    return PlainConsole(to_stderr)
 
 
 def print_json(record: object) -> None:
     """Print a record as JSON."""
     import msgspec
 
-    print(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+    print(visible_json(msgspec.json.format(msgspec.json.encode(record), indent=2).decode()))
 
 
 def warn_if_changed(sha256: str, workload: Workload) -> None:
     """Say so where the file is not the one that a recipe was made for."""
     if sha256 != workload.sha256:
         name = Path(workload.path).name
-        print(f"autoaccel: {name} is not the file that the recipe was made for, so its claims may not hold.",
-              file=sys.stderr)  # fmt: skip
+        say(f"autoaccel: {name} is not the file that the recipe was made for, so its claims may not hold.", True)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from autoaccel.cli.common import EXIT_FASTER, Commands, add_model, add_recipe, warn_if_changed, workload_of
+from autoaccel.text import say
 
 
 def add_explain(commands: Commands) -> None:
@@ -25,9 +26,9 @@ def _explain(parsed: argparse.Namespace) -> int:
     path, workload = Path(parsed.recipe), workload_of(parsed)
     recipe = read_recipe(path)
     if recipe.is_baseline:
-        print("The recipe keeps your own settings, so there is nothing to change.")
+        say("The recipe keeps your own settings, so there is nothing to change.")
         return EXIT_FASTER
     warn_if_changed(recipe.workload.sha256, workload)
     for line in patch_lines(explain(RecipeUse(recipe, path, workload, True))):
-        print(line)
+        say(line)
     return EXIT_FASTER

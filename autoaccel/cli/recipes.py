@@ -19,6 +19,7 @@ from autoaccel.cli.common import (
     workload_of,
 )
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say
 from autoaccel.units import parse_duration
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     _check_accuracy_options(parsed)
     warn_if_changed(recipe.workload.sha256, workload)
     if recipe.is_baseline:
-        print("The recipe keeps your own settings. It makes no claim, so there is nothing to verify.")
+        say("The recipe keeps your own settings. It makes no claim, so there is nothing to verify.")
         return EXIT_FASTER
     use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
     if parsed.accuracy:
@@ -143,9 +144,9 @@ def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
     check = ["verify", "--accuracy", "--budget", parsed.budget, *accepts, parsed.recipe, *training_of(parsed)]
     batch = job_batch(check, budget_seconds)
     if parsed.dry_run:
-        print(batch.script)
+        say(batch.script)
     else:
-        submit(batch, print)
+        submit(batch, say)
     return EXIT_FASTER
 
 

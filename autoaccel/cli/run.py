@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from autoaccel.cli.common import (
@@ -16,6 +15,7 @@ from autoaccel.cli.common import (
     workload_of,
 )
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say
 
 
 def add_run(commands: Commands) -> None:
@@ -71,7 +71,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.explain:
         print_shares(make_console(), explain_shares(recipe))
     use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
-    trained = train_with_recipe(use, options, lambda line: print(f"autoaccel: {line}", file=sys.stderr))
+    trained = train_with_recipe(use, options, lambda line: say(f"autoaccel: {line}", to_stderr=True))
     if trained.launched_as is None or trained.launched_as.rank == 0:
         print_training(trained.result, recipe)
     return EXIT_FASTER

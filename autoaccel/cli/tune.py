@@ -20,6 +20,7 @@ from autoaccel.cli.common import (
 from autoaccel.cli.options import add_options
 from autoaccel.errors import BadRequestError
 from autoaccel.records.options import OPTIONS, as_arguments, options_in
+from autoaccel.text import say
 
 if TYPE_CHECKING:
     from autoaccel.records.request import Request
@@ -83,7 +84,7 @@ def _tune(parsed: argparse.Namespace) -> int:
                 console.print()
             command = resume_command(workload, folder.path, str(request.options.budget))
             kept = f"{trials} finished trials are kept in {folder.path}. Resume with: {command}"
-            console.print(kept, markup=False, soft_wrap=True)  # a line that was broken could not be pasted
+            console.print(kept, soft_wrap=True)  # a line that was broken could not be pasted
         raise
     if parsed.json:
         print_json(recipe)
@@ -116,7 +117,7 @@ def _submit(parsed: argparse.Namespace, request: Request) -> int:
     output = parsed.output or f"autoaccel-runs/{Path(request.workload.path).stem}"
     batch = array_batch(TuneCommand(options, training_of(parsed), output), parsed.workers, request.budget_seconds)
     if parsed.dry_run:
-        print(batch.script)
+        say(batch.script)
     else:
-        submit(batch, print)
+        submit(batch, say)
     return EXIT_FASTER

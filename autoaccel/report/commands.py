@@ -11,7 +11,7 @@ from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import describe_change
 from autoaccel.records.workload import PickledFunction, Script, Workload
-from autoaccel.report.wording import one_line
+from autoaccel.text import one_line
 from autoaccel.units import format_duration, round_duration
 
 _CHECKED_PAIRS = 4
