@@ -19,6 +19,7 @@ from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Constraint, Recipe, read_recipe
 from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
+from autoaccel.session.repeating import check_repeated
 from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
 from autoaccel.session.script_wishes import check_wishes_for
 from autoaccel.session.workloads import find_workload, pickle_workload
@@ -142,13 +143,14 @@ def continued(request: Request, folder: RunFolder) -> Request:
         folder: Of the run.
 
     Raises:
-        BadRequestError: If all of the budget was spent before.
+        BadRequestError: If all of the budget was spent before, or the folder names what only a person may.
     """
     from autoaccel.search.samplers import check_sampler
 
     record = folder.load_record()
     if record is None:
         return request
+    check_repeated(request.options, record.request.options, folder.path)
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
     total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)

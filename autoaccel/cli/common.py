@@ -12,6 +12,7 @@ from autoaccel.text import say, visible_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from autoaccel.commands.use import RecipeUse
     from autoaccel.records.workload import Workload
 
 # A text, for argparse takes no type arguments when it runs.
@@ -67,6 +68,34 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-other-machine", action="store_true", help="use the recipe even if it was made on another machine"
     )
+
+
+def add_script_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which of a script's arguments a recipe may set."""
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        dest="named",
+        metavar="NAME",
+        help="argument of a script that the recipe may set; repeatable. Without it, the recipe sets none",
+    )
+
+
+def use_of(parsed: argparse.Namespace) -> RecipeUse:
+    """Return the recipe that the command line names, and the training that it is used for.
+
+    Raises:
+        BadRequestError: If one of them is none, or the recipe sets an argument that the command line does not name.
+    """
+    from autoaccel.commands.use import RecipeUse, with_named_arguments
+    from autoaccel.records.recipe import read_recipe
+
+    path, workload = Path(parsed.recipe), workload_of(parsed)
+    recipe = read_recipe(path)
+    warn_if_changed(recipe.workload.sha256, workload)
+    use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
+    return with_named_arguments(use, parsed.named, lambda line: say(f"autoaccel: {line}", to_stderr=True))
 
 
 def workload_of(parsed: argparse.Namespace) -> Workload:

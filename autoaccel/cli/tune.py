@@ -82,7 +82,7 @@ def _tune(parsed: argparse.Namespace) -> int:
             if folder.recipe.exists() and not (proven := folder.load_recipe()).is_baseline:
                 print_recipe(console, proven, folder.recipe)
                 console.print()
-            command = resume_command(workload, folder.path, str(request.options.budget))
+            command = resume_command(workload, folder.path, str(request.options.budget), request.options)
             kept = f"{trials} finished trials are kept in {folder.path}. Resume with: {command}"
             console.print(kept, soft_wrap=True)  # a line that was broken could not be pasted
         raise

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from pathlib import Path
 
-from autoaccel.records.options import TuneOptions, as_arguments
+from autoaccel.records.options import TuneOptions, as_arguments, to_repeat
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import describe_change
 from autoaccel.records.workload import PickledFunction, Script, Workload
-from autoaccel.text import one_line
+from autoaccel.space.knobs.arguments import changed_arguments
+from autoaccel.text import one_line, shell_command
 from autoaccel.units import format_duration, round_duration
 
 _CHECKED_PAIRS = 4
@@ -23,20 +23,21 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
     workload, left = recipe.workload, recipe.open_proof
     commands: dict[str, str] = {}
     if not recipe.is_baseline:
-        rest = [str(path), *_target(workload), *_arguments(workload)]
-        commands[shlex.join(["autoaccel", "run", *rest])] = "train with these settings"
-        commands[shlex.join(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
+        named = TuneOptions(args=tuple(changed_arguments(recipe.settings, recipe.baseline.settings)))
+        rest = [str(path), *_target(workload), *as_arguments(named), *_arguments(workload)]
+        commands[shell_command(["autoaccel", "run", *rest])] = "train with these settings"
+        commands[shell_command(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
         if recipe.accuracy is not None and recipe.accuracy.evidence in ("redrawn", "share", "rounding"):
             seconds = _CHECKED_PAIRS * (recipe.projection.baseline_total_seconds + recipe.projection.total_seconds)
             check = ["--accuracy", "--budget", round_duration(seconds)]
-            checks = shlex.join(["autoaccel", "verify", *check, *rest])
+            checks = shell_command(["autoaccel", "verify", *check, *rest])
             commands[checks] = "check on whole planned runs that the metric is kept"
     if left is not None and not isinstance(workload, PickledFunction):
         change = describe_change(left.settings, recipe.baseline.settings)
-        commands[resume_command(workload, path.parent, f"+{round_duration(left.seconds)}")] = (
+        commands[resume_command(workload, path.parent, f"+{round_duration(left.seconds)}", _asked(recipe))] = (
             f"resume the proof of {one_line(change)}, which takes about {format_duration(left.seconds)} more"
         )
-    return {one_line(command): purpose for command, purpose in commands.items()}
+    return commands
 
 
 def tune_command(request: Request) -> str:
@@ -44,16 +45,31 @@ def tune_command(request: Request) -> str:
     if isinstance(request.workload, PickledFunction):
         return ""
     options = dataclasses.replace(request.options, output=None, resume=False)
-    return one_line(_tune(request.workload, as_arguments(options, always=("budget", "space"))))
+    return _tune(request.workload, as_arguments(options, always=("budget", "space")))
 
 
-def resume_command(workload: Workload, folder: Path, budget: str) -> str:
-    """Return the command that resumes the run in a folder, for a shell in this one."""
-    return _tune(workload, as_arguments(TuneOptions(budget=budget, output=folder, resume=True)))
+def resume_command(workload: Workload, folder: Path, budget: str, asked: TuneOptions) -> str:
+    """Return the command that resumes the run in a folder, for a shell in this one.
+
+    Args:
+        workload: What is tuned.
+        folder: Of the run.
+        budget: As it is typed.
+        asked: What was asked of the run.
+    """
+    repeated = dataclasses.replace(to_repeat(asked), budget=budget, output=folder, resume=True)
+    return _tune(workload, as_arguments(repeated))
+
+
+def _asked(recipe: Recipe) -> TuneOptions:
+    """Return what a recipe tells of the options of its run that must be typed again to resume it."""
+    script = recipe.script
+    args = tuple(one.name for one in script.arguments) if script is not None else ()
+    return TuneOptions(sampler=recipe.search.sampler, args=args, in_place=script is not None and script.in_place)
 
 
 def _tune(workload: Workload, options: list[str]) -> str:
-    return shlex.join(["autoaccel", "tune", *_target(workload), *options, *_arguments(workload)])
+    return shell_command(["autoaccel", "tune", *_target(workload), *options, *_arguments(workload)])
 
 
 def _arguments(workload: Workload) -> list[str]:
