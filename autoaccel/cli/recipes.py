@@ -35,6 +35,9 @@ def add_verify(commands: Commands) -> None:
     add_model(verify, or_script=True)
     add_script_arguments(verify)
     verify.add_argument(
+        "--in-place", action="store_true", help="of a script: measure in its own folder, where it writes, not in a copy"
+    )
+    verify.add_argument(
         "--budget",
         default="10m",
         help="maximum time, such as 90s, 10m or 1h; pairs of processes are added until it is clear whether the "
@@ -75,10 +78,11 @@ def add_show(commands: Commands) -> None:
 
 
 def _verify(parsed: argparse.Namespace) -> int:
+    from autoaccel.commands.use import as_said_of_place
     from autoaccel.commands.verifying import verify_recipe
     from autoaccel.report.terminal import print_verification, watch
 
-    use = use_of(parsed)
+    use = as_said_of_place(use_of(parsed), parsed.in_place)
     pairs = 5 if parsed.pairs is None else parsed.pairs
     if pairs < 3:
         raise BadRequestError(f"--pairs must be at least 3, because fewer prove nothing, got {pairs}.")
@@ -138,7 +142,7 @@ def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
     from autoaccel.records.options import TuneOptions, as_arguments
 
     accepts = ["--accept-other-machine"] if parsed.accept_other_machine else []
-    named = as_arguments(TuneOptions(args=parsed.named))
+    named = as_arguments(TuneOptions(args=parsed.named, in_place=parsed.in_place))
     check = ["verify", "--accuracy", "--budget", parsed.budget, *accepts, *named, parsed.recipe, *training_of(parsed)]
     batch = job_batch(check, budget_seconds)
     if parsed.dry_run:

@@ -43,7 +43,8 @@ def _add_sharing(tune: argparse.ArgumentParser) -> None:
         metavar="PATH|URL",
         help="where the machines share trials: a *.journal file "
         "in a folder that all of them see, postgresql://..., "
-        "mysql://... or sqlite:///...",
+        "mysql://... or sqlite:///...; a password is better set as "
+        "AUTOACCEL_STORAGE_PASSWORD",
     )
     sharing.add_argument(
         "--study",
@@ -111,6 +112,10 @@ def _submit(parsed: argparse.Namespace, request: Request) -> int:
     from autoaccel.export.batch import submit
     from autoaccel.export.own_jobs import TuneCommand, array_batch
 
+    if "://" in parsed.storage:
+        from autoaccel.search.databases import check_is_public
+
+        check_is_public(parsed.storage)
     each = dataclasses.replace(request.options, output=None)  # its folder is numbered
     options = as_arguments(each, always=[option.name for option in OPTIONS])
     options += ["--storage", parsed.storage, *(["--study", parsed.study] if parsed.study else [])]

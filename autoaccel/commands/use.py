@@ -40,6 +40,24 @@ class RecipeUse(NamedTuple):
         return machine
 
 
+def as_said_of_place(use: RecipeUse, in_place: bool) -> RecipeUse:
+    """Return the use of a recipe whose trainings work in the script's own folder if a person says so, and else do not.
+
+    Raises:
+        BadRequestError: If the recipe was made there, and they do not say so.
+    """
+    script = use.recipe.script
+    if script is None or script.in_place == in_place:
+        return use
+    if not in_place:
+        raise BadRequestError(
+            f"{use.file}: made in the script's own folder, where each training would write. To measure there, add "
+            "--in-place."
+        )
+    script = msgspec.structs.replace(script, in_place=True)
+    return use._replace(recipe=msgspec.structs.replace(use.recipe, script=script))
+
+
 def with_named_arguments(use: RecipeUse, named: Collection[str], say: Callable[[str], None]) -> RecipeUse:
     """Return the use of a recipe that sets those of a script's arguments which a person has named, and no others.
 

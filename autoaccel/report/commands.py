@@ -26,6 +26,8 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
         named = TuneOptions(args=tuple(changed_arguments(recipe.settings, recipe.baseline.settings)))
         rest = [str(path), *_target(workload), *as_arguments(named), *_arguments(workload)]
         commands[shell_command(["autoaccel", "run", *rest])] = "train with these settings"
+        if recipe.script is not None and recipe.script.in_place:
+            rest.insert(0, "--in-place")
         commands[shell_command(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
         if recipe.accuracy is not None and recipe.accuracy.evidence in ("redrawn", "share", "rounding"):
             seconds = _CHECKED_PAIRS * (recipe.projection.baseline_total_seconds + recipe.projection.total_seconds)

@@ -71,6 +71,7 @@ class RunFolder:
         """The search as an Optuna study; `trials.jsonl` is what the run itself goes by."""
         self.study_name = path.absolute().name
         self.pickled = path / "build.pkl"
+        self._compiled = path / "compiled"
         self.rounding = path / "rounding"
         """What a process under the user's own settings keeps for those whose rounding is judged; gone after the run."""
         self._made: Path | None = None
@@ -117,8 +118,24 @@ class RunFolder:
             raise BadRequestError(
                 f"{path}: there is no run to resume; its search had not begun. Start without --resume."
             )
-        shutil.rmtree(folder.rounding, ignore_errors=True)  # of a run that was killed
+        folder._clear_foreign()
         return folder
+
+    def _clear_foreign(self) -> None:
+        """Remove what torch would load of a run that was killed, or was made elsewhere; refuse links out of the folder.
+
+        Raises:
+            BadRequestError: If a file is a link, through which something else would be written.
+        """
+        if links := sorted(file.name for file in self.path.iterdir() if file.is_symlink()):
+            raise BadRequestError(
+                f"{self.path}: {links[0]} is a symbolic link, but a run writes in its own folder only. Put the file "
+                "itself in its place."
+            )
+        for cache in (self.rounding, self._compiled):
+            shutil.rmtree(cache, ignore_errors=True)
+            if cache.exists():  # compiled code in it would be executed
+                raise BadRequestError(f"{cache}: must be removed before the run is resumed, and cannot be.")
 
     def _is_complete(self) -> bool:
         """Whether nothing is left to resume."""
@@ -140,7 +157,7 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self.path / "compiled", ignore_errors=True)
+        shutil.rmtree(self._compiled, ignore_errors=True)
         shutil.rmtree(self.rounding, ignore_errors=True)
         if not (self._record.exists() or self.recipe.exists()):
             shutil.rmtree(self.path / "logs", ignore_errors=True)
