@@ -127,10 +127,11 @@ class RunFolder:
         Raises:
             BadRequestError: If a file is a link, through which something else would be written.
         """
-        if links := sorted(file.name for file in self.path.iterdir() if file.is_symlink()):
+        files = [*self.path.iterdir(), *self.path.glob("logs/*")]
+        if links := sorted(file for file in files if file.is_symlink()):
             raise BadRequestError(
-                f"{self.path}: {links[0]} is a symbolic link, but a run writes in its own folder only. Put the file "
-                "itself in its place."
+                f"{links[0]}: is a symbolic link, but a run writes in its own folder only. Put the file itself in its "
+                "place."
             )
         for cache in (self.rounding, self._compiled):
             shutil.rmtree(cache, ignore_errors=True)
