@@ -260,7 +260,7 @@ def test_under_other_arguments_steps_are_compared_by_their_samples(
     facts = describe(starter)
     assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
     assert facts.script.parsed == {"batch-size": "8", "accumulate": "1"} and facts.script.backwards == 1
-    context = KnobContext(probe_machine(starter), with_arguments(facts, "batch-size=16", "accumulate=2"))
+    context = KnobContext(probe_machine(starter), with_arguments(facts, "batch-size=8,16", "accumulate=1,2"))
     settings: Settings = {**baseline_settings(context), "arg.batch-size": "16"}
     starter = starter.at(context)
     trial = starter.start_all_measuring(Measure(steps=100), {"trial": settings}, SECONDS)[0]
@@ -308,7 +308,7 @@ def test_with_other_batches_a_whole_run_may_have_a_few_samples_less(
     assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
     assert facts.planned_steps == 44  # of 8 samples; 20 of 16 samples are 2 less
     facts = msgspec.structs.replace(facts, script=msgspec.structs.replace(facts.script, metric=source))
-    context = KnobContext(probe_machine(starter), with_arguments(facts, "batch-size=16"))
+    context = KnobContext(probe_machine(starter), with_arguments(facts, "batch-size=8,16"))
     settings: Settings = {**baseline_settings(context), "arg.batch-size": "16"}
     trial = starter.at(context).start_all_measuring(Measure(steps=44), {"trial": settings}, SECONDS)[0]
     assert isinstance(trial, Measuring), trial
