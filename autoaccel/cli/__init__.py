@@ -24,7 +24,7 @@ from autoaccel.cli.recipes import add_show, add_verify
 from autoaccel.cli.run import add_run
 from autoaccel.cli.scale import add_scale
 from autoaccel.cli.tune import add_tune
-from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
 from autoaccel.text import printable, say
 
 EXIT_INTERRUPTED = 130
@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return handler(parsed)
     except AutoaccelError as error:
-        say(f"autoaccel: {error}", to_stderr=True)
+        # Only a traceback of the user's own has lines; any other line end is in a name, and must not begin a sentence.
+        text = str(error) if isinstance(error, WorkloadFailedError) else str(error).replace("\n", " ")
+        say(f"autoaccel: {text}", to_stderr=True)
         return error.exit_code
     except KeyboardInterrupt:
         print("autoaccel: interrupted.", file=sys.stderr)

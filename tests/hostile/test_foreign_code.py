@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from autoaccel.commands import scripts
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.base import write_json
-from autoaccel.records.messages import Measure, Turn
+from autoaccel.records.messages import Measure, Turn, WorkerSpec
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
@@ -59,8 +60,13 @@ SEEN = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a script that may not run."""
+
+    def become(spec: WorkerSpec, environment: Mapping[str, str]) -> None:
+        pytest.fail(f"the script would run: {spec.workload}")  # in place of this process
+
+    monkeypatch.setattr(scripts, "become", become)
     (tmp_path / "train.py").write_text(SCRIPT)
     return tmp_path
 

@@ -119,6 +119,7 @@ def test_names_that_are_typed_are_shown_as_text(hostile: str, tmp_path: Path) ->
     assert give(["verify", name, name], tmp_path).code == 2
     assert give(["show", "recipe.json", name], tmp_path).code == 2  # argparse's own error
     assert give(["tune", f"{name}.py", "--set", name, "--", name], tmp_path).code == 2
+    refused(give(["show", f"a\nautoaccel: fine\n{name}"], tmp_path))
 
 
 def test_markup_and_line_ends_of_others_are_no_markup_and_no_lines_of_ours(tmp_path: Path) -> None:
