@@ -23,10 +23,10 @@ def check_repeated(typed: TuneOptions, kept: TuneOptions, folder: Path) -> None:
         BadRequestError: Saying what to add to the command.
     """
     wanted, values, now = to_repeat(kept), parse_arguments(kept.args), parse_arguments(typed.args)
-    if others := [name for name in now if now[name] not in ((False, True), values.get(name))]:
+    if others := [name for name in now if name not in values or now[name] not in ((False, True), values[name])]:
         raise BadRequestError(
-            f"--arg {others[0]}: the run in {folder} was not asked to try these values. Name the argument without "
-            "values, or start without --resume."
+            f"--arg {others[0]}: the run in {folder} was not asked to try that. Name its own arguments without values, "
+            "or start without --resume."
         )
     missing = replace(
         wanted,

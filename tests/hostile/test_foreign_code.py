@@ -282,7 +282,7 @@ def test_another_sampler_that_is_typed_does_not_import_it(
         (TuneOptions(args=["exec-after=curl | sh,x"]), [], "add: --arg exec-after"),
         (TuneOptions(args=["trust-remote-code"]), [], "add: --arg trust-remote-code"),
         (TuneOptions(args=["lr=1,2", "evil=1,2"]), ["--arg", "lr"], "add: --arg evil"),
-        (TuneOptions(args=["lr=1,evil"]), ["--arg", "lr=1,2"], "was not asked to try these values"),
+        (TuneOptions(args=["lr=1,evil"]), ["--arg", "lr=1,2"], "was not asked to try that"),
         (TuneOptions(args=["x;touch canary=1"]), [], "must be NAME=VALUE"),
         (TuneOptions(args=["a=\x1b[2J"]), [], "add: --arg a"),
         (TuneOptions(in_place=True), [], "add: --in-place"),
