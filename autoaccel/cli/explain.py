@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from autoaccel.cli.common import EXIT_FASTER, Commands, add_model, add_recipe, add_script_arguments, use_of
 from autoaccel.text import say
@@ -25,6 +26,8 @@ def _explain(parsed: argparse.Namespace) -> int:
     if use.recipe.is_baseline:
         say("The recipe keeps your own settings, so there is nothing to change.")
         return EXIT_FASTER
+    # For `patch` the lines of the person's own script must be as they are; a terminal only shows them.
+    show = say if sys.stdout.isatty() else print
     for line in patch_lines(explain(use)):
-        say(line)
+        show(line)
     return EXIT_FASTER

@@ -23,8 +23,10 @@ def patch_lines(explanation: Explanation) -> Iterator[str]:
     if explanation.is_started_otherwise:
         yield f"# Start it with: {_shown(explanation.command)}"
     for file in explanation.files:
-        before, after = file.before.splitlines(), file.after.splitlines()
-        yield from difflib.unified_diff(before, after, f"a/{file.name}", f"b/{file.name}", lineterm="", n=2)
+        # Not by splitlines(), which ends lines where `patch` does not, such as at a form feed.
+        before, after = (text.removesuffix("\n").split("\n") for text in (file.before, file.after))
+        name = one_line(file.name)
+        yield from difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", lineterm="", n=2)
     for line in explanation.also:
         yield one_line(f"# {line.setting} also needs: {line.by_hand.also}")
     for line in explanation.unplaced:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,19 @@ def test_a_value_that_no_knob_has_is_not_printed_as_code(settings: Settings, fol
     shown = give_recipe(folder, "explain", found)
     refused(shown)
     assert shown.stdout == ""
+
+
+def test_a_patch_holds_the_lines_of_the_script_as_they_are(folder: Path) -> None:
+    """Old sources have form feeds between their parts; a mark that cannot be seen is part of a text."""
+    (folder / "train.py").write_text(SCRIPT.replace("loader =", "# \u00a0\u200b\x0c\nloader ="))
+    found = recipe_with({"optimizer.foreach": "on"}, optimizers="train.py:5")
+    recipe = samples.write(folder / "recipe.json", found)
+    command = [sys.executable, "-m", "autoaccel", "explain", recipe, "train.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    (folder / "a.patch").write_text(done.stdout)
+    subprocess.run(["git", "apply", "a.patch"], cwd=folder, check=True)
+    text = (folder / "train.py").read_text()
+    assert "torch.optim.SGD(model.parameters(), foreach=True)" in text and "# \u00a0\u200b\x0c\n" in text
 
 
 @pytest.mark.parametrize("device", ['cpu"); evil(); ("', "cuda\nevil()", "evil", "cpu:0 ", "cuda:99999"])
