@@ -27,6 +27,7 @@ from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Constraint, Recipe, read_recipe
 from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
+from autoaccel.session.repeating import check_repeated
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.run_names import latest_run_path
 from autoaccel.session.same_training import check_same_training
@@ -169,7 +170,8 @@ def continued(request: Request, folder: RunFolder) -> Request:
         folder: Of the run.
 
     Raises:
-        BadRequestError: If the run began with another training, or all of the budget was spent before.
+        BadRequestError: If the run began with another training, all of the budget was spent before, or the folder
+            names what only a person may.
     """
     from autoaccel.search.samplers import check_sampler
 
@@ -177,6 +179,7 @@ def continued(request: Request, folder: RunFolder) -> Request:
     if began is None:
         return request
     check_same_training(began.workload, request.workload)
+    check_repeated(request.options, began.options, folder.path)
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
     total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)
@@ -232,11 +235,10 @@ def run_request(
 
     if listener is not None:
         return tune(request, folder, listener, address)
-    from rich.console import Console
-
+    from autoaccel.report.console import PlainConsole
     from autoaccel.report.terminal import print_recipe, watch
 
-    console = Console()
+    console = PlainConsole()
     with watch(console) as shown:
         recipe = tune(request, folder, shown, address)
     if recipe is not None:

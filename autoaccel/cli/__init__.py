@@ -31,8 +31,9 @@ from autoaccel.cli.surroundings import (
     say,
 )
 from autoaccel.cli.tune import add_tune
-from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
 from autoaccel.machine.interruptions import watch_stops
+from autoaccel.text import printable
 
 EXIT_INTERRUPTED = 130
 
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, so that an error in that is told like any other
         return code
     except AutoaccelError as error:
-        say(str(error))
+        # Only a traceback of the user's own has lines; any other line end is in a name, and must not begin a sentence.
+        say(str(error) if isinstance(error, WorkloadFailedError) else str(error).replace("\n", " "))
         return error.exit_code
     except KeyboardInterrupt:
         say("interrupted.")
@@ -98,8 +100,16 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors show what was typed in visible characters: names of files may come from strangers."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit."""
+        super().error(printable(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="autoaccel",
         description="Measures which settings make your PyTorch training faster on this machine.",
         epilog=_EPILOG,

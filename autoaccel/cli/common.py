@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from autoaccel.commands.use import RecipeUse
     from autoaccel.records.workload import Workload
 
 # A text, for argparse takes no type arguments when it runs.
@@ -69,6 +70,34 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_script_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which of a script's arguments a recipe may set."""
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        dest="named",
+        metavar="NAME",
+        help="argument of a script that the recipe may set; repeatable. Without it, the recipe sets none",
+    )
+
+
+def use_of(parsed: argparse.Namespace) -> RecipeUse:
+    """Return the recipe that the command line names, and the training that it is used for.
+
+    Raises:
+        BadRequestError: If one of them is none, or the recipe sets an argument that the command line does not name.
+    """
+    from autoaccel.commands.use import RecipeUse, with_named_arguments
+    from autoaccel.records.recipe import read_recipe
+
+    path, workload = Path(parsed.recipe), workload_of(parsed)
+    recipe = read_recipe(path)
+    warn_if_changed(recipe.workload.sha256, workload)
+    use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
+    return with_named_arguments(use, parsed.named, lambda line: say(f"autoaccel: {line}", to_stderr=True))
+
+
 def workload_of(parsed: argparse.Namespace) -> Workload:
     """Return the training that the command line names.
 
@@ -102,21 +131,20 @@ def training_of(parsed: argparse.Namespace) -> list[str]:
 
 def make_console(to_stderr: bool = False) -> Console:
     """Return where people read: stdout, or stderr beside JSON."""
-    from autoaccel.report.console import PipedConsole
+    from autoaccel.report.console import PlainConsole
 
-    return PipedConsole(stderr=to_stderr, highlight=False)
+    return PlainConsole(to_stderr)
 
 
 def print_json(record: object) -> None:
     """Print a record as JSON."""
     import msgspec
 
-    print(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+    print(visible_json(msgspec.json.format(msgspec.json.encode(record), indent=2).decode()))
 
 
 def warn_if_changed(sha256: str, workload: Workload) -> None:
     """Say so where the file is not the one that a recipe was made for."""
     if sha256 != workload.sha256:
         name = Path(workload.path).name
-        print(f"autoaccel: {name} is not the file that the recipe was made for, so its claims may not hold.",
-              file=sys.stderr)  # fmt: skip
+        say(f"autoaccel: {name} is not the file that the recipe was made for, so its claims may not hold.", True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoaccel.cli.common import EXIT_FASTER, Commands
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say
 
 
 def add_init(commands: Commands) -> None:
@@ -30,5 +31,5 @@ def _init(parsed: argparse.Namespace) -> int:
         raise BadRequestError(f"--output {output}: its folder does not exist.")
     text = draft_build(script, str(output))
     output.write_text(text, encoding="utf-8")
-    print(f"{output} is written. Complete its {text.count('TODO') - 1} lines marked TODO, then tune it.")
+    say(f"{output} is written. Complete its {text.count('TODO') - 1} lines marked TODO, then tune it.")
     return EXIT_FASTER

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from autoaccel.cli.common import EXIT_FASTER, Commands, add_model, add_recipe, warn_if_changed, workload_of
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say
 
 
 def add_launch(commands: Commands) -> None:
@@ -90,11 +90,11 @@ def _launch(parsed: argparse.Namespace) -> int:
                             tuple(parsed.slurm_option), parsed.wait)  # fmt: skip
     job = make_job(recipe, run, options)
     for left_out in render_job(recipe, job).not_expressed:
-        print(f"autoaccel: {left_out}", file=sys.stderr)
+        say(f"autoaccel: {left_out}", to_stderr=True)
     reason = why_not_here(job)
     if parsed.dry_run or reason:
-        print(show_job(recipe, job), end="")
+        say(show_job(recipe, job).removesuffix("\n"))
         if not parsed.dry_run:
             raise BadRequestError(f"nothing was started: {reason}")
         return EXIT_FASTER
-    return start_job(recipe, job, lambda line: print(line, flush=True))
+    return start_job(recipe, job, say)

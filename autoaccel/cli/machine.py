@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.cli.common import EXIT_FASTER, Commands, make_console, print_json
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say
 
 if TYPE_CHECKING:
     from autoaccel.records.machine import Machine
@@ -45,7 +46,7 @@ def _hardware(parsed: argparse.Namespace) -> int:
     else:
         print_machine(make_console(), machine)
         for hint in quiet_hints(machine, load):
-            print(f"Note: {hint}.")
+            say(f"Note: {hint}.")
     return EXIT_FASTER
 
 

@@ -12,13 +12,14 @@ from autoaccel.cli.common import (
     Commands,
     add_model,
     add_recipe,
+    add_script_arguments,
     make_console,
     print_json,
     training_of,
-    warn_if_changed,
-    workload_of,
+    use_of,
 )
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say
 from autoaccel.units import parse_duration
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ def add_verify(commands: Commands) -> None:
     verify = commands.add_parser("verify", help="measure a recipe's claim again")
     add_recipe(verify)
     add_model(verify, or_script=True)
+    add_script_arguments(verify)
+    verify.add_argument(
+        "--in-place", action="store_true", help="of a script: measure in its own folder, where it writes, not in a copy"
+    )
     verify.add_argument(
         "--budget",
         default="10m",
@@ -73,23 +78,19 @@ def add_show(commands: Commands) -> None:
 
 
 def _verify(parsed: argparse.Namespace) -> int:
-    from autoaccel.commands.use import RecipeUse
+    from autoaccel.commands.use import as_said_of_place
     from autoaccel.commands.verifying import verify_recipe
-    from autoaccel.records.recipe import read_recipe
     from autoaccel.report.terminal import print_verification, watch
 
-    path, workload = Path(parsed.recipe), workload_of(parsed)
-    recipe = read_recipe(path)
+    use = as_said_of_place(use_of(parsed), parsed.in_place)
     pairs = 5 if parsed.pairs is None else parsed.pairs
     if pairs < 3:
         raise BadRequestError(f"--pairs must be at least 3, because fewer prove nothing, got {pairs}.")
     budget_seconds = parse_duration(parsed.budget)
     _check_accuracy_options(parsed)
-    warn_if_changed(recipe.workload.sha256, workload)
-    if recipe.is_baseline:
-        print("The recipe keeps your own settings. It makes no claim, so there is nothing to verify.")
+    if use.recipe.is_baseline:
+        say("The recipe keeps your own settings. It makes no claim, so there is nothing to verify.")
         return EXIT_FASTER
-    use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
     if parsed.accuracy:
         return _verify_accuracy(parsed, use, budget_seconds)
     console = make_console()
@@ -138,14 +139,16 @@ def _verify_accuracy(parsed: argparse.Namespace, use: RecipeUse, budget_seconds:
 def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
     from autoaccel.export.batch import submit
     from autoaccel.export.own_jobs import job_batch
+    from autoaccel.records.options import TuneOptions, as_arguments
 
     accepts = ["--accept-other-machine"] if parsed.accept_other_machine else []
-    check = ["verify", "--accuracy", "--budget", parsed.budget, *accepts, parsed.recipe, *training_of(parsed)]
+    named = as_arguments(TuneOptions(args=parsed.named, in_place=parsed.in_place))
+    check = ["verify", "--accuracy", "--budget", parsed.budget, *accepts, *named, parsed.recipe, *training_of(parsed)]
     batch = job_batch(check, budget_seconds)
     if parsed.dry_run:
-        print(batch.script)
+        say(batch.script)
     else:
-        submit(batch, print)
+        submit(batch, say)
     return EXIT_FASTER
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from autoaccel.cli.common import (
@@ -11,11 +10,12 @@ from autoaccel.cli.common import (
     Commands,
     add_model,
     add_recipe,
+    add_script_arguments,
     make_console,
-    warn_if_changed,
-    workload_of,
+    use_of,
 )
 from autoaccel.errors import BadRequestError
+from autoaccel.text import say
 
 
 def add_run(commands: Commands) -> None:
@@ -23,6 +23,7 @@ def add_run(commands: Commands) -> None:
     run = commands.add_parser("run", help="train to the end with a recipe")
     add_recipe(run)
     add_model(run, or_script=True)
+    add_script_arguments(run)
     run.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
     run.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to FILE")
     run.add_argument("--checkpoint", metavar="FILE", help="resume from FILE if it exists, and save checkpoints to it")
@@ -47,19 +48,16 @@ def _check_no_options(parsed: argparse.Namespace) -> None:
 def _run(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.running import TrainingOptions, explain_shares, train_with_recipe
     from autoaccel.commands.scripts import run_script
-    from autoaccel.commands.use import RecipeUse
-    from autoaccel.records.recipe import read_recipe
     from autoaccel.records.workload import Script
     from autoaccel.report.tables import print_shares
     from autoaccel.report.terminal import print_training
     from autoaccel.units import parse_duration
 
-    path, workload = Path(parsed.recipe), workload_of(parsed)
-    recipe = read_recipe(path)
-    warn_if_changed(recipe.workload.sha256, workload)
-    if isinstance(workload, Script):
+    use = use_of(parsed)
+    recipe = use.recipe
+    if isinstance(use.workload, Script):
         _check_no_options(parsed)
-        run_script(RecipeUse(recipe, path, workload, parsed.accept_other_machine))
+        run_script(use)
     save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
     for option, file in (("--save", save), ("--checkpoint", checkpoint)):
         if file is not None and not file.absolute().parent.is_dir():
@@ -70,8 +68,7 @@ def _run(parsed: argparse.Namespace) -> int:
     options = TrainingOptions(parsed.seed, save, checkpoint, seconds, parsed.max_restarts)
     if parsed.explain:
         print_shares(make_console(), explain_shares(recipe))
-    use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
-    trained = train_with_recipe(use, options, lambda line: print(f"autoaccel: {line}", file=sys.stderr))
+    trained = train_with_recipe(use, options, lambda line: say(f"autoaccel: {line}", to_stderr=True))
     if trained.launched_as is None or trained.launched_as.rank == 0:
         print_training(trained.result, recipe)
     return EXIT_FASTER

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from autoaccel import text
 from autoaccel.errors import BadRequestError
 
 EXIT_NO_READER = 141
@@ -112,7 +113,7 @@ _MAX_SHOWN = 200  # characters of a path
 def say(words: str) -> None:
     """Print an error; where stderr cannot be written to, nobody can be told."""
     with contextlib.suppress(OSError):
-        print(f"autoaccel: {words}", file=sys.stderr, flush=True)
+        text.say(f"autoaccel: {words}", to_stderr=True)
 
 
 def drop_output() -> None:

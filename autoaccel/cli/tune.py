@@ -20,6 +20,7 @@ from autoaccel.cli.common import (
 from autoaccel.cli.options import add_options
 from autoaccel.errors import BadRequestError
 from autoaccel.records.options import OPTIONS, as_arguments, options_in
+from autoaccel.text import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +45,8 @@ def _add_sharing(tune: argparse.ArgumentParser) -> None:
         metavar="PATH|URL",
         help="where the machines share trials: a *.journal file "
         "in a folder that all of them see, postgresql://..., "
-        "mysql://... or sqlite:///...",
+        "mysql://... or sqlite:///...; a password is better set as "
+        "AUTOACCEL_STORAGE_PASSWORD",
     )
     sharing.add_argument(
         "--study",
@@ -78,7 +80,7 @@ def _tune(parsed: argparse.Namespace) -> int:
         parsed.arguments = list(folder.own_arguments())
         request = msgspec.structs.replace(request, workload=workload_of(parsed))
     console = make_console(to_stderr=parsed.json)
-    command = "" if address else resume_command(request.workload, folder.path)
+    command = "" if address else resume_command(request.workload, folder.path, None, request.options)
     try:
         with folder:
             request = begun(request, folder)
@@ -126,13 +128,17 @@ def _submit(parsed: argparse.Namespace, request: Request) -> int:
     from autoaccel.export.batch import submit
     from autoaccel.export.own_jobs import TuneCommand, array_batch
 
+    if "://" in parsed.storage:
+        from autoaccel.search.databases import check_is_public
+
+        check_is_public(parsed.storage)
     each = dataclasses.replace(request.options, output=None)  # its folder is numbered
     options = as_arguments(each, always=[option.name for option in OPTIONS])
     options += ["--storage", parsed.storage, *(["--study", parsed.study] if parsed.study else [])]
     output = parsed.output or f"autoaccel-runs/{Path(request.workload.path).stem}"
     batch = array_batch(TuneCommand(options, training_of(parsed), output), parsed.workers, request.budget_seconds)
     if parsed.dry_run:
-        print(batch.script)
+        say(batch.script)
     else:
-        submit(batch, print)
+        submit(batch, say)
     return EXIT_FASTER

@@ -145,13 +145,13 @@ def read_pairs(path: Path, of: str) -> list[CheckedPair]:
     """Return the pairs that were kept; a last line that was cut off is left out, and gone from the file.
 
     Raises:
-        BadRequestError: If a line is none, or of another recipe.
+        BadRequestError: If a line is none, or of another recipe, or the file is a link to another one.
     """
+    if path.is_symlink():
+        raise BadRequestError(f"{path}: must be a file of its own, because runs are added to it, and is a link.")
     if not path.exists():
         return []
     whole, end, rest = path.read_bytes().rpartition(b"\n")
-    if rest:
-        path.write_bytes(whole + end)
     pairs = []
     for number, line in enumerate(whole.split(b"\n") if whole else [], start=1):
         try:
@@ -164,6 +164,8 @@ def read_pairs(path: Path, of: str) -> list[CheckedPair]:
             f"{path}: these runs belong to another recipe, or to a file that has changed. Move this file away to start "
             "over."
         )
+    if rest:
+        path.write_bytes(whole + end)
     return pairs
 
 

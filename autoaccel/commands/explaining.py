@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import glob
+import re
 from collections import defaultdict
 from pathlib import Path
+
+import msgspec
 
 from autoaccel.commands.source_edits import (
     Edit,
@@ -16,33 +20,43 @@ from autoaccel.commands.source_edits import (
 )
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
+from autoaccel.machine.detect import detect_machine
 from autoaccel.records.by_hand import ByHand, ChangedFile, Explanation, Unplaced
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.workload import Script
-from autoaccel.space.knobs import KNOBS, KnobContext
+from autoaccel.space.knobs import KNOBS, Knob, KnobContext, find_knob
 from autoaccel.space.knobs.arguments import PREFIX, arguments_with
 from autoaccel.space.knobs.threads import CPUS_VARIABLE
+from autoaccel.text import shell_word
 from autoaccel.workers.shares import context_on
+
+_DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:[0-9]{1,3})?")
+_WORD = re.compile(r"[A-Za-z0-9_.,=+-]+")  # "granularity=fine,compact,1,0"; nothing that ends a string, or calls
+_PLACE = re.compile(r"(?P<name>[^/\0]+\.py):(?P<line>[0-9]{1,7})")
 
 
 def explain(use: RecipeUse) -> Explanation:
     """Return what to change in a script by hand; the script is read, not run.
 
+    What is printed of it will be pasted. So nothing that a recipe says becomes code but words that a knob could have,
+    and libraries and processors are those of this machine.
+
     Raises:
-        BadRequestError: If the recipe is for no script, or keeps the person's own settings.
+        BadRequestError: If the recipe is for no script, or a value is no word.
     """
     recipe, script = use.recipe, use.workload
     if recipe.script is None or not isinstance(script, Script):
         raise BadRequestError(f"{use.file}: made for a file whose build() returns a Training, not for a script.")
     better = changed(recipe.settings, recipe.baseline.settings)
-    context = context_on(recipe.machine, recipe.device)
+    context = _context_here(use)
     variables: dict[str, str] = {}
     prefix: tuple[str, ...] = ()
     lines, impossible = list[Unplaced](), list[str]()
     for name, value in better.items():
         if name.startswith(PREFIX):
             continue
+        _check_is_word(find_knob(name, str(use.file)), value, context, use.file)
         shown, by_hand = f"{name}={format_value(value)}", _by_hand(name, value, context)
         found = dict(KNOBS[name].environment(value, context)) if not KNOBS[name].is_off(value) else {}
         if cpus := found.pop(CPUS_VARIABLE, ""):
@@ -60,6 +74,27 @@ def explain(use: RecipeUse) -> Explanation:
     files, unplaced = _changes(path, recipe.script, lines)
     also = tuple(line for line in lines if line.by_hand.also and line not in unplaced)
     return Explanation(command, command != own, files, also, unplaced, tuple(impossible))
+
+
+def _context_here(use: RecipeUse) -> KnobContext:
+    """Return this machine with the device that the recipe names, of which torch is not asked.
+
+    Raises:
+        BadRequestError: If it names none.
+    """
+    torch = use.recipe.machine.torch
+    for device in (use.recipe.device, torch.device if torch is not None else ""):
+        if device and not _DEVICE.fullmatch(device):
+            raise BadRequestError(f"{use.file}: device must be such as cpu or cuda:0, got {shell_word(device)}.")
+    return context_on(msgspec.structs.replace(detect_machine(), torch=torch), use.recipe.device)
+
+
+def _check_is_word(knob: Knob, value: Value, context: KnobContext, recipe: Path) -> None:
+    """Refuse a value that could be anything but a number, a switch or a word, of the kinds that its knob has."""
+    kinds = {type(one) for one in (knob.default(context), *knob.values(context))}
+    is_plain = (isinstance(value, str) and _WORD.fullmatch(value)) or isinstance(value, (int, float))
+    if type(value) not in kinds or not is_plain:
+        raise BadRequestError(f"{recipe}: {knob.name} cannot be {shell_word(format_value(value))}.")
 
 
 def _program(script: Script) -> tuple[str, ...]:
@@ -159,11 +194,14 @@ def _around_calls(
 
 def _located(path: Path, where: str) -> tuple[Path, int]:
     """Return the file and the line of a place such as `train.py:31`, in the script's own folder or close below it."""
-    name, _, number = where.rpartition(":")
+    place = _PLACE.fullmatch(where)
+    if place is None:
+        return path, 0
+    name = place["name"]
     candidates = [path] if name == path.name else []
-    for pattern in (name, f"*/{name}", f"*/*/{name}") if name else ():
-        candidates += sorted(path.parent.glob(pattern))
-    return (candidates[0] if candidates else path), int(number) if number.isdecimal() else 0
+    for pattern in ("", "*/", "*/*/"):
+        candidates += sorted(path.parent.glob(pattern + glob.escape(name)))
+    return (candidates[0] if candidates else path), int(place["line"])
 
 
 def _read(file: Path, sources: dict[Path, Source]) -> Source | None:

@@ -148,7 +148,7 @@ def _after(source: Source, statement: ast.stmt, code: str) -> Edit:
 def _wrapped(source: Source, statement: ast.stmt, code: str) -> Edit:
     start, end = source.lines_of(statement)
     indent = " " * statement.col_offset
-    inside = "".join(f"    {line}" for line in source.data[start:end].decode().splitlines(keepends=True))
+    inside = "".join(f"    {line.decode()}" for line in source.data[start:end].splitlines(keepends=True))
     return Edit(start, end, f"{indent}with {code}:\n{inside}")
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.options import TuneOptions, as_arguments
 from autoaccel.records.recipe import Recipe
-from autoaccel.records.workload import Workload
+from autoaccel.records.settings import Settings, format_value
+from autoaccel.records.workload import Script, Workload
+from autoaccel.space.knobs.arguments import PREFIX, changed_arguments, flag_of, is_given
+from autoaccel.text import shell_command, shell_word
 
 
 class RecipeUse(NamedTuple):
@@ -31,3 +38,65 @@ class RecipeUse(NamedTuple):
                 f"{self.file}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."
             )
         return machine
+
+
+def as_said_of_place(use: RecipeUse, in_place: bool) -> RecipeUse:
+    """Return the use of a recipe whose trainings work in the script's own folder if a person says so, and else do not.
+
+    Raises:
+        BadRequestError: If the recipe was made there, and they do not say so.
+    """
+    script = use.recipe.script
+    if script is None or script.in_place == in_place:
+        return use
+    if not in_place:
+        raise BadRequestError(
+            f"{use.file}: made in the script's own folder, where each training would write. To measure there, add "
+            "--in-place."
+        )
+    script = msgspec.structs.replace(script, in_place=True)
+    return use._replace(recipe=msgspec.structs.replace(use.recipe, script=script))
+
+
+def with_named_arguments(use: RecipeUse, named: Collection[str], say: Callable[[str], None]) -> RecipeUse:
+    """Return the use of a recipe that sets those of a script's arguments which a person has named, and no others.
+
+    A recipe is data, and what an argument does only the script's user knows. One that they give themselves, and do not
+    name, stays as they give it.
+
+    Args:
+        use: What is to be used.
+        named: Names of arguments, as the recipe has them.
+        say: Told which arguments are as they are given.
+
+    Raises:
+        BadRequestError: If the recipe sets one that is neither named nor given, or does not set one that is named.
+    """
+    recipe, script = use.recipe, use.workload
+    if not isinstance(script, Script):
+        if named:
+            raise BadRequestError("--arg: for a script only; build() has no arguments that a recipe sets.")
+        return use
+    found = changed_arguments(recipe.settings, recipe.baseline.settings)
+    if unknown := [name for name in named if name not in found]:
+        name, sets = shell_word(unknown[0]), shell_command(found) or "none"
+        raise BadRequestError(f"--arg {name}: {use.file} does not set this argument. It sets: {sets}.")
+    unnamed = {name: value for name, value in found.items() if name not in named}
+    for name in [name for name in unnamed if is_given(name, script.arguments)]:
+        say(f"{flag_of(name)} is as you give it; the recipe has {format_value(unnamed.pop(name))}.")
+    if added := {name: value for name, value in unnamed.items() if value is not False}:
+        sets = shell_command(f"{name}={format_value(value)}" for name, value in added.items())
+        raise BadRequestError(
+            f"{use.file}: sets arguments of the script: {sets}. Only you can know what these do. To use them, add "
+            f"{shell_command(as_arguments(TuneOptions(args=tuple(added))))}; or give your own after --."
+        )
+
+    def kept(settings: Settings) -> Settings:
+        return {
+            name: value
+            for name, value in settings.items()
+            if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in named
+        }
+
+    baseline = msgspec.structs.replace(recipe.baseline, settings=kept(recipe.baseline.settings))
+    return use._replace(recipe=msgspec.structs.replace(recipe, settings=kept(recipe.settings), baseline=baseline))

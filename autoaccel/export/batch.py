@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from autoaccel.errors import BadRequestError
 from autoaccel.export.starting import Waiting, ask, find_program
+from autoaccel.text import shell_word
 
 
 class Batch(NamedTuple):
@@ -30,9 +31,22 @@ def batch_script(options: Mapping[str, str], lines: Sequence[str]) -> str:
     Args:
         options: Of sbatch, by their long names; those without a value have "".
         lines: What the job runs, in bash.
+
+    Raises:
+        BadRequestError: If an option's value cannot stand on one line.
     """
-    header = [f"#SBATCH --{name}" + (f"={shlex.quote(value)}" if value else "") for name, value in options.items()]
+    header = [_directive(name, value) for name, value in options.items()]
     return "\n".join(["#!/bin/bash", *header, "", *lines]) + "\n"
+
+
+def _directive(name: str, value: str) -> str:
+    """Return the line by which sbatch is told an option. It is a comment to bash, so that no quotes hold a line end."""
+    if not value.isprintable():
+        raise BadRequestError(
+            f"--with slurm: Slurm's option {name} cannot be {shell_word(value)}, because a batch script holds it in a "
+            "comment of one line. Rename what it names."
+        )
+    return f"#SBATCH --{name}" + (f"={shlex.quote(value)}" if value else "")
 
 
 def submit(batch: Batch, say: Callable[[str], None]) -> str:
@@ -84,7 +98,7 @@ def _check_with_slurm(batch: Batch) -> str:
 
 
 def _say_how_to_follow(batch: Batch, number: str, say: Callable[[str], None]) -> None:
-    output = "*".join(shlex.quote(part) if part else "" for part in str(batch.output_of(number)).split("*"))
+    output = "*".join(shell_word(part) if part else "" for part in str(batch.output_of(number)).split("*"))
     say(f"Submitted as job {number}. Check its state: squeue --job {number}. Cancel it: scancel {number}")
     say(f"Follow its output: tail -F {output}")
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.launch import Job
 from autoaccel.records.recipe import Recipe
+from autoaccel.text import shell_word
 
 DOCKER_MARK = Path("/.dockerenv")
 """A file that Docker puts into every container."""
@@ -32,9 +34,18 @@ def is_apptainer_image(image: str) -> bool:
 def contained(
     recipe: Recipe, job: Job, command: tuple[str, ...], variables: Sequence[str] | Mapping[str, str] = ()
 ) -> tuple[str, ...]:
-    """Return the command that runs in the job's container, if it has one, and passes these variables into it."""
+    """Return the command that runs in the job's container, if it has one, and passes these variables into it.
+
+    Raises:
+        BadRequestError: If a folder that the container must see cannot be named to it.
+    """
     if not job.image:
         return command
+    if divided := [folder for folder in job.mounts if ":" in folder or "," in folder]:
+        raise BadRequestError(
+            f"--in: {shell_word(divided[0])} cannot be mounted in a container, for which ':' and ',' end the name of a "
+            "folder. Rename it."
+        )
     has_gpus = bool(recipe.machine.gpus)
     if is_apptainer_image(job.image):
         # It passes all variables on.

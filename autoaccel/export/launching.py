@@ -20,6 +20,7 @@ from autoaccel.records.launch import Job, Rendered
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import ranks_of
+from autoaccel.text import shell_word
 from autoaccel.units import parse_duration
 
 
@@ -103,8 +104,8 @@ def show_job(recipe: Recipe, job: Job) -> str:
     files = [f"# {name}\n{text.rstrip()}\n" for name, text in rendered.files.items()]
     on = ""
     if rendered.machines > 1:
-        hosts = ", ".join(job.hosts) or f"{job.main_address} and {rendered.machines - 1} more"
-        on = f"# On each of {rendered.machines} machines, in {job.folder}: {hosts}\n"
+        hosts = ", ".join(job.hosts) or f"{shell_word(job.main_address)} and {rendered.machines - 1} more"
+        on = f"# On each of {rendered.machines} machines, in {shell_word(job.folder)}: {hosts}\n"
     return "\n".join([*files, f"{on}{command_line(rendered)}\n"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from autoaccel.machine.ranks import RANK_VARIABLES
 from autoaccel.records.launch import Job, Rendered
 from autoaccel.records.recipe import Recipe
 from autoaccel.space.knobs import ranks_of
+from autoaccel.text import shell_command
 
 _ADVICE = (
     "Request less (--nodes, --ranks) or another partition (--slurm-option partition=NAME); `sinfo` lists the "
@@ -70,7 +70,7 @@ def batch_of(recipe: Recipe, job: Job) -> Batch:
     # Since 22.05 srun does not take over --cpus-per-task. A rank that dies ends the others, which would wait for it.
     step = ["srun", "--cpu-bind=none", f"--cpus-per-task={options['cpus-per-task']}", "--kill-on-bad-exit=1"]
     job = outside(job)
-    lines = [shlex.join([*step, *contained(recipe, job, rank_command(job), RANK_VARIABLES)])]
+    lines = [shell_command([*step, *contained(recipe, job, rank_command(job), RANK_VARIABLES)])]
     if job.max_restarts:
         lines += [
             "status=$?",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import psutil
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.launch import Job, Rendered
+from autoaccel.text import shell_command, shell_word
 
 _POLITE_SECONDS = 10.0  # for a launcher to end its ranks, after SIGTERM
 
@@ -49,8 +49,8 @@ def find_program(program: str) -> str:
 
 def command_line(rendered: Rendered) -> str:
     """Return the command as a shell reads it, with its variables."""
-    variables = [f"{name}={shlex.quote(value)}" for name, value in rendered.environment.items()]
-    return " ".join([*variables, shlex.join(rendered.command)])
+    variables = [f"{name}={shell_word(value)}" for name, value in rendered.environment.items()]
+    return " ".join([*variables, shell_command(rendered.command)])
 
 
 def start_rendered(rendered: Rendered, job: Job, say: Callable[[str], None]) -> int:
@@ -72,7 +72,7 @@ def start_rendered(rendered: Rendered, job: Job, say: Callable[[str], None]) -> 
     for name, text in rendered.files.items():
         Path(job.folder, name).write_text(text)
     if rendered.machines > 1:
-        say(f"This is one of {rendered.machines} machines. On the others, run in {job.folder}:")
+        say(f"This is one of {rendered.machines} machines. On the others, run in {shell_word(job.folder)}:")
         say(command_line(rendered))
     return run_to_end(command, {**os.environ, **rendered.environment})
 

@@ -237,6 +237,19 @@ def as_arguments(options: TuneOptions, always: Collection[str] = ()) -> list[str
     return arguments
 
 
+def to_repeat(options: TuneOptions) -> TuneOptions:
+    """Return those of a run's options that hold for a resumed run only if they are typed again, as one may type them.
+
+    A run folder is data: the class that it names is not imported, the arguments that it names are not given to a
+    script, and trials write nowhere but in a copy, unless a person says so. Arguments are named without their values.
+    """
+    return TuneOptions(
+        sampler=options.sampler if ":" in options.sampler else OWN_SAMPLER,
+        args=tuple(text.partition("=")[0] for text in options.args),
+        in_place=options.in_place,
+    )
+
+
 def documented(docstring: str) -> str:
     """Return a docstring with an entry for each option in place of its line `{options}`."""
     lines: list[str] = []

@@ -19,6 +19,7 @@ from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings, Value, changed, format_value
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import UntypedWorkload, Workload, with_workload_type
+from autoaccel.text import printable
 from autoaccel.units import format_duration
 
 SCHEMA: Literal["autoaccel/recipe/1"] = "autoaccel/recipe/1"
@@ -175,7 +176,7 @@ class Recipe(Record, frozen=True):
         baseline = self.baseline.settings
 
         def row(cells: Iterable[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+            return "<tr>" + "".join(f"<{tag}>{html.escape(printable(cell))}</{tag}>" for cell in cells) + "</tr>"
 
         def contributes(name: str) -> str:
             one = found.get(name)
@@ -199,7 +200,7 @@ class Recipe(Record, frozen=True):
         now = self.projection
         run = f"Whole run: {format_duration(now.baseline_total_seconds)} to {format_duration(now.total_seconds)}"
         run += f" ({now.run.low:.2f}x to {now.run.high:.2f}x as fast)." if now.run else "."
-        return f"<p><b>{html.escape(self.summary)}</b></p>{table}<p>{run if rows else ''}</p>"
+        return f"<p><b>{html.escape(printable(self.summary))}</b></p>{table}<p>{run if rows else ''}</p>"
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -8,8 +8,8 @@ from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.check import AccuracyCheck
 from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
-from autoaccel.report.wording import one_line
 from autoaccel.statistics.accuracy import MANY_RUNS
+from autoaccel.text import one_line
 from autoaccel.units import format_duration, two_digits
 
 

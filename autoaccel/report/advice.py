@@ -16,7 +16,6 @@ from autoaccel.report.tables import make_table, print_indented
 from autoaccel.report.wording import (
     left_out_words,
     memory_peak_words,
-    one_line,
     rates_words,
     roofline_words,
     slowest_modules,
@@ -25,6 +24,7 @@ from autoaccel.report.wording import (
     tracing_words,
     worth_showing,
 )
+from autoaccel.text import one_line
 from autoaccel.units import format_bytes, format_duration, format_share
 
 _BAR_COLUMNS = 24

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from pathlib import Path
 
-from autoaccel.records.options import TuneOptions, as_arguments
+from autoaccel.records.options import TuneOptions, as_arguments, to_repeat
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import describe_change
 from autoaccel.records.workload import NOT_WRITTEN, PickledFunction, Script, Workload
-from autoaccel.report.wording import one_line
+from autoaccel.space.knobs.arguments import changed_arguments
+from autoaccel.text import one_line, shell_command
 from autoaccel.units import format_duration, round_duration
 
 _CHECKED_PAIRS = 4
@@ -26,21 +26,24 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
     workload, left = recipe.workload, recipe.open_proof
     commands: dict[str, str] = {}
     if not recipe.is_baseline:
-        rest = [str(path), *_target(workload), *_arguments(workload)]
+        named = TuneOptions(args=tuple(changed_arguments(recipe.settings, recipe.baseline.settings)))
+        rest = [str(path), *_target(workload), *as_arguments(named), *_arguments(workload)]
         given = ", given its own arguments in place of ..." if workload.arguments else ""
-        commands[shlex.join(["autoaccel", "run", *rest])] = f"train with these settings{given}"
-        commands[shlex.join(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
+        commands[shell_command(["autoaccel", "run", *rest])] = f"train with these settings{given}"
+        if recipe.script is not None and recipe.script.in_place:
+            rest.insert(0, "--in-place")
+        commands[shell_command(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
         if recipe.accuracy is not None and recipe.accuracy.evidence in ("redrawn", "share", "rounding"):
             seconds = _CHECKED_PAIRS * (recipe.projection.baseline_total_seconds + recipe.projection.total_seconds)
             check = ["--accuracy", "--budget", round_duration(seconds)]
-            checks = shlex.join(["autoaccel", "verify", *check, *rest])
+            checks = shell_command(["autoaccel", "verify", *check, *rest])
             commands[checks] = "check on whole planned runs that the metric is kept"
     if left is not None and not isinstance(workload, PickledFunction):
         change = describe_change(left.settings, recipe.baseline.settings)
-        commands[resume_command(workload, path.parent, f"+{round_duration(left.seconds)}")] = (
+        commands[resume_command(workload, path.parent, f"+{round_duration(left.seconds)}", _asked(recipe))] = (
             f"resume the proof of {one_line(change)}, which takes about {format_duration(left.seconds)} more"
         )
-    return {one_line(command): purpose for command, purpose in commands.items()}
+    return commands
 
 
 def tune_command(request: Request) -> str:
@@ -48,22 +51,30 @@ def tune_command(request: Request) -> str:
     if isinstance(request.workload, PickledFunction):
         return ""
     options = dataclasses.replace(request.options, output=None, resume=False)
-    command = ["autoaccel", "tune", *_target(request.workload), *as_arguments(options, always=("budget", "space"))]
-    return one_line(shlex.join([*command, *_arguments(request.workload)]))
+    words = [*_target(request.workload), *as_arguments(options, always=("budget", "space"))]
+    return shell_command(["autoaccel", "tune", *words, *_arguments(request.workload)])
 
 
-def resume_command(workload: Workload, folder: Path, budget: str | None = None) -> str:
+def resume_command(workload: Workload, folder: Path, budget: str | None, asked: TuneOptions) -> str:
     """Return the command that resumes the run in a folder, for a shell in this one.
 
     The training's arguments are in the run's folder.
 
     Args:
-        workload: What is trained.
+        workload: What is tuned.
         folder: Of the run.
         budget: As it is typed; None: what is left of the run's own.
+        asked: What was asked of the run.
     """
-    options = as_arguments(TuneOptions(budget=budget, output=folder, resume=True))
-    return shlex.join(["autoaccel", "tune", *_target(workload), *options])
+    repeated = dataclasses.replace(to_repeat(asked), budget=budget, output=folder, resume=True)
+    return shell_command(["autoaccel", "tune", *_target(workload), *as_arguments(repeated)])
+
+
+def _asked(recipe: Recipe) -> TuneOptions:
+    """Return what a recipe tells of the options of its run that must be typed again to resume it."""
+    script = recipe.script
+    args = tuple(one.name for one in script.arguments) if script is not None else ()
+    return TuneOptions(sampler=recipe.search.sampler, args=args, in_place=script is not None and script.in_place)
 
 
 def _arguments(workload: Workload) -> list[str]:

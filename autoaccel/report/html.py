@@ -41,7 +41,6 @@ from autoaccel.report.wording import (
     left_out_words,
     memory_peak_words,
     outcome_words,
-    printable,
     product_words,
     proof_words,
     proven_words,
@@ -59,6 +58,7 @@ from autoaccel.report.wording import (
     tracing_words,
     worth_showing,
 )
+from autoaccel.text import printable
 from autoaccel.units import format_bytes, format_duration, format_share
 
 _MAX_OPERATORS = 15

@@ -27,12 +27,12 @@ from autoaccel.report.live_state import LiveState, after
 from autoaccel.report.script import script_rows
 from autoaccel.report.wording import (
     comparison_words,
-    one_line,
     outcome_words,
     pair_words,
     stage_name,
     step_words,
 )
+from autoaccel.text import one_line
 from autoaccel.units import format_duration, two_digits
 
 

@@ -22,7 +22,6 @@ from autoaccel.report.accuracy import metric_change_words
 from autoaccel.report.live_state import LiveState, after
 from autoaccel.report.wording import (
     comparison_words,
-    one_line,
     outcome_words,
     pair_words,
     short_change,
@@ -30,6 +29,7 @@ from autoaccel.report.wording import (
     stage_name,
     step_words,
 )
+from autoaccel.text import one_line
 from autoaccel.units import format_duration
 
 STAGES: tuple[StageName, ...] = get_args(StageName)

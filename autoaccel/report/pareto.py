@@ -14,8 +14,9 @@ from autoaccel.records.trial import Trial
 from autoaccel.records.workload import Direction
 from autoaccel.report.accuracy import metric_words
 from autoaccel.report.chart import Tick
-from autoaccel.report.wording import one_line, speedup_words
+from autoaccel.report.wording import speedup_words
 from autoaccel.space.knobs import KNOBS, is_exact
+from autoaccel.text import one_line
 
 WIDTH, HEIGHT = 360.0, 230.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 22.0, 24.0, 44.0

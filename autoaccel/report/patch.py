@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import shlex
 from collections.abc import Iterator
 
 from autoaccel.records.by_hand import ByHand, Explanation
+from autoaccel.text import one_line, shell_word
 
 _WHERE = {
     "start": "after the imports",
@@ -19,18 +19,20 @@ _WHERE = {
 
 
 def patch_lines(explanation: Explanation) -> Iterator[str]:
-    """Yield the lines to print; all but the patch are comments, so that `patch` can read them."""
+    """Yield the lines to print; all but the patch are comments, each of one line, so that `patch` can read them."""
     if explanation.is_started_otherwise:
         yield f"# Start it with: {_shown(explanation.command)}"
     for file in explanation.files:
-        before, after = file.before.splitlines(), file.after.splitlines()
-        yield from difflib.unified_diff(before, after, f"a/{file.name}", f"b/{file.name}", lineterm="", n=2)
+        # Not by splitlines(), which ends lines where `patch` does not, such as at a form feed.
+        before, after = (text.removesuffix("\n").split("\n") for text in (file.before, file.after))
+        name = one_line(file.name)
+        yield from difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", lineterm="", n=2)
     for line in explanation.also:
-        yield f"# {line.setting} also needs: {line.by_hand.also}"
+        yield one_line(f"# {line.setting} also needs: {line.by_hand.also}")
     for line in explanation.unplaced:
-        yield f"# {line.setting}, {_WHERE[line.by_hand.place]}: {_code(line.by_hand)}"
+        yield one_line(f"# {line.setting}, {_WHERE[line.by_hand.place]}: {_code(line.by_hand)}")
     for setting in explanation.impossible:
-        yield f"# {setting}: no line has the same effect; `autoaccel run` has"
+        yield one_line(f"# {setting}: no line has the same effect; `autoaccel run` has")
 
 
 def _shown(command: tuple[str, ...]) -> str:
@@ -39,7 +41,7 @@ def _shown(command: tuple[str, ...]) -> str:
     for word in command:
         name, equals, value = word.partition("=")
         is_variable = equals and name.isidentifier() and name.isupper()
-        words.append(f"{name}={shlex.quote(value)}" if is_variable else shlex.quote(word))
+        words.append(f"{name}={shell_word(value)}" if is_variable else shell_word(word))
     return " ".join(words)
 
 

@@ -15,7 +15,8 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.ranks import RankShare
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.trial import Trial
-from autoaccel.report.wording import comparison_words, one_line, outcome_words, ring_words, short_change
+from autoaccel.report.wording import comparison_words, outcome_words, ring_words, short_change
+from autoaccel.text import one_line
 from autoaccel.units import format_bytes, format_duration, format_numbers
 
 _COLUMNS_FOR_STEPS = 100

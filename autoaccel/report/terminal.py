@@ -34,7 +34,6 @@ from autoaccel.report.wording import (
     contribution_words,
     interaction_words,
     interval_words,
-    one_line,
     product_words,
     proof_words,
     proven_words,
@@ -46,6 +45,7 @@ from autoaccel.report.wording import (
     stage_words,
     step_words,
 )
+from autoaccel.text import one_line, say
 from autoaccel.units import format_duration
 
 # Drawing competes with the measurement for cores, and the clock it draws moves in seconds.
@@ -246,11 +246,11 @@ def print_training(result: TrainResult, recipe: Recipe) -> None:
     """Print the speed and the metric of a training with a recipe, beside what the recipe has recorded."""
     seconds, made = result.train_seconds[0], result.steps - result.resumed_at
     if result.step_seconds is None:
-        print(f"all {result.steps} steps were already done: the checkpoint belongs to a finished training")
+        say(f"all {result.steps} steps were already done: the checkpoint belongs to a finished training")
     else:
         rate = result.samples * made / result.steps / seconds
         after = f" after resuming at step {result.resumed_at}" if result.resumed_at else ""
-        print(
+        say(
             f"trained {made} steps{after} in {format_duration(seconds)}: {rate:,.0f} samples/s, "
             f"{format_duration(result.step_seconds)} per step (median)"
         )
@@ -260,4 +260,4 @@ def print_training(result: TrainResult, recipe: Recipe) -> None:
         runs = accuracy.recipe_runs
         partly = "" if accuracy.share == 1 else f", after {accuracy.share:.0%} of the planned run"
         recorded = f" (recorded: {accuracy.recipe:.6g}, {min(runs):.6g} to {max(runs):.6g} over seeds{partly})"
-    print(f"{result.metric}: {result.metrics[0]:.6g}{recorded}")
+    say(f"{result.metric}: {result.metrics[0]:.6g}{recorded}")

@@ -24,24 +24,12 @@ from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Trial
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
+from autoaccel.text import one_line
 from autoaccel.units import format_bytes, format_duration, format_flops
 
 _MAX_MODULES = 10
 _FAR_FROM_ITS_LIMITS = 100.0  # times what arithmetic and memory take: something else takes the time
 _WORTH_SHOWING = 1.01  # expected of a finding's remedies
-
-
-def printable(text: str) -> str:
-    """Return the text with a question mark for each control character but line ends and tabs.
-
-    Recipes and logs are data from strangers: an escape sequence in them could rewrite the reader's terminal.
-    """
-    return "".join(char if char in "\n\t" or char.isprintable() else "?" for char in text)
-
-
-def one_line(text: str) -> str:
-    """Return the text as one printable line."""
-    return printable(" ".join(text.split()))
 
 
 def step_words(seconds: float | None) -> str:

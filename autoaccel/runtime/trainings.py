@@ -16,6 +16,7 @@ from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.progress import Progress
 from autoaccel.runtime.steps import Step
+from autoaccel.text import say
 from autoaccel.units import format_duration
 
 StartLoop = Callable[[int, Progress | None], Loop]
@@ -64,7 +65,7 @@ def _train_from(seed: int, task: Train, start: StartLoop) -> _Trained | Failure:
     loop = start(seed, resumed)
     if resumed is not None and task.announce and ranks.leads():
         for difference in begins_anew(loop, resumed):
-            print(f"resumes from the checkpoint, but {difference}", flush=True)
+            say(f"resumes from the checkpoint, but {difference}")
     resumed_at = loop.steps_done
     steps = loop.planned_steps
     if task.steps is not None:
@@ -98,11 +99,10 @@ def _make_steps(loop: Loop, steps: int, checkpoints: Checkpoints | None, announc
         if announce and ranks.leads():
             metric = loop.evaluate()
             samples = loop.samples_done - samples_before
-            print(
+            say(
                 f"epoch {epoch}/{loop.training.epochs}  loss {loop.last_loss:.4g}  "
                 f"{loop.training.metric.name} {metric:.4g}  {samples / math.fsum(of_epoch):,.0f} samples/s  "
-                f"{format_duration(math.fsum(of_epoch))}",
-                flush=True,
+                f"{format_duration(math.fsum(of_epoch))}"
             )
         samples_before = loop.samples_done
     return seconds

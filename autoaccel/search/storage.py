@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from pathlib import Path
 
 import optuna
@@ -11,6 +12,8 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from autoaccel.errors import BadRequestError
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+_secrets: set[str] = set()  # that this process was told
 
 _LOCK_SECONDS = 10  # after which the lock of a journal is broken: its holder was killed while it wrote a line
 
@@ -33,7 +36,9 @@ def open_storage(where: str) -> BaseStorage:
     if path.suffix not in (".journal", ".log"):
         raise BadRequestError(
             "--storage must be a path that ends in .journal or .log, in a folder that all machines see, or the URL of "
-            f"a database such as postgresql://user@host/name, mysql://user@host/name or sqlite:///file.db, got {where}."
+            "a database such as postgresql://user@host/name, mysql://user@host/name or sqlite:///file.db, got "
+            # What has a user in it is an address that lacks its ://, and may have a password in it as well.
+            f"{'an address without ://' if '@' in where else where}."
         )
     try:
         # Exclusive creation: a lock that holds on network file systems (NFS from version 3 on) too.
@@ -43,6 +48,15 @@ def open_storage(where: str) -> BaseStorage:
         raise BadRequestError(f"--storage {where}: cannot be opened ({error.strerror}).") from error
 
 
+def hide(secret: str) -> None:
+    """Let no message of a storage show this text from now on."""
+    if secret:
+        _secrets.update((secret, urllib.parse.quote(secret), urllib.parse.quote_plus(secret)))
+
+
 def first_line(error: BaseException | None) -> str:
-    """Return the first line of an error's message: a database adds the statement and a link."""
-    return str(error).strip().partition("\n")[0]
+    """Return the first line of an error's message, without secrets: a database adds the statement and a link."""
+    text = str(error).strip().partition("\n")[0]
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

@@ -65,6 +65,7 @@ class RunFolder:
         """The search as an Optuna study; `trials.jsonl` is what the run itself goes by."""
         self.study_name = path.absolute().name
         self.pickled = path / "build.pkl"
+        self._compiled = path / "compiled"
         self.rounding = path / "rounding"
         """What a process under the user's own settings keeps for those whose rounding is judged; gone after the run."""
         self._made: Path | None = None
@@ -113,6 +114,7 @@ class RunFolder:
             )
         if not (folder._request.exists() or folder._record.exists()):
             raise BadRequestError(f"{path}: there is no run to resume. Start without --resume.")
+        folder._refuse_links()
         folder._is_resumed = True
         return folder
 
@@ -139,6 +141,19 @@ class RunFolder:
         """Whether nothing is in the folder but what a run has left that was killed before its search began."""
         found = {path.name for path in self.path.iterdir()}
         return self._request.exists() or not {name for name in found if name != LOCK and not _is_aside(name)}
+
+    def _refuse_links(self) -> None:
+        """Refuse links out of the folder of a run, which may have been made elsewhere.
+
+        Raises:
+            BadRequestError: If a file is a link, through which something else would be written.
+        """
+        files = [*self.path.iterdir(), *self.path.glob("logs/*")]
+        if links := sorted(file for file in files if file.is_symlink()):
+            raise BadRequestError(
+                f"{links[0]}: is a symbolic link, but a run writes in its own folder only. Put the file itself in its "
+                "place."
+            )
 
     def _is_complete(self) -> bool:
         """Whether nothing is left to resume."""
@@ -170,6 +185,9 @@ class RunFolder:
             if _is_aside(path.name):
                 path.unlink()
         self._clear()
+        if left := [cache for cache in (self._compiled, self.rounding) if cache.exists()]:
+            self._lock.release()
+            raise BadRequestError(f"{left[0]}: must be removed before the run goes on, and cannot be.")
         return self
 
     def __exit__(
@@ -188,7 +206,8 @@ class RunFolder:
             self._remove_if_empty()
 
     def _clear(self) -> None:
-        for folder in (self.path / "compiled", self.rounding):
+        # What torch would load or execute of a run that was killed, or was made elsewhere.
+        for folder in (self._compiled, self.rounding):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _remove_if_empty(self) -> None:

@@ -42,6 +42,7 @@ from autoaccel.space.knobs import (
     modules_of,
     ranks_of,
 )
+from autoaccel.space.knobs.arguments import check_declared
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.ended import Ended
 from autoaccel.workers.environment import WORKER_MARK, trackers_offline, worker_environment
@@ -205,6 +206,7 @@ class WorkerStarter:
     ) -> Worker:
         view: View | None = None
         if isinstance(self.workload, Script) and not isinstance(spec.task, Probe):
+            check_declared(spec.settings, self._script.arguments if self._script is not None else ())
             arguments = arguments_with(self.workload.arguments, spec.settings)
             spec = msgspec.structs.replace(spec, workload=msgspec.structs.replace(self.workload, arguments=arguments))
             fresh = True  # it may set variables before it imports torch, and import other modules first

@@ -140,13 +140,17 @@ def test_commands_repeat_and_resume_a_run() -> None:
     assert tune_command(request) == (
         "autoaccel tune /model.py --budget 90s --space default --exclude compile.mode -- ..."
     )
-    assert resume_command(WORKLOAD, Path("my run"), "+5m") == (
+    assert resume_command(WORKLOAD, Path("my run"), "+5m", TuneOptions(sampler="tpe")) == (
         "autoaccel tune /model.py --budget +5m --output 'my run' --resume"
     )
-    assert resume_command(WORKLOAD, Path("run")) == "autoaccel tune /model.py --output run --resume"
+    assert (
+        resume_command(WORKLOAD, Path("run"), None, TuneOptions()) == "autoaccel tune /model.py --output run --resume"
+    )
     script = Script("/train.py", "train.py", "/", "0" * 64, stdin="/settings.json")
-    assert resume_command(script, Path("run"), "+5m") == (
-        "autoaccel tune --stdin /settings.json /train.py --budget +5m --output run --resume"
+    asked = TuneOptions(sampler="mine:Own", args=["lr=1,2", "amp"], in_place=True, seed=3)
+    assert resume_command(script, Path("run"), "+5m", asked) == (
+        "autoaccel tune --stdin /settings.json /train.py --budget +5m --output run --resume --sampler mine:Own "
+        "--in-place --arg lr --arg amp"
     )
 
 

@@ -137,7 +137,7 @@ def test_a_module_is_found_as_python_finds_it_and_not_imported(tmp_path: Path, m
     assert (found.path, found.program, found.folder, found.module) == (path, path, str(tmp_path), "pack.inner.train")
     assert found.imports_from == str(tmp_path)
     assert find_module("pack").path == str(tmp_path / "pack" / "__main__.py")
-    resumed = resume_command(found, Path("run"), "+5m")
+    resumed = resume_command(found, Path("run"), "+5m", TuneOptions())
     assert resumed == "autoaccel tune -m pack.inner.train --budget +5m --output run --resume"
     for name in ("pack.none", "none.train", "pack.inner", "sys", "torch._C"):
         with pytest.raises(BadRequestError, match=f"-m {name}: "):
@@ -162,7 +162,8 @@ def test_a_program_is_a_script_wherever_it_lies(tmp_path: Path, monkeypatch: pyt
 def test_a_file_that_defines_build_is_named_as_a_script_wherever_it_is_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("def build(): pass")
     found = find_workload(str(tmp_path / "train.py"), is_script=True)
-    assert f"autoaccel tune --script {tmp_path}/train.py --budget 5m" in resume_command(found, Path("run"), "5m")
+    command = resume_command(found, Path("run"), "5m", TuneOptions())
+    assert f"autoaccel tune --script {tmp_path}/train.py --budget 5m" in command
 
 
 def test_what_was_said_when_a_recipe_was_made_holds_when_it_is_checked() -> None:

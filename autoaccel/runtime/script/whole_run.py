@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from autoaccel.runtime.script.events import Events, RootCalls, listen
 from autoaccel.runtime.script.install import AppliedToScript, install_loaders
 from autoaccel.runtime.script.numbering import Numbers, whatever_its_arguments
 from autoaccel.runtime.script.own_updates import OwnUpdates
+from autoaccel.text import say
 
 _LOOK_AFTER = 10  # updates: an effect may need some of them to show
 
@@ -80,9 +80,9 @@ class _Run(Events):
             self._roots = None
         if self._updates == _LOOK_AFTER:
             for name, reason in self._applied.check()[1].items():
-                print(f"autoaccel: {name} has no effect: {reason}", file=sys.stderr)
+                say(f"autoaccel: {name} has no effect: {reason}", to_stderr=True)
 
 
 def _tell_error(error: BaseException) -> None:
     """A setting that fails must not end a training."""
-    print(f"autoaccel: {type(error).__name__}: {error}", file=sys.stderr)
+    say(f"autoaccel: {type(error).__name__}: {error}", to_stderr=True)

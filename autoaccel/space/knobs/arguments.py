@@ -6,9 +6,11 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.script import NOT_GIVEN, ScriptArgument
-from autoaccel.records.settings import Value
+from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.space.knobs.knob import NO_EFFECT_OF_ITS_OWN, Clash, Knob, KnobContext
+from autoaccel.text import shell_word
 
 PREFIX = "arg."
 
@@ -139,6 +141,34 @@ def arguments_with(arguments: Sequence[str], settings: Mapping[str, Value]) -> t
         if name.startswith(PREFIX) and value != NOT_GIVEN:
             found = _with(found, name.removeprefix(PREFIX), value)
     return found
+
+
+def changed_arguments(settings: Mapping[str, Value], baseline: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the values of the arguments in which settings differ from the baseline, by the arguments' names."""
+    return {
+        name.removeprefix(PREFIX): value
+        for name, value in changed(settings, baseline).items()
+        if name.startswith(PREFIX) and value != NOT_GIVEN
+    }
+
+
+def check_declared(settings: Mapping[str, Value], declared: Sequence[ScriptArgument]) -> None:
+    """Refuse settings that hold an argument which nobody has asked for, or a value which nobody has named.
+
+    Settings are read from run folders, studies and recipes; what an argument makes a script do only its user knows.
+
+    Raises:
+        BadRequestError: Naming the first.
+    """
+    values = {one.name: one.values for one in declared}
+    for name, value in settings.items():
+        argument = name.removeprefix(PREFIX)
+        if argument != name and value != NOT_GIVEN and value not in values.get(argument, ()):
+            shown = shell_word(f"{argument}={format_value(value)}")
+            raise BadRequestError(
+                f"settings that were read hold the script's argument {shown}, which was not asked for with --arg. "
+                "Tune anew, without what they were read from."
+            )
 
 
 def changes_samples(settings: Mapping[str, Value]) -> bool:

@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from autoaccel.records.messages import Describe, Described, Failure, Finished, GiveTurn, Measure, Turn
+from autoaccel.records.script import ScriptArgument
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script, TrainingFacts
+from autoaccel.session.script_arguments import parse_arguments
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.measuring import Measuring
@@ -244,6 +246,13 @@ def test_a_setting_of_models_holds_in_a_training_whose_steps_were_all_seen(
     trial.close()
 
 
+def with_arguments(facts: TrainingFacts, *texts: str) -> TrainingFacts:
+    """Return the facts of a script whose arguments are tuned as `tune --arg` says."""
+    assert facts.script is not None
+    arguments = tuple(ScriptArgument(name, values) for name, values in parse_arguments(texts).items())
+    return msgspec.structs.replace(facts, script=msgspec.structs.replace(facts.script, arguments=arguments))
+
+
 def test_under_other_arguments_steps_are_compared_by_their_samples(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -251,7 +260,7 @@ def test_under_other_arguments_steps_are_compared_by_their_samples(
     facts = describe(starter)
     assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
     assert facts.script.parsed == {"batch-size": "8", "accumulate": "1"} and facts.script.backwards == 1
-    context = KnobContext(probe_machine(starter), facts)
+    context = KnobContext(probe_machine(starter), with_arguments(facts, "batch-size=8,16", "accumulate=1,2"))
     settings: Settings = {**baseline_settings(context), "arg.batch-size": "16"}
     starter = starter.at(context)
     trial = starter.start_all_measuring(Measure(steps=100), {"trial": settings}, SECONDS)[0]
@@ -299,7 +308,7 @@ def test_with_other_batches_a_whole_run_may_have_a_few_samples_less(
     assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
     assert facts.planned_steps == 44  # of 8 samples; 20 of 16 samples are 2 less
     facts = msgspec.structs.replace(facts, script=msgspec.structs.replace(facts.script, metric=source))
-    context = KnobContext(probe_machine(starter), facts)
+    context = KnobContext(probe_machine(starter), with_arguments(facts, "batch-size=8,16"))
     settings: Settings = {**baseline_settings(context), "arg.batch-size": "16"}
     trial = starter.at(context).start_all_measuring(Measure(steps=44), {"trial": settings}, SECONDS)[0]
     assert isinstance(trial, Measuring), trial
