@@ -16,9 +16,10 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.records.options import DEFAULT_MAX_DROP, OPTIONS, TuneOptions, check, documented, options_in
 from autoaccel.records.progress import Listener
-from autoaccel.records.recipe import Constraint, Recipe, read_recipe
+from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
+from autoaccel.session.recipes import open_recipe, refuse_elsewhere
 from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
 from autoaccel.session.script_wishes import check_wishes_for
 from autoaccel.session.workloads import find_workload, pickle_workload
@@ -232,5 +233,6 @@ def apply(recipe: Recipe | str | Path, device: str | None = None) -> Applied:
     from autoaccel.runtime.applied import Applied
     from autoaccel.workers.shares import device_of_this_rank, share_of_this_rank
 
-    found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    found = recipe if isinstance(recipe, Recipe) else open_recipe(Path(recipe))
+    refuse_elsewhere(found, "the recipe" if isinstance(recipe, Recipe) else str(recipe))
     return Applied(share_of_this_rank(found), device or device_of_this_rank(found))

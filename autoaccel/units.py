@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 from autoaccel.errors import BadRequestError
 
+MAX_SECONDS = 1e12
+"""The longest duration that there is: 30,000 years."""
+
 _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|[smhd])")
 
@@ -114,3 +117,55 @@ def parse_max_drop(text: str) -> tuple[float, bool]:
             f"--max-drop must be a share of the metric such as 0.5%, or an amount such as 0.005, got {text!r}."
         )
     return amount, relative
+
+
+def printable(text: str) -> str:
+    """Return a text of one line or more with whatever else a terminal would obey escaped, as `\\x1b`."""
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape", "replace").decode() for one in text
+    )
+
+
+_SHOWN_CHARACTERS = 60
+
+
+def excerpt(found: object, max_characters: int = _SHOWN_CHARACTERS) -> str:
+    """Return what was found as an error shows it: in one line, of no more than is needed, with nothing to obey in it.
+
+    A text that is short and printable is shown as it is; in any other, what a terminal would obey is escaped.
+    """
+    try:
+        text = found if isinstance(found, str) and found.isprintable() else repr(found)
+    except (ValueError, RecursionError):  # a number of more digits, or lists in more lists, than Python writes
+        return f"a {type(found).__name__} that is too long to show"
+    return text if len(text) <= max_characters else f"{text[:max_characters]}... ({len(text):,} characters)"
+
+
+MAX_CPUS = 8192
+"""CPUs of a computer: the most that Linux is built for (CONFIG_MAXSMP)."""
+
+_MAX_NUMBERS_TEXT = 6 * MAX_CPUS  # characters, of which each number takes four and a comma
+
+
+def parse_numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers in a list as Linux writes it, ascending: `0-2,5` is 0, 1, 2, 5 (both ends are included).
+
+    Raises:
+        ValueError: If it is no such list, or names a number that no CPU or memory node has.
+    """
+    if len(text) > _MAX_NUMBERS_TEXT:
+        raise ValueError(f"a list of CPUs has at most {_MAX_NUMBERS_TEXT:,} characters, got {len(text):,}")
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        named = range(_cpu_number(first), _cpu_number(last if dash else first) + 1)
+        if not numbers.isdisjoint(named):  # as Linux never writes it; and thousands of parts would each name all
+            raise ValueError(f"a list of CPUs names each once, got {excerpt(text)}")
+        numbers.update(named)
+    return tuple(sorted(numbers))
+
+
+def _cpu_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < MAX_CPUS):
+        raise ValueError(f"a CPU has a number from 0 to {MAX_CPUS - 1}, got {excerpt(text)}")
+    return int(text)

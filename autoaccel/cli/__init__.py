@@ -25,8 +25,11 @@ from autoaccel.cli.run import add_run
 from autoaccel.cli.scale import add_scale
 from autoaccel.cli.tune import add_tune
 from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.units import excerpt, printable
 
 EXIT_INTERRUPTED = 130
+
+_MAX_ERROR_CHARACTERS = 500
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
 does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
@@ -46,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return handler(parsed)
     except AutoaccelError as error:
-        print(f"autoaccel: {error}", file=sys.stderr)
+        print(f"autoaccel: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("autoaccel: interrupted.", file=sys.stderr)
@@ -74,8 +77,14 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line, which somebody else may have put together."""
+        super().error(excerpt(printable(message), _MAX_ERROR_CHARACTERS))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="autoaccel",
         description="Measures which settings make your PyTorch training faster on this machine.",
         epilog=_EPILOG,

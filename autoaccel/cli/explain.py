@@ -19,11 +19,11 @@ def add_explain(commands: Commands) -> None:
 def _explain(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.explaining import explain
     from autoaccel.commands.use import RecipeUse
-    from autoaccel.records.recipe import read_recipe
     from autoaccel.report.patch import patch_lines
+    from autoaccel.session.recipes import open_recipe
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
-    recipe = read_recipe(path)
+    recipe = open_recipe(path)
     if recipe.is_baseline:
         print("The recipe keeps your own settings, so there is nothing to change.")
         return EXIT_FASTER

@@ -75,11 +75,11 @@ def add_show(commands: Commands) -> None:
 def _verify(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.use import RecipeUse
     from autoaccel.commands.verifying import verify_recipe
-    from autoaccel.records.recipe import read_recipe
     from autoaccel.report.terminal import print_verification, watch
+    from autoaccel.session.recipes import open_recipe_here
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
-    recipe = read_recipe(path)
+    recipe = open_recipe_here(path)
     pairs = 5 if parsed.pairs is None else parsed.pairs
     if pairs < 3:
         raise BadRequestError(f"--pairs must be at least 3, because fewer prove nothing, got {pairs}.")
@@ -150,14 +150,14 @@ def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
 
 
 def _show(parsed: argparse.Namespace) -> int:
-    from autoaccel.records.recipe import read_recipe
     from autoaccel.report.tables import print_trials
     from autoaccel.report.terminal import print_recipe
+    from autoaccel.session.recipes import open_recipe
     from autoaccel.session.run_folder import RunFolder
 
     path, console = Path(parsed.path), make_console()
     if not path.is_dir():
-        print_recipe(console, read_recipe(path), path)
+        print_recipe(console, open_recipe(path), path)
         _show_check(console, path)
         return EXIT_FASTER
     folder = RunFolder(path)

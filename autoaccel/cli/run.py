@@ -48,14 +48,14 @@ def _run(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.running import TrainingOptions, explain_shares, train_with_recipe
     from autoaccel.commands.scripts import run_script
     from autoaccel.commands.use import RecipeUse
-    from autoaccel.records.recipe import read_recipe
     from autoaccel.records.workload import Script
     from autoaccel.report.tables import print_shares
     from autoaccel.report.terminal import print_training
+    from autoaccel.session.recipes import open_recipe_here
     from autoaccel.units import parse_duration
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
-    recipe = read_recipe(path)
+    recipe = open_recipe_here(path)
     warn_if_changed(recipe.workload.sha256, workload)
     if isinstance(workload, Script):
         _check_no_options(parsed)

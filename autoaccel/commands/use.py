@@ -9,6 +9,8 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.workload import Workload
+from autoaccel.space.domains import check_recipe_here
+from autoaccel.workers.shares import context_on
 
 
 class RecipeUse(NamedTuple):
@@ -23,11 +25,13 @@ class RecipeUse(NamedTuple):
         """Return this machine; refuse a recipe that was made elsewhere.
 
         Raises:
-            BadRequestError: Unless the recipe was made on this machine, or another is accepted.
+            BadRequestError: Unless the recipe was made on this machine, or another is accepted and has what it needs.
         """
         difference = fingerprint_difference(self.recipe.machine, machine)
         if difference and not self.accepts_other_machine:
             raise BadRequestError(
                 f"{self.file}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."
             )
+        if difference:
+            check_recipe_here(self.recipe, [context_on(machine, self.recipe.device)], str(self.file))
         return machine

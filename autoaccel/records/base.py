@@ -10,6 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.files import read_file
+from autoaccel.units import excerpt
+
+MAX_REASON = 300
+"""Characters of what is wrong with a file, which may quote from it."""
 
 RecordType = TypeVar("RecordType")
 
@@ -29,7 +34,12 @@ def decode(data: bytes | str, kind: type[RecordType]) -> RecordType:
     Raises:
         msgspec.MsgspecError: If it is not JSON, or not this kind of record.
     """
-    return msgspec.json.decode(data, type=kind)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError("a text in it is not UTF-8") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -59,13 +69,10 @@ def read_json(
         upgrade: Turns the JSON that an earlier version wrote into today's.
 
     Raises:
-        BadRequestError: If the file is missing, unreadable or holds something else.
+        BadRequestError: If the file is missing, unreadable, too large or holds something else.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadRequestError(f"{path}: cannot be read ({error.strerror}). Name the file of {what}.") from error
+    data = read_file(path, what)
     try:
         return decode(upgrade(data) if upgrade else data, kind)
     except msgspec.MsgspecError as error:
-        raise BadRequestError(f"{path}: this is not {what}: {error}.") from error
+        raise BadRequestError(f"{path}: this is not {what}: {excerpt(str(error), MAX_REASON)}.") from error

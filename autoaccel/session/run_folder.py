@@ -13,17 +13,20 @@ import msgspec
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.base import Record, RecordType, decode, encode, read_json, write_json, write_text
+from autoaccel.records.base import MAX_REASON, Record, RecordType, decode, encode, read_json, write_json, write_text
 from autoaccel.records.contender import ContenderResult
+from autoaccel.records.files import drop_cut_off_line, read_lines
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
 from autoaccel.records.proof import ProofPair
-from autoaccel.records.recipe import Recipe, read_recipe
+from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request, RequestOfSchema3
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement, Trial
 from autoaccel.records.workload import TrainingFacts, with_workload_type
+from autoaccel.session.recipes import open_recipe
+from autoaccel.units import excerpt
 
 RUNS = Path("autoaccel-runs")
 """Where runs go unless told otherwise, in the working folder."""
@@ -194,7 +197,7 @@ class RunFolder:
 
     def load_recipe(self) -> Recipe:
         """Return the recipe of a complete run."""
-        return read_recipe(self.recipe)
+        return open_recipe(self.recipe)
 
     def save(self, recipe: Recipe, report: str) -> None:
         """Write the report (HTML), then the recipe."""
@@ -213,7 +216,7 @@ def _upgraded(record: bytes) -> bytes:
     Raises:
         msgspec.MsgspecError: If it is not JSON, or of schema 3 with another request than that.
     """
-    fields = msgspec.json.decode(record)
+    fields = decode(record, object)
     if not isinstance(fields, dict) or fields.get("schema") != "autoaccel/run/3":
         return record
     request = msgspec.convert(with_workload_type(fields.get("request")), RequestOfSchema3).upgraded()
@@ -222,9 +225,9 @@ def _upgraded(record: bytes) -> bytes:
 
 def _append_line(path: Path, record: Record) -> None:
     """Append a record to a file of one a line; a last line that a crash cut off goes first."""
-    whole = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    if path.exists():
+        drop_cut_off_line(path)
     with path.open("ab") as file:
-        file.truncate(len(whole[0]) + len(whole[1]))
         file.write(encode(record) + b"\n")
 
 
@@ -237,12 +240,11 @@ def _load_lines(path: Path, kind: type[RecordType], what: str) -> list[RecordTyp
     if not path.exists():
         return []
     records = []
-    # What follows the last line's end was cut off.
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+    for number, line in read_lines(path, what):
         try:
             records.append(decode(line, kind))
         except msgspec.MsgspecError as error:
-            raise BadRequestError(f"{path}:{number}: this is not {what}: {error}.") from error
+            raise BadRequestError(f"{path}:{number}: this is not {what}: {excerpt(str(error), MAX_REASON)}.") from error
     return records
 
 

@@ -28,6 +28,8 @@ from typing import Any
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.base import MAX_REASON
+from autoaccel.records.files import is_there, read_text
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.space import Condition, Forbidden, SearchSpace
 from autoaccel.space.knobs import (
@@ -44,6 +46,7 @@ from autoaccel.space.knobs import (
     parse_value,
     risks_here,
 )
+from autoaccel.units import excerpt
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -88,21 +91,21 @@ def space_names() -> list[str]:
 
 def _read(name: str) -> _SpaceFile:
     if name in space_names():
-        text = (spaces_folder() / f"{name}.toml").read_text(encoding="utf-8")
+        path = spaces_folder() / f"{name}.toml"
     else:
         path = Path(name)
-        if path.suffix != ".toml" or not path.is_file():
+        if path.suffix != ".toml" or not is_there(path):
             raise BadRequestError(
-                f"--space {name}: must be one of {', '.join(space_names())} or a .toml file, and there is no such file."
+                f"--space {excerpt(name)}: must be one of {', '.join(space_names())} or a .toml file, and there is no "
+                "such file."
             )
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadRequestError(f"{name}: cannot be read as text: {error}.") from error
+    text = read_text(path, "a search space")
     try:
         return msgspec.convert(tomllib.loads(text), _SpaceFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise BadRequestError(f"{name}: this is not a search space: {error}.") from error
+    except RecursionError as error:
+        raise BadRequestError(f"{name}: this is not a search space: it is nested too deeply.") from error
+    except ValueError as error:  # of TOML, of msgspec, or a number of more digits than Python reads
+        raise BadRequestError(f"{name}: this is not a search space: {excerpt(str(error), MAX_REASON)}.") from error
 
 
 def check_wishes(name: str, fixed: Sequence[str] = (), excluded: Sequence[str] = ()) -> None:
