@@ -21,6 +21,7 @@ from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
 from autoaccel.session.recipes import open_recipe, refuse_elsewhere
 from autoaccel.session.run_folder import RUNS, RunFolder, latest_run_path, next_run_path
+from autoaccel.session.run_values import check_run
 from autoaccel.session.script_wishes import check_wishes_for
 from autoaccel.session.workloads import find_workload, pickle_workload
 from autoaccel.units import format_duration, parse_duration, parse_max_drop
@@ -150,6 +151,7 @@ def continued(request: Request, folder: RunFolder) -> Request:
     record = folder.load_record()
     if record is None:
         return request
+    check_run(folder, record)
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
     total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)

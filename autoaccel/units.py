@@ -8,8 +8,14 @@ from collections.abc import Sequence
 
 from autoaccel.errors import BadRequestError
 
-MAX_SECONDS = 1e12
-"""The longest duration that there is: 30,000 years."""
+MAX_SECONDS = 1e18
+"""Of any record: the age of the universe, twice. Sums and shares of it are finite."""
+
+MAX_WAIT_SECONDS = 1e9
+"""Of what somebody types, 30 years: Python waits for no more than 2^63 nanoseconds, which are 292."""
+
+MAX_SEED = 2**32 - 1
+"""The largest that NumPy takes, whose generator is seeded beside torch's and Python's own."""
 
 _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|[smhd])")
@@ -31,8 +37,30 @@ def parse_duration(text: str) -> float:
         except ValueError:
             seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
-        raise BadRequestError(f"a duration must be a time above zero such as 90s, 10m or 1h30m, got {text!r}.")
+        raise BadRequestError(f"a duration must be a time above zero such as 90s, 10m or 1h30m, got {excerpt(text)!r}.")
+    if seconds > MAX_WAIT_SECONDS:
+        raise BadRequestError(f"a duration must be at most {MAX_WAIT_SECONDS:.0f}s, 30 years, got {excerpt(text)}.")
     return seconds
+
+
+def check_range(option: str, number: float, least: float, most: float, reason: str = "") -> None:
+    """Refuse a number that an option cannot have; both ends are included.
+
+    Args:
+        option: As it is typed.
+        number: That was typed.
+        least: It may be.
+        most: It may be.
+        reason: Why no less, if that needs a word.
+
+    Raises:
+        BadRequestError: Naming the option, what must hold and what was found.
+    """
+    because = f", {reason}" if reason else ""
+    if number < least:
+        raise BadRequestError(f"{option} must be at least {least:.16g}{because}, got {excerpt(number)}.")
+    if not number <= most:
+        raise BadRequestError(f"{option} must be at most {most:.16g}, got {excerpt(number)}.")
 
 
 def format_duration(seconds: float) -> str:
@@ -100,6 +128,9 @@ def format_share(fraction: float) -> str:
     return f"{fraction * 100:.1f} %"
 
 
+_MAX_DROP = 1e100  # in the metric's own unit, whatever that is
+
+
 def parse_max_drop(text: str) -> tuple[float, bool]:
     """Return (amount, whether it is a share of the baseline's metric) for `0.5%` or `0.005`.
 
@@ -112,9 +143,9 @@ def parse_max_drop(text: str) -> tuple[float, bool]:
         amount = float(compact.removesuffix("%")) / (100 if relative else 1)
     except ValueError:
         amount = math.nan
-    if not (math.isfinite(amount) and amount >= 0):
+    if not 0 <= amount <= _MAX_DROP:
         raise BadRequestError(
-            f"--max-drop must be a share of the metric such as 0.5%, or an amount such as 0.005, got {text!r}."
+            f"--max-drop must be a share of the metric such as 0.5%, or an amount such as 0.005, got {excerpt(text)!r}."
         )
     return amount, relative
 

@@ -7,6 +7,8 @@ instant.
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +32,9 @@ from autoaccel.units import excerpt, printable
 EXIT_INTERRUPTED = 130
 
 _MAX_ERROR_CHARACTERS = 500
+
+_OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES, errno.EPERM)
+"""What the system says of a name that was typed: asking whether there is such a file may already end so."""
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
 does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
@@ -57,6 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader, such as head, is gone; Python would complain once more at exit
         return EXIT_FASTER
+    except OSError as error:
+        if error.errno not in _OF_NAMES or error.filename is None:
+            raise
+        name = excerpt(os.fsdecode(error.filename), _MAX_ERROR_CHARACTERS)
+        print(f"autoaccel: {name}: cannot be used ({error.strerror}). Name another file.", file=sys.stderr)
+        return BadRequestError.exit_code
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -19,7 +19,7 @@ from autoaccel.cli.common import (
     workload_of,
 )
 from autoaccel.errors import BadRequestError
-from autoaccel.units import parse_duration
+from autoaccel.units import check_range, parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,8 +81,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     path, workload = Path(parsed.recipe), workload_of(parsed)
     recipe = open_recipe_here(path)
     pairs = 5 if parsed.pairs is None else parsed.pairs
-    if pairs < 3:
-        raise BadRequestError(f"--pairs must be at least 3, because fewer prove nothing, got {pairs}.")
+    check_range("--pairs", pairs, 3, 10_000, "because fewer prove nothing")
     budget_seconds = parse_duration(parsed.budget)
     _check_accuracy_options(parsed)
     warn_if_changed(recipe.workload.sha256, workload)

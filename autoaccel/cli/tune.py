@@ -20,6 +20,7 @@ from autoaccel.cli.common import (
 from autoaccel.cli.options import add_options
 from autoaccel.errors import BadRequestError
 from autoaccel.records.options import OPTIONS, as_arguments, options_in
+from autoaccel.units import check_range
 
 if TYPE_CHECKING:
     from autoaccel.records.request import Request
@@ -102,6 +103,7 @@ def _check_sharing(parsed: argparse.Namespace) -> None:
         )
     if parsed.launcher == "slurm" and (parsed.workers is None or parsed.workers < 1):
         raise BadRequestError(f"--with slurm requires --workers of at least 1, got {parsed.workers}.")
+    check_range("--workers", parsed.workers or 1, 1, 10_000)
     if parsed.launcher == "slurm" and (parsed.resume or parsed.json):
         raise BadRequestError("--resume and --json cannot be combined with --with slurm: its workers are new jobs.")
 

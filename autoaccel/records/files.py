@@ -5,6 +5,7 @@ No msgspec: what a script's own process reads comes through here, too.
 
 from __future__ import annotations
 
+import ast
 import os
 import stat
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from autoaccel.errors import BadRequestError
-from autoaccel.units import format_bytes
+from autoaccel.units import excerpt, format_bytes
 
 MAX_RECORD_BYTES = 4 << 20
 """Of a file that holds one record, and of a line that does. Recipes and the records of runs take 20 to 300 KB."""
@@ -35,13 +36,34 @@ _KINDS = (
 )
 
 
+def check_output(option: str, path: Path) -> None:
+    """Refuse a file that could not be written where somebody wants it, which would be told hours later.
+
+    Raises:
+        BadRequestError: If there is no such folder, or a folder in its place.
+    """
+    if not is_there(path.absolute().parent):
+        raise BadRequestError(f"{option} {_shown(path)}: its folder does not exist.")
+    if path.is_dir():
+        raise BadRequestError(f"{option} {_shown(path)}: must be a file, but it is a folder. Name another.")
+
+
 def is_there(path: Path) -> bool:
     """Whether there is something of this name, of whatever kind; also for names that no file can have."""
+    return _mode(path) is not None
+
+
+def is_regular(path: Path) -> bool:
+    """Whether there is a regular file of this name; also for names that no file can have."""
+    mode = _mode(path)
+    return mode is not None and stat.S_ISREG(mode)
+
+
+def _mode(path: Path) -> int | None:
     try:
-        path.stat()
+        return path.stat().st_mode
     except (OSError, ValueError):
-        return False
-    return True
+        return None
 
 
 def read_file(path: Path, what: str, max_bytes: int = MAX_RECORD_BYTES) -> bytes:
@@ -75,8 +97,23 @@ def read_text(path: Path, what: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
         return read_file(path, what, max_bytes).decode()
     except UnicodeDecodeError as error:
         raise BadRequestError(
-            f"{path}: cannot be read as text: byte {error.start} is not UTF-8. Name the file of {what}."
+            f"{_shown(path)}: cannot be read as text: byte {error.start} is not UTF-8. Name the file of {what}."
         ) from error
+
+
+def parse_source(path: Path, what: str) -> ast.Module:
+    """Return the syntax tree of a file of Python source.
+
+    Raises:
+        BadRequestError: As `read_file` does.
+        SyntaxError: If it is no Python, or nested more deeply than Python can parse.
+    """
+    try:
+        return ast.parse(read_file(path, what, MAX_SOURCE_BYTES))
+    except ValueError as error:  # a zero byte
+        raise SyntaxError(str(error)) from error
+    except (RecursionError, MemoryError) as error:
+        raise SyntaxError("it is nested too deeply") from error
 
 
 def read_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
@@ -134,7 +171,7 @@ def _opened(path: Path, what: str, max_bytes: int) -> BinaryIO:
     if file is None:
         kind = _kind(os.fstat(descriptor).st_mode)
         os.close(descriptor)
-        raise BadRequestError(f"{path}: must be a regular file, but it is {kind}. Name the file of {what}.")
+        raise BadRequestError(f"{_shown(path)}: must be a regular file, but it is {kind}. Name the file of {what}.")
     if os.fstat(descriptor).st_size > max_bytes:
         file.close()
         raise _too_large(path, what, max_bytes)
@@ -150,9 +187,15 @@ def _kind(mode: int) -> str:
 
 
 def _too_large(path: Path, what: str, max_bytes: int) -> BadRequestError:
-    return BadRequestError(f"{path}: must have at most {format_bytes(max_bytes)}, as {what} does, and has more.")
+    return BadRequestError(
+        f"{_shown(path)}: must have at most {format_bytes(max_bytes)}, as {what} does, and has more."
+    )
 
 
 def _unreadable(path: Path, what: str, error: OSError | ValueError) -> BadRequestError:
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return BadRequestError(f"{path}: cannot be read ({reason}). Name the file of {what}.")
+    return BadRequestError(f"{_shown(path)}: cannot be read ({reason}). Name the file of {what}.")
+
+
+def _shown(path: Path) -> str:
+    return excerpt(str(path), 500)

@@ -6,7 +6,7 @@ value by it. Here, all those of a recipe are judged, of a run folder, or of a st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -47,7 +47,7 @@ def contexts_on(machine: Machine) -> list[KnobContext]:
 
 
 def check_settings(
-    settings: Mapping[str, Value], own: Mapping[str, Value], contexts: Sequence[KnobContext], where: str
+    given: Iterable[Mapping[str, Value]], own: Mapping[str, Value], contexts: Sequence[KnobContext], where: str
 ) -> None:
     """Refuse settings of which a value can be had in none of these contexts.
 
@@ -55,7 +55,7 @@ def check_settings(
     script are texts of its author's, and not judged.
 
     Args:
-        settings: Of others.
+        given: Settings of others.
         own: What they say the user's own settings are.
         contexts: Where the settings are to take effect, as far as that is known.
         where: Begins the error.
@@ -63,8 +63,10 @@ def check_settings(
     Raises:
         BadRequestError: Naming the knob, what must hold and what was found.
     """
-    for name, value in settings.items():
-        is_own = name in own and (type(own[name]), own[name]) == (type(value), value)
+    # Thousands of trials hold the same few values again and again.
+    values = {(name, type(value), value) for settings in given for name, value in settings.items()}
+    for name, kind, value in sorted(values, key=str):
+        is_own = name in own and (type(own[name]), own[name]) == (kind, value)
         if name.startswith(PREFIX) or (is_own and name not in KNOBS):  # which some version or package once had
             continue
         knob, check = find_knob(name, where), check_own_value if is_own else check_value
@@ -85,8 +87,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         BadRequestError: Naming the knob, what must hold and what was found.
     """
     contexts = contexts_on(_with_any_software(recipe.machine))
-    for settings in (recipe.baseline.settings, recipe.settings):
-        check_settings(settings, recipe.baseline.settings, contexts, where)
+    check_settings((recipe.baseline.settings, recipe.settings), recipe.baseline.settings, contexts, where)
 
 
 def check_recipe_here(recipe: Recipe, contexts: Sequence[KnobContext], where: str) -> None:
@@ -101,7 +102,7 @@ def check_recipe_here(recipe: Recipe, contexts: Sequence[KnobContext], where: st
         BadRequestError: Naming the knob, what must hold and what was found.
     """
     try:
-        check_settings(recipe.settings, recipe.baseline.settings, contexts, where)
+        check_settings((recipe.settings,), recipe.baseline.settings, contexts, where)
     except BadRequestError as error:
         raise BadRequestError(f"{error} Tune on this machine.") from error
 

@@ -70,6 +70,8 @@ class _SpaceFile(msgspec.Struct, forbid_unknown_fields=True):
         return {**self.knobs, **self.native, **self.altering}
 
 
+_MAX_VALUES = 1000  # of a knob: more than any search could try
+
 ALTERS = "it alters the model itself: allow a drop of the metric with --max-drop"
 """Why a knob is closed that only a person who has said so may want."""
 
@@ -302,7 +304,7 @@ def split_wish(text: str) -> tuple[Knob, str]:
     """
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadRequestError(f"--set {text}: must be knob=value, such as precision.autocast=bfloat16.")
+        raise BadRequestError(f"--set {excerpt(text)}: must be knob=value, such as precision.autocast=bfloat16.")
     return find_knob(name.strip(), "--set"), value.strip()
 
 
@@ -313,7 +315,9 @@ def _parse_wish(text: str, context: KnobContext) -> tuple[str, Value]:
 
 def _check_listed(knob_name: str, wish: Any, where: str) -> None:
     if wish != "all" and not (isinstance(wish, list) and wish):
-        raise BadRequestError(f'{where}: {knob_name} must be "all" or a list of values, got {wish!r}.')
+        raise BadRequestError(f'{where}: {knob_name} must be "all" or a list of values, got {excerpt(repr(wish))}.')
+    if wish != "all" and len(wish) > _MAX_VALUES:
+        raise BadRequestError(f"{where}: {knob_name} must list at most {_MAX_VALUES} values, got {len(wish):,}.")
 
 
 def _values_of(knob: Knob, wish: Any, context: KnobContext, where: str) -> Sequence[Value]:
@@ -327,7 +331,9 @@ def _values_of(knob: Knob, wish: Any, context: KnobContext, where: str) -> Seque
 def _works(knob: Knob, value: object, context: KnobContext, where: str) -> bool:
     kind = type(knob.default(context))
     if type(value) is not kind:
-        raise BadRequestError(f"{where}: values of {knob.name} must be of type {kind.__name__}, got {value!r}.")
+        raise BadRequestError(
+            f"{where}: values of {knob.name} must be of type {kind.__name__}, got {excerpt(repr(value))}."
+        )
     try:
         check_value(knob, value, context, where)
     except BadRequestError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import get_args
 
@@ -71,6 +72,10 @@ def _of_other_packages() -> Iterator[Knob]:
             raise BadRequestError(f"{where} cannot be loaded: {error}. Repair or uninstall the package.") from error
         if not isinstance(knob, Knob):
             raise BadRequestError(f"{where} must be an autoaccel Knob, got {type(knob).__name__}.")
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}\.[a-z][a-z0-9_]{0,80}", knob.name) or knob.name.startswith(PREFIX):
+            raise BadRequestError(
+                f"{where} must have a name of small letters, such as group.what, got {excerpt(knob.name)}."
+            )
         if any(knob.name == known.name for known in (*_PARTS, *_WHOLE)):
             raise BadRequestError(f"{where} conflicts with the built-in knob {knob.name}. Give it another name.")
         yield knob
