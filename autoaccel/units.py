@@ -43,6 +43,11 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def parse_digits(text: str, max_digits: int) -> int | None:
+    """Return the whole number, 0 or above, that a text of digits is; None if it is none, or longer than meant."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= max_digits else None
+
+
 def check_range(option: str, number: float, least: float, most: float, reason: str = "") -> None:
     """Refuse a number that an option cannot have; both ends are included.
 
@@ -197,6 +202,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 
 def _cpu_number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < MAX_CPUS):
+    number = parse_digits(text, 5)
+    if number is None or number >= MAX_CPUS:
         raise ValueError(f"a CPU has a number from 0 to {MAX_CPUS - 1}, got {excerpt(text)}")
-    return int(text)
+    return number

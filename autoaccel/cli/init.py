@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoaccel.cli.common import EXIT_FASTER, Commands
 from autoaccel.errors import BadRequestError
+from autoaccel.units import excerpt
 
 
 def add_init(commands: Commands) -> None:
@@ -23,7 +24,7 @@ def _init(parsed: argparse.Namespace) -> int:
 
     script = Path(parsed.script)
     if not is_regular(script):
-        raise BadRequestError(f"{script}: there is no such file. Name a Python file that trains.")
+        raise BadRequestError(f"{excerpt(str(script), 300)}: there is no such file. Name a Python file that trains.")
     output = Path(parsed.output) if parsed.output else script.with_name(f"{script.stem}_build.py")
     if output.exists():
         raise BadRequestError(f"{output}: exists already. Name another file with --output.")

@@ -21,7 +21,7 @@ from autoaccel.records.launch import Job, Rendered
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import ranks_of
-from autoaccel.units import MAX_CPUS, MAX_SEED, check_range, excerpt, parse_duration
+from autoaccel.units import MAX_CPUS, MAX_SEED, check_range, excerpt, parse_digits, parse_duration
 
 
 class RunOptions(NamedTuple):
@@ -135,9 +135,10 @@ def start_job(recipe: Recipe, job: Job, say: Callable[[str], None]) -> int:
 
 
 def _port(text: str) -> int:
-    if not (text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536):
+    port = parse_digits(text, 5)
+    if port is None or not 0 < port < 65536:
         raise BadRequestError(f"MASTER_PORT must be a port, from 1 to 65535, got {excerpt(text)}. Correct or unset it.")
-    return int(text)
+    return port
 
 
 def _check(options: LaunchOptions, nodes: int, target: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.ranks import LaunchedRank, Launcher
-from autoaccel.units import check_range, excerpt
+from autoaccel.units import check_range, excerpt, parse_digits
 
 RANK_VARIABLES = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
@@ -219,11 +219,12 @@ def _number_if_set(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name)
     if text is None:
         return None
-    if not (text.isdecimal() and len(text) <= _MAX_DIGITS):
+    number = parse_digits(text, _MAX_DIGITS)
+    if number is None:
         raise BadRequestError(
             f"{name} must be a whole number, got {excerpt(text)}. Leave it to the launcher, or unset it."
         )
-    return int(text)
+    return number
 
 
 def _half_set(present: Sequence[str], missing: str) -> BadRequestError:

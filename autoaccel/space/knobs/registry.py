@@ -25,7 +25,7 @@ from autoaccel.space.knobs import (
 )
 from autoaccel.space.knobs.arguments import PREFIX, argument_knob, argument_knobs
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext
-from autoaccel.units import excerpt
+from autoaccel.units import excerpt, parse_digits
 
 _MAX_DIGITS = 20  # of a number that somebody types
 
@@ -211,7 +211,8 @@ def parse_value(knob: Knob, text: str, context: KnobContext, where: str) -> Valu
     if isinstance(default, bool):
         value = {"on": True, "true": True, "off": False, "false": False}.get(text.lower(), text)
     elif isinstance(default, int):
-        value = int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else text
+        number = parse_digits(text, _MAX_DIGITS)
+        value = text if number is None else number
     elif isinstance(default, float):
         value = float(text) if text.replace(".", "", 1).isdecimal() and len(text) <= _MAX_DIGITS else text
     return check_value(knob, value, context, where)
