@@ -21,13 +21,16 @@ _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|[smhd])")
 
 
+_MAX_DURATION_TEXT = 100  # characters: the expression tries each part of a row of digits
+
+
 def parse_duration(text: str) -> float:
     """Return seconds for a text such as `90`, `90s`, `10m` or `1h30m`; a bare number is seconds.
 
     Raises:
         BadRequestError: If the text is no duration, or not above zero.
     """
-    compact = text.strip().lower()
+    compact = text.strip().lower() if len(text) <= _MAX_DURATION_TEXT else ""
     parts = _DURATION_PART.findall(compact)
     if parts and not _DURATION_PART.sub("", compact).strip():
         seconds = sum(float(amount) * _SECONDS_PER[unit] for amount, unit in parts)

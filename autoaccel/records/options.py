@@ -214,9 +214,10 @@ def check(options: TuneOptions) -> None:
     """
     for option in OPTIONS:
         value = getattr(options, option.name)
-        if (option.min, option.max) != (None, None) and value is not None:
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                raise BadRequestError(f"{option.flag} must be a number, got {excerpt(value)}.")
+        if (option.min, option.max) != (None, None) and not (value is None and option.default is None):
+            kinds, noun = ((int,), "a whole number") if option.parse is int else ((int, float), "a number")
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise BadRequestError(f"{option.flag} must be {noun}, got {excerpt(value)}.")
             least, most = option.min or 0, math.inf if option.max is None else option.max
             check_range(option.flag, value, least, most, option.reason)
         if option.choices and value not in (*option.choices, option.default):
