@@ -28,4 +28,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 Cores: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_CPUS)]
 CpuNumber: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_CPUS)]
+Core: TypeAlias = Annotated[tuple[CpuNumber, ...], Meta(min_length=1)]
+"""The logical CPUs of one core."""
+
 Sentence: TypeAlias = Annotated[str, Meta(max_length=4096)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from autoaccel.records.base import Record
-from autoaccel.records.bounds import Cores, Count, CpuNumber, NotNegative, Number
+from autoaccel.records.bounds import Core, Cores, Count, CpuNumber, NotNegative, Number
 
 
 class NumaNode(Record, frozen=True):
@@ -57,7 +57,7 @@ class ProcessLimits(Record, frozen=True):
 
     affinity: tuple[CpuNumber, ...]  # logical CPUs, ascending
     physical_cores: Cores  # distinct cores among them
-    cores: tuple[tuple[CpuNumber, ...], ...] = ()  # the same CPUs by the core that they share; empty: not known
+    cores: tuple[Core, ...] = ()  # the same CPUs by the core that they share; empty: not known
     cpu_quota: NotNegative | None = None  # CPUs' worth of time per second; None: unlimited
     memory_bytes: Count | None = None  # None: unlimited
     cgroup_version: int | None = None  # 1 or 2; None: no cgroups, or not visible

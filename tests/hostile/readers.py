@@ -6,6 +6,7 @@ command would before anything starts.
 
 from __future__ import annotations
 
+import atexit
 import io
 import tempfile
 from collections.abc import Callable
@@ -33,7 +34,9 @@ from autoaccel.space.wishes import check_values
 from autoaccel.units import parse_duration, parse_max_drop, parse_numbers
 from tests.hostile.samples import this_machine
 
-_FOLDER = Path(tempfile.mkdtemp(prefix="autoaccel-hostile-"))
+_TEMPORARY = tempfile.TemporaryDirectory(prefix="hostile-")
+atexit.register(_TEMPORARY.cleanup)
+_FOLDER = Path(_TEMPORARY.name)
 
 
 def _file(name: str, data: bytes) -> Path:
