@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 	$$name -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done)
 READY := $(VENV)/.ready
 
-.PHONY: demo test check-long audit lint tests setup results benchmark picture clean
+.PHONY: demo test check-long audit lint tests setup results benchmark fuzz picture clean
 
 demo: setup  ## tune the example on real digits, and show the recipe
 	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
@@ -57,10 +57,14 @@ results: setup  ## measure all that the results page needs; resumes; ARGS=--list
 benchmark: setup  ## run a check or study: NAME=unseen ARGS="--half first"; without a name, list them
 	$(BIN)/python -m benchmarks.run $(if $(NAME),$(NAME) $(if $(ARGS),-- $(ARGS)),--list)
 
+fuzz: setup  ## look for bytes that no reader refuses in a sentence: SECONDS=3600
+	$(BIN)/pip install --quiet --disable-pip-version-check 'atheris==3.0.0'
+	$(BIN)/python -m tools.fuzz all $(or $(SECONDS),600) .fuzz
+
 picture: setup  ## draw docs/terminal.svg from the run that the study `examples` left
 	@run="$$(ls -dt autoaccel-runs/examples/*/digits_cnn 2>/dev/null | head -n 1)"; \
 	test -n "$$run" || { echo "there is no run to draw: make benchmark NAME=examples"; exit 2; }; \
 	$(BIN)/python tools/draw_terminal.py "$$run" docs/terminal.svg
 
 clean:
-	rm -rf $(VENV) .audit dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .audit .fuzz dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

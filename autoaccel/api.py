@@ -24,12 +24,14 @@ from autoaccel.records.options import (
     options_in,
 )
 from autoaccel.records.progress import Listener
-from autoaccel.records.recipe import Constraint, Recipe, read_recipe
+from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
+from autoaccel.session.recipes import open_recipe, refuse_elsewhere
 from autoaccel.session.repeating import check_repeated
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.run_names import latest_run_path
+from autoaccel.session.run_values import check_run
 from autoaccel.session.same_training import check_same_training
 from autoaccel.session.script_wishes import check_wishes_for
 from autoaccel.session.workloads import find_workload, pickle_workload
@@ -180,6 +182,7 @@ def continued(request: Request, folder: RunFolder) -> Request:
         return request
     check_same_training(began.workload, request.workload)
     check_repeated(request.options, began.options, folder.path)
+    check_run(folder, began)
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
     total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)
@@ -262,5 +265,6 @@ def apply(recipe: Recipe | str | Path, device: str | None = None) -> Applied:
     from autoaccel.runtime.applied import Applied
     from autoaccel.workers.shares import device_of_this_rank, share_of_this_rank
 
-    found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    found = recipe if isinstance(recipe, Recipe) else open_recipe(Path(recipe))
+    refuse_elsewhere(found, "the recipe" if isinstance(recipe, Recipe) else str(recipe))
     return Applied(share_of_this_rank(found), device or device_of_this_rank(found))

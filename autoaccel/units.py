@@ -8,8 +8,20 @@ from collections.abc import Sequence
 
 from autoaccel.errors import BadRequestError
 
+MAX_SECONDS = 1e18
+"""Of any record: the age of the universe, twice. Sums and shares of it are finite."""
+
+MAX_WAIT_SECONDS = 1e9
+"""Of what somebody types, 30 years: Python waits for no more than 2^63 nanoseconds, which are 292."""
+
+MAX_SEED = 2**32 - 1
+"""The largest that NumPy takes, whose generator is seeded beside torch's and Python's own."""
+
 _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|[smhd])")
+
+
+_MAX_DURATION_TEXT = 100  # characters: the expression tries each part of a row of digits
 
 
 def parse_duration(text: str) -> float:
@@ -18,7 +30,7 @@ def parse_duration(text: str) -> float:
     Raises:
         BadRequestError: If the text is no duration, or not above zero.
     """
-    compact = text.strip().lower()
+    compact = text.strip().lower() if len(text) <= _MAX_DURATION_TEXT else ""
     parts = _DURATION_PART.findall(compact)
     if parts and not _DURATION_PART.sub("", compact).strip():
         seconds = sum(float(amount) * _SECONDS_PER[unit] for amount, unit in parts)
@@ -28,8 +40,35 @@ def parse_duration(text: str) -> float:
         except ValueError:
             seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
-        raise BadRequestError(f"a duration must be a time above zero such as 90s, 10m or 1h30m, got {text!r}.")
+        raise BadRequestError(f"a duration must be a time above zero such as 90s, 10m or 1h30m, got {excerpt(text)!r}.")
+    if seconds > MAX_WAIT_SECONDS:
+        raise BadRequestError(f"a duration must be at most {MAX_WAIT_SECONDS:.0f}s, 30 years, got {excerpt(text)}.")
     return seconds
+
+
+def parse_digits(text: str, max_digits: int) -> int | None:
+    """Return the whole number, 0 or above, that a text of digits is; None if it is none, or longer than meant."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= max_digits else None
+
+
+def check_range(option: str, number: float, least: float, most: float, reason: str = "") -> None:
+    """Refuse a number that an option cannot have; both ends are included.
+
+    Args:
+        option: As it is typed.
+        number: That was typed.
+        least: It may be.
+        most: It may be.
+        reason: Why no less, if that needs a word.
+
+    Raises:
+        BadRequestError: Naming the option, what must hold and what was found.
+    """
+    because = f", {reason}" if reason else ""
+    if number < least:
+        raise BadRequestError(f"{option} must be at least {least:.16g}{because}, got {excerpt(number)}.")
+    if not number <= most:
+        raise BadRequestError(f"{option} must be at most {most:.16g}, got {excerpt(number)}.")
 
 
 def format_duration(seconds: float) -> str:
@@ -97,6 +136,9 @@ def format_share(fraction: float) -> str:
     return f"{fraction * 100:.1f} %"
 
 
+_MAX_DROP = 1e100  # in the metric's own unit, whatever that is
+
+
 def parse_max_drop(text: str) -> tuple[float, bool]:
     """Return (amount, whether it is a share of the baseline's metric) for `0.5%` or `0.005`.
 
@@ -109,8 +151,54 @@ def parse_max_drop(text: str) -> tuple[float, bool]:
         amount = float(compact.removesuffix("%")) / (100 if relative else 1)
     except ValueError:
         amount = math.nan
-    if not (math.isfinite(amount) and amount >= 0):
+    if not 0 <= amount <= _MAX_DROP:
         raise BadRequestError(
-            f"--max-drop must be a share of the metric such as 0.5%, or an amount such as 0.005, got {text!r}."
+            f"--max-drop must be a share of the metric such as 0.5%, or an amount such as 0.005, got {excerpt(text)!r}."
         )
     return amount, relative
+
+
+_SHOWN_CHARACTERS = 60
+
+
+def excerpt(found: object, max_characters: int = _SHOWN_CHARACTERS) -> str:
+    """Return what was found as an error shows it: in one line, of no more than is needed, with nothing to obey in it.
+
+    A text that is short and printable is shown as it is; in any other, what a terminal would obey is escaped.
+    """
+    try:
+        text = found if isinstance(found, str) and found.isprintable() else repr(found)
+    except (ValueError, RecursionError):  # a number of more digits, or lists in more lists, than Python writes
+        return f"a {type(found).__name__} that is too long to show"
+    return text if len(text) <= max_characters else f"{text[:max_characters]}... ({len(text):,} characters)"
+
+
+MAX_CPUS = 8192
+"""CPUs of a computer: the most that Linux is built for (CONFIG_MAXSMP)."""
+
+_MAX_NUMBERS_TEXT = 6 * MAX_CPUS  # characters, of which each number takes four and a comma
+
+
+def parse_numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers in a list as Linux writes it, ascending: `0-2,5` is 0, 1, 2, 5 (both ends are included).
+
+    Raises:
+        ValueError: If it is no such list, or names a number that no CPU or memory node has.
+    """
+    if len(text) > _MAX_NUMBERS_TEXT:
+        raise ValueError(f"a list of CPUs has at most {_MAX_NUMBERS_TEXT:,} characters, got {len(text):,}")
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        named = range(_cpu_number(first), _cpu_number(last if dash else first) + 1)
+        if not numbers.isdisjoint(named):  # as Linux never writes it; and thousands of parts would each name all
+            raise ValueError(f"a list of CPUs names each once, got {excerpt(text)}")
+        numbers.update(named)
+    return tuple(sorted(numbers))
+
+
+def _cpu_number(text: str) -> int:
+    number = parse_digits(text, 5)
+    if number is None or number >= MAX_CPUS:
+        raise ValueError(f"a CPU has a number from 0 to {MAX_CPUS - 1}, got {excerpt(text)}")
+    return number

@@ -4,7 +4,6 @@ interval."""
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from autoaccel.advise.overlap import buckets_of, reduced_seconds
 from autoaccel.errors import BadRequestError
 from autoaccel.records.scaling import Batch, Bottleneck, Cluster, Exchange, LinkFigures, RunPoint, RunScaling
+from autoaccel.units import MAX_WAIT_SECONDS, check_range
 
 _DEVIATION, _WEIGHT = 0.02, 4
 """What is expected of a run's time before any is measured twice: it deviates from the fit by 2 %, as if four such
@@ -29,6 +29,9 @@ _REACHED = (0.5, 1.0)
 CONFIDENCE = 0.95
 
 _DRAWS = 2000
+
+_MAX_RANKS, _MAX_POINTS = 10_000_000, 1000
+"""A hundred times the ranks of the largest trainings, and more sizes than anybody reads."""
 
 _FREE = LinkFigures("free", float("inf"), 0.0, "costs nothing: what is not known is fitted")
 
@@ -209,11 +212,11 @@ def _point(model: _Model, fit: _Fit, ranks: int) -> RunPoint:
 def _check(
     measured: Mapping[int, float], predict: Sequence[int], ranks_per_machine: int | None, exchange: Exchange | None
 ) -> None:
+    check_range("how many numbers of ranks are measured and predicted", len(measured) + len(predict), 0, _MAX_POINTS)
     for ranks in [*measured, *predict]:
-        if ranks < 1:
-            raise BadRequestError(f"a number of ranks must be at least 1, got {ranks}.")
+        check_range("a number of ranks", ranks, 1, _MAX_RANKS)
     for ranks, seconds in measured.items():
-        if not (math.isfinite(seconds) and seconds > 0):
+        if not 0 < seconds <= MAX_WAIT_SECONDS:
             raise BadRequestError(f"the time with {ranks} ranks must be above zero seconds, got {seconds}.")
     if len(measured) < 2:
         raise BadRequestError(
@@ -222,8 +225,7 @@ def _check(
         )
     if ranks_per_machine is None:
         return
-    if ranks_per_machine < 1:
-        raise BadRequestError(f"a machine must have at least 1 rank, got --machines-of {ranks_per_machine}.")
+    check_range("--machines-of", ranks_per_machine, 1, _MAX_RANKS)
     beyond = [ranks for ranks in predict if ranks > ranks_per_machine]
     if beyond and max(measured) <= ranks_per_machine and (exchange is None or exchange.between is None):
         raise BadRequestError(

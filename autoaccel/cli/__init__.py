@@ -34,8 +34,11 @@ from autoaccel.cli.tune import add_tune
 from autoaccel.errors import AutoaccelError, BadRequestError, WorkloadFailedError
 from autoaccel.machine.interruptions import watch_stops
 from autoaccel.text import printable
+from autoaccel.units import excerpt
 
 EXIT_INTERRUPTED = 130
+
+_MAX_ERROR_CHARACTERS = 500
 
 _EPILOG = """exit codes: 0 a recipe was written (verify: the claim holds), 1 nothing faster was found (verify: the claim
 does not hold, or --budget was too small to tell), 2 bad request, or a budget that is too small, 3 the training fails
@@ -101,11 +104,11 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors show what was typed in visible characters: names of files may come from strangers."""
+    """A parser whose errors are short and show what was typed in visible characters: it may come from strangers."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit."""
-        super().error(printable(message))
+        super().error(excerpt(printable(message), _MAX_ERROR_CHARACTERS))
 
 
 def _parser() -> argparse.ArgumentParser:

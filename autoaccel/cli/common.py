@@ -82,17 +82,21 @@ def add_script_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def use_of(parsed: argparse.Namespace) -> RecipeUse:
+def use_of(parsed: argparse.Namespace, here: bool = True) -> RecipeUse:
     """Return the recipe that the command line names, and the training that it is used for.
+
+    Args:
+        parsed: The command line.
+        here: Whether the recipe is to take effect on this machine.
 
     Raises:
         BadRequestError: If one of them is none, or the recipe sets an argument that the command line does not name.
     """
     from autoaccel.commands.use import RecipeUse, with_named_arguments
-    from autoaccel.records.recipe import read_recipe
+    from autoaccel.session.recipes import open_recipe, open_recipe_here
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
-    recipe = read_recipe(path)
+    recipe = open_recipe_here(path) if here else open_recipe(path)
     warn_if_changed(recipe.workload.sha256, workload)
     use = RecipeUse(recipe, path, workload, parsed.accept_other_machine)
     return with_named_arguments(use, parsed.named, lambda line: say(f"autoaccel: {line}", to_stderr=True))

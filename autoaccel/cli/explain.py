@@ -22,7 +22,7 @@ def _explain(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.explaining import explain
     from autoaccel.report.patch import patch_lines
 
-    use = use_of(parsed)
+    use = use_of(parsed, here=False)
     if use.recipe.is_baseline:
         say("The recipe keeps your own settings, so there is nothing to change.")
         return EXIT_FASTER

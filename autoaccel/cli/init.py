@@ -8,6 +8,7 @@ from pathlib import Path
 from autoaccel.cli.common import EXIT_FASTER, Commands
 from autoaccel.errors import BadRequestError
 from autoaccel.text import say
+from autoaccel.units import excerpt
 
 
 def add_init(commands: Commands) -> None:
@@ -20,15 +21,15 @@ def add_init(commands: Commands) -> None:
 
 def _init(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.drafting import draft_build
+    from autoaccel.records.files import check_output, is_regular
 
     script = Path(parsed.script)
-    if not script.is_file():
-        raise BadRequestError(f"{script}: there is no such file. Name a Python file that trains.")
+    if not is_regular(script):
+        raise BadRequestError(f"{excerpt(str(script), 300)}: there is no such file. Name a Python file that trains.")
     output = Path(parsed.output) if parsed.output else script.with_name(f"{script.stem}_build.py")
     if output.exists():
         raise BadRequestError(f"{output}: exists already. Name another file with --output.")
-    if not output.absolute().parent.is_dir():
-        raise BadRequestError(f"--output {output}: its folder does not exist.")
+    check_output("--output", output)
     text = draft_build(script, str(output))
     output.write_text(text, encoding="utf-8")
     say(f"{output} is written. Complete its {text.count('TODO') - 1} lines marked TODO, then tune it.")

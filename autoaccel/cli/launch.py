@@ -77,10 +77,10 @@ def _launch(parsed: argparse.Namespace) -> int:
         start_job,
         why_not_here,
     )
-    from autoaccel.records.recipe import read_recipe
+    from autoaccel.session.recipes import open_recipe, refuse_elsewhere
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
-    recipe = read_recipe(path)
+    recipe = open_recipe(path)
     warn_if_changed(recipe.workload.sha256, workload)
     save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
     run = RunOptions(path, workload, parsed.seed, save, checkpoint, parsed.checkpoint_every,
@@ -97,4 +97,6 @@ def _launch(parsed: argparse.Namespace) -> int:
         if not parsed.dry_run:
             raise BadRequestError(f"nothing was started: {reason}")
         return EXIT_FASTER
+    if job.nodes == 1 and job.target != "slurm":  # its ranks start here
+        refuse_elsewhere(recipe, parsed.recipe)
     return start_job(recipe, job, say)

@@ -53,14 +53,12 @@ def _hardware(parsed: argparse.Namespace) -> int:
 def _topology(path: Path, as_json: bool) -> int:
     from autoaccel.machine.gpu_sets import gpu_sets
     from autoaccel.machine.topology_text import parse_topology
+    from autoaccel.records.files import MAX_TEXT_BYTES, read_file
     from autoaccel.report.tables import print_gpu_sets, print_interconnect
 
+    text = read_file(path, "what `nvidia-smi topo -m` prints", MAX_TEXT_BYTES).decode(errors="replace")
     try:
-        interconnect = parse_topology(path.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise BadRequestError(
-            f"{path}: cannot be read ({error.strerror}). Write it with: nvidia-smi topo -m > {path.name}"
-        ) from error
+        interconnect = parse_topology(text)
     except BadRequestError as error:
         raise BadRequestError(f"{path}: {error}") from error
     sets = gpu_sets(interconnect, {cpu for cpus in interconnect.cpus for cpu in cpus})

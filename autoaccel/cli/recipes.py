@@ -20,7 +20,7 @@ from autoaccel.cli.common import (
 )
 from autoaccel.errors import BadRequestError
 from autoaccel.text import say
-from autoaccel.units import parse_duration
+from autoaccel.units import check_range, parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,8 +84,7 @@ def _verify(parsed: argparse.Namespace) -> int:
 
     use = as_said_of_place(use_of(parsed), parsed.in_place)
     pairs = 5 if parsed.pairs is None else parsed.pairs
-    if pairs < 3:
-        raise BadRequestError(f"--pairs must be at least 3, because fewer prove nothing, got {pairs}.")
+    check_range("--pairs", pairs, 3, 10_000, "because fewer prove nothing")
     budget_seconds = parse_duration(parsed.budget)
     _check_accuracy_options(parsed)
     if use.recipe.is_baseline:
@@ -153,14 +152,14 @@ def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
 
 
 def _show(parsed: argparse.Namespace) -> int:
-    from autoaccel.records.recipe import read_recipe
     from autoaccel.report.tables import print_trials
     from autoaccel.report.terminal import print_recipe
+    from autoaccel.session.recipes import open_recipe
     from autoaccel.session.run_folder import RunFolder
 
     path, console = Path(parsed.path), make_console()
     if not path.is_dir():
-        print_recipe(console, read_recipe(path), path)
+        print_recipe(console, open_recipe(path), path)
         _show_check(console, path)
         return EXIT_FASTER
     folder = RunFolder(path)

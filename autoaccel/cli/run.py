@@ -46,12 +46,13 @@ def _check_no_options(parsed: argparse.Namespace) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from autoaccel.commands.running import TrainingOptions, explain_shares, train_with_recipe
+    from autoaccel.commands.running import TrainingOptions, check_checkpoint, explain_shares, train_with_recipe
     from autoaccel.commands.scripts import run_script
+    from autoaccel.records.files import check_output
     from autoaccel.records.workload import Script
     from autoaccel.report.tables import print_shares
     from autoaccel.report.terminal import print_training
-    from autoaccel.units import parse_duration
+    from autoaccel.units import MAX_SEED, check_range, parse_duration
 
     use = use_of(parsed)
     recipe = use.recipe
@@ -60,10 +61,12 @@ def _run(parsed: argparse.Namespace) -> int:
         run_script(use)
     save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
     for option, file in (("--save", save), ("--checkpoint", checkpoint)):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise BadRequestError(f"{option} {file}: its folder does not exist.")
-    if parsed.max_restarts < 0:
-        raise BadRequestError(f"--max-restarts must be at least 0, got {parsed.max_restarts}.")
+        if file is not None:
+            check_output(option, file)
+    if checkpoint is not None:
+        check_checkpoint(checkpoint)
+    check_range("--max-restarts", parsed.max_restarts, 0, 1000)
+    check_range("--seed", parsed.seed, 0, MAX_SEED)
     seconds = parse_duration(parsed.checkpoint_every)
     options = TrainingOptions(parsed.seed, save, checkpoint, seconds, parsed.max_restarts)
     if parsed.explain:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoaccel.cli.common import EXIT_FASTER, Commands, make_console, print_json
 from autoaccel.errors import BadRequestError
+from autoaccel.units import check_range, excerpt
 
 
 def add_scale(commands: Commands) -> None:
@@ -54,6 +55,8 @@ def _scale(parsed: argparse.Namespace) -> int:
         measured = _parse_times(parsed.measured)
     exchange = None
     if any(value is not None for value in (parsed.within, parsed.between, parsed.gradient_bytes, parsed.steps)):
+        check_range("--gradient-bytes", parsed.gradient_bytes or 1, 0, 1 << 53)
+        check_range("--steps", parsed.steps or 1, 0, 1 << 53)
         if (parsed.gradient_bytes or 0) < 1 or (parsed.steps or 0) < 1:
             raise BadRequestError(
                 "the cost of links requires --gradient-bytes and --steps (of the whole run with one rank), both at "
@@ -83,9 +86,11 @@ def _parse_times(text: str) -> dict[int, float]:
         try:
             number, measured = int(ranks), float(seconds)
         except ValueError:
-            raise BadRequestError(f"--measured must be ranks=seconds such as 1=707,2=393, got {part!r}.") from None
+            raise BadRequestError(
+                f"--measured must be ranks=seconds such as 1=707,2=393, got {excerpt(part)!r}."
+            ) from None
         if number in times:
-            raise BadRequestError(f"--measured must name each number of ranks once, got {number} twice.")
+            raise BadRequestError(f"--measured must name each number of ranks once, got {excerpt(number)} twice.")
         times[number] = measured
     return times
 
@@ -94,4 +99,4 @@ def _parse_ranks(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise BadRequestError(f"--predict must be numbers of ranks such as 8,16,64, got {text!r}.") from None
+        raise BadRequestError(f"--predict must be numbers of ranks such as 8,16,64, got {excerpt(text)!r}.") from None

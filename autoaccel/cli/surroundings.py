@@ -24,6 +24,8 @@ _ADVICE = {
     errno.EACCES: _WRITABLE,
     errno.EPERM: _WRITABLE,
     errno.ENAMETOOLONG: "Name something shorter",
+    errno.ELOOP: "Name another file",
+    errno.ENOTDIR: "Name another file",
     errno.E2BIG: "Name something shorter",
     errno.EMFILE: "Raise the limit of open files (ulimit -n)",
     errno.ENFILE: "Close other programs that hold many files open",

@@ -21,6 +21,7 @@ from autoaccel.cli.options import add_options
 from autoaccel.errors import BadRequestError
 from autoaccel.records.options import OPTIONS, as_arguments, options_in
 from autoaccel.text import say
+from autoaccel.units import check_range
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -120,6 +121,7 @@ def _check_sharing(parsed: argparse.Namespace) -> None:
         )
     if parsed.launcher == "slurm" and (parsed.workers is None or parsed.workers < 1):
         raise BadRequestError(f"--with slurm requires --workers of at least 1, got {parsed.workers}.")
+    check_range("--workers", parsed.workers or 1, 1, 10_000)
     if parsed.launcher == "slurm" and (parsed.resume or parsed.json):
         raise BadRequestError("--resume and --json cannot be combined with --with slurm: its workers are new jobs.")
 

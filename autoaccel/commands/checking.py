@@ -15,8 +15,9 @@ from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.own_use import machine_to_itself
 from autoaccel.records.accuracy import Accuracy
-from autoaccel.records.base import append_line, decode, encode, write_json
+from autoaccel.records.base import MAX_REASON, append_line, decode, encode, write_json
 from autoaccel.records.check import CHECK_SCHEMA, AccuracyCheck, CheckedPair, ClaimVerdict
+from autoaccel.records.files import drop_cut_off_line, read_lines
 from autoaccel.records.messages import Failure, Finished, Measure
 from autoaccel.records.progress import BaselineMeasured, Listener, PairFinished, StageStarted, WaitStarted
 from autoaccel.records.proof import TrainedPair
@@ -29,6 +30,7 @@ from autoaccel.session.kept_apart import tell_protection
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.script_wishes import as_tuned
 from autoaccel.session.tuning_run import TuningRun
+from autoaccel.space.domains import check_recipe_here
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.accuracy import (
     MANY_RUNS,
@@ -41,7 +43,7 @@ from autoaccel.statistics.accuracy import (
     runs_needed,
 )
 from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, deviation_of
-from autoaccel.units import format_duration
+from autoaccel.units import excerpt, format_duration
 from autoaccel.workers.describing import START_SECONDS, describe_workload, probe_machine, workload_error
 from autoaccel.workers.starter import WorkerStarter
 from autoaccel.workers.temporary import TemporaryFolder
@@ -96,7 +98,9 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
         clock = BudgetClock(budget_seconds)
         machine = use.checked(probe_machine(starter))
         facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
-        starter = starter.at(KnobContext(machine, facts))
+        context = KnobContext(machine, facts)
+        check_recipe_here(recipe, [context], str(use.file))
+        starter = starter.at(context)
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=recipe.constraint)
         run = TuningRun(request, RunFolder(temporary.path), starter, clock, listener)
         baseline = recipe.baseline
@@ -151,21 +155,21 @@ def read_pairs(path: Path, of: str) -> list[CheckedPair]:
         raise BadRequestError(f"{path}: must be a file of its own, because runs are added to it, and is a link.")
     if not path.exists():
         return []
-    whole, end, rest = path.read_bytes().rpartition(b"\n")
     pairs = []
-    for number, line in enumerate(whole.split(b"\n") if whole else [], start=1):
+    for number, line in read_lines(path, "a pair of runs"):
         try:
             pairs.append(decode(line, CheckedPair))
         except msgspec.MsgspecError as error:
-            message = f"{path}:{number}: this is not a pair of runs: {error}. Move the file away."
+            message = (
+                f"{path}:{number}: this is not a pair of runs: {excerpt(str(error), MAX_REASON)}. Move the file away."
+            )
             raise BadRequestError(message) from error
+    drop_cut_off_line(path)
     if any(pair.of != of for pair in pairs):
         raise BadRequestError(
             f"{path}: these runs belong to another recipe, or to a file that has changed. Move this file away to start "
             "over."
         )
-    if rest:
-        path.write_bytes(whole + end)
     return pairs
 
 

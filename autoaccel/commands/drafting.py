@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.files import parse_source
 
 _HEAD = '''"""A draft of build(), made of {name}. Complete what is marked TODO, then: autoaccel tune {output}"""
 
@@ -31,8 +32,8 @@ def draft_build(path: Path, output: str) -> str:
         BadRequestError: If the script is no Python, or makes no optimizer that could be recognised.
     """
     try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError) as error:
+        tree = parse_source(path, "a script")
+    except SyntaxError as error:
         raise BadRequestError(f"{path}: cannot be read as Python: {error}.") from error
     optimizer = next((node for node in _assignments(tree) if _parameters_of(node.value)), None)
     if optimizer is None:

@@ -22,6 +22,7 @@ from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.by_hand import ByHand, ChangedFile, Explanation, Unplaced
+from autoaccel.records.files import MAX_SOURCE_BYTES, read_text
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.workload import Script
@@ -207,7 +208,7 @@ def _located(path: Path, where: str) -> tuple[Path, int]:
 def _read(file: Path, sources: dict[Path, Source]) -> Source | None:
     if file not in sources:
         try:
-            sources[file] = Source(file.read_text("utf-8"))
-        except (OSError, SyntaxError, ValueError):
+            sources[file] = Source(read_text(file, "a script", MAX_SOURCE_BYTES))
+        except (BadRequestError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None
     return sources[file]

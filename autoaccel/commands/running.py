@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +12,11 @@ from typing import NamedTuple
 import msgspec
 
 from autoaccel.commands.use import RecipeUse
+from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.ranks import rank_of
 from autoaccel.machine.torch_version import read_torch_version
+from autoaccel.records.files import is_regular, is_there
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure, Train, TrainResult
 from autoaccel.records.ranks import LaunchedRank, RankShare
@@ -92,6 +95,18 @@ def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[s
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
     return Trained(answer, launched_as)
+
+
+def check_checkpoint(path: Path) -> None:
+    """Refuse, before a process has loaded torch, a file that is there and is no checkpoint.
+
+    Raises:
+        BadRequestError: If it is not what torch.save() writes: an archive, in a regular file.
+    """
+    if not is_there(path):
+        return
+    if not is_regular(path) or not zipfile.is_zipfile(path):
+        raise BadRequestError(f"--checkpoint {path}: must be a checkpoint written by autoaccel. Name another file.")
 
 
 def _compile_cache(recipe: Recipe, machine: Machine, temporary: Path, say: Callable[[str], None]) -> Path | None:

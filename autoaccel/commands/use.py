@@ -14,8 +14,10 @@ from autoaccel.records.options import TuneOptions, as_arguments
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, format_value
 from autoaccel.records.workload import Script, Workload
+from autoaccel.space.domains import check_recipe_here
 from autoaccel.space.knobs.arguments import PREFIX, changed_arguments, flag_of, is_given
 from autoaccel.text import shell_command, shell_word
+from autoaccel.workers.shares import context_on
 
 
 class RecipeUse(NamedTuple):
@@ -30,13 +32,15 @@ class RecipeUse(NamedTuple):
         """Return this machine; refuse a recipe that was made elsewhere.
 
         Raises:
-            BadRequestError: Unless the recipe was made on this machine, or another is accepted.
+            BadRequestError: Unless the recipe was made on this machine, or another is accepted and has what it needs.
         """
         difference = fingerprint_difference(self.recipe.machine, machine)
         if difference and not self.accepts_other_machine:
             raise BadRequestError(
                 f"{self.file}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."
             )
+        if difference:
+            check_recipe_here(self.recipe, [context_on(machine, self.recipe.device)], str(self.file))
         return machine
 
 

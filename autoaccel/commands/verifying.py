@@ -18,6 +18,7 @@ from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.script_wishes import as_tuned
 from autoaccel.session.tuning_run import TuningRun
+from autoaccel.space.domains import check_recipe_here
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.claims import judge_claim
 from autoaccel.statistics.turn_plan import plan_turns
@@ -49,7 +50,9 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         tell_protection(starter, listener)
         probed = use.checked(probe_machine(starter))
         facts = as_tuned(describe_workload(starter, workload, START_SECONDS), recipe)
-        starter = starter.at(KnobContext(probed, facts))
+        context = KnobContext(probed, facts)
+        check_recipe_here(recipe, [context], str(use.file))
+        starter = starter.at(context)
         request = Request(workload=workload, budget_seconds=budget_seconds, constraint=Constraint(0.0, True))
         run = TuningRun(request, RunFolder(temporary.path), starter, BudgetClock(budget_seconds), listener)
         baseline = recipe.baseline

@@ -16,12 +16,13 @@ from autoaccel.export.containers import own_image
 from autoaccel.export.registry import find_target
 from autoaccel.export.starting import command_line, start_rendered
 from autoaccel.export.target import StartingTarget
+from autoaccel.records.files import check_output
 from autoaccel.records.launch import Job, Rendered
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import ranks_of
 from autoaccel.text import shell_word
-from autoaccel.units import parse_duration
+from autoaccel.units import MAX_CPUS, MAX_SEED, check_range, excerpt, parse_digits, parse_duration
 
 
 class RunOptions(NamedTuple):
@@ -55,8 +56,10 @@ def make_job(recipe: Recipe, run: RunOptions, options: LaunchOptions, environ: M
     Raises:
         BadRequestError: If it cannot be done as it stands.
     """
-    ranks = _at_least_one("--ranks", ranks_of(recipe.settings) if options.ranks is None else options.ranks)
-    nodes = _at_least_one("--nodes", (len(options.hosts) or 1) if options.nodes is None else options.nodes)
+    ranks = ranks_of(recipe.settings) if options.ranks is None else options.ranks
+    check_range("--ranks", ranks, 1, MAX_CPUS)
+    nodes = (len(options.hosts) or 1) if options.nodes is None else options.nodes
+    check_range("--nodes", nodes, 1, 100_000)
     target = find_target(options.target or default_target(recipe, nodes, ranks))
     _check(options, nodes, target.name)
     job = Job(
@@ -132,16 +135,11 @@ def start_job(recipe: Recipe, job: Job, say: Callable[[str], None]) -> int:
     return start_rendered(target.render(recipe, job), job, say)
 
 
-def _at_least_one(option: str, number: int) -> int:
-    if number < 1:
-        raise BadRequestError(f"{option} must be at least 1, got {number}.")
-    return number
-
-
 def _port(text: str) -> int:
-    if not (text.isdecimal() and 0 < int(text) < 65536):
-        raise BadRequestError(f"MASTER_PORT must be a port, from 1 to 65535, got {text}. Correct or unset it.")
-    return int(text)
+    port = parse_digits(text, 5)
+    if port is None or not 0 < port < 65536:
+        raise BadRequestError(f"MASTER_PORT must be a port, from 1 to 65535, got {excerpt(text)}. Correct or unset it.")
+    return port
 
 
 def _check(options: LaunchOptions, nodes: int, target: str) -> None:
@@ -151,8 +149,7 @@ def _check(options: LaunchOptions, nodes: int, target: str) -> None:
         raise BadRequestError(f"--hosts must name as many machines as --nodes, got {len(hosts)} for {nodes}.")
     if wrong := [host for host in hosts if not re.fullmatch(r"\w[\w.-]*", host)]:
         raise BadRequestError(f"--hosts must be names separated by commas, such as a,b; got {wrong[0]!r}.")
-    if options.max_restarts < 0:
-        raise BadRequestError(f"--max-restarts must be at least 0, got {options.max_restarts}.")
+    check_range("--max-restarts", options.max_restarts, 0, 1000)
     if options.slurm_options and target != "slurm":
         raise BadRequestError(f"--slurm-option requires --with slurm, but the launcher is {target}.")
 
@@ -172,12 +169,12 @@ def _run_arguments(run: RunOptions) -> tuple[str, ...]:
     workload = run.workload
     arguments = ["run", str(run.recipe.absolute()), *workload.target(workload.path)]
     if run.seed is not None:
+        check_range("--seed", run.seed, 0, MAX_SEED)
         arguments += ["--seed", str(run.seed)]
     for option, file in (("--save", run.save), ("--checkpoint", run.checkpoint)):
         if file is None:
             continue
-        if not file.absolute().parent.is_dir():
-            raise BadRequestError(f"{option} {file}: its folder does not exist.")
+        check_output(option, file)
         arguments += [option, str(file.absolute())]
     if run.checkpoint_every is not None:
         parse_duration(run.checkpoint_every)  # refused here, not on every rank

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autoaccel.units import parse_numbers
+
 
 def read_text(path: Path) -> str | None:
     """Return the text of a file without surrounding white space, or None if it cannot be read."""
@@ -26,12 +28,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     Raises:
         ValueError: If it is no such list.
     """
-    numbers: set[int] = set()
-    for part in text.split(","):
-        if part.strip():
-            first, _, last = part.partition("-")
-            numbers.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(numbers))
+    return parse_numbers(text) if text.strip() else ()
 
 
 def read_cpu_list(path: Path) -> tuple[int, ...]:

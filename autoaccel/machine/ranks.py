@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.ranks import LaunchedRank, Launcher
+from autoaccel.units import check_range, excerpt, parse_digits
 
 RANK_VARIABLES = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
@@ -164,12 +165,16 @@ def _of_slurm(environ: Mapping[str, str]) -> LaunchedRank | None:
     )
 
 
+_MAX_NODES = 100_000
+_MAX_DIGITS = 9  # of a rank, a port, or a number of tasks
+
+
 def tasks_per_node(text: str) -> tuple[int, ...]:
     """Return how many tasks each machine has, from Slurm's `2(x3),1`; none if it is no such list."""
     found: list[int] = []
     for part in text.split(","):
-        match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
-        if match is None:
+        match = re.fullmatch(r"(\d{1,9})(?:\(x(\d{1,9})\))?", part)
+        if match is None or len(found) + int(match[2] or 1) > _MAX_NODES:
             return ()
         found += [int(match[1])] * int(match[2] or 1)
     return tuple(found)
@@ -195,6 +200,8 @@ def _checked(found: LaunchedRank) -> LaunchedRank:
 def _port(environ: Mapping[str, str], job: str) -> int:
     """Return the port on which rank 0 listens: as told, else the same for all ranks of the job."""
     told = _number_if_set(environ, "MASTER_PORT")
+    if told is not None:
+        check_range("MASTER_PORT", told, 1, 65535)
     return told if told is not None else _FIRST_PORT + zlib.crc32(job.encode()) % _PORTS
 
 
@@ -212,9 +219,12 @@ def _number_if_set(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name)
     if text is None:
         return None
-    if not text.isdecimal():
-        raise BadRequestError(f"{name} must be a whole number, got {text}. Leave it to the launcher, or unset it.")
-    return int(text)
+    number = parse_digits(text, _MAX_DIGITS)
+    if number is None:
+        raise BadRequestError(
+            f"{name} must be a whole number, got {excerpt(text)}. Leave it to the launcher, or unset it."
+        )
+    return number
 
 
 def _half_set(present: Sequence[str], missing: str) -> BadRequestError:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Count, NotNegative, Number
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.workload import Direction
 
@@ -21,17 +22,17 @@ class Accuracy(Record, frozen=True):
 
     metric: str
     direction: Direction
-    baseline: float | None  # mean over seeds
-    recipe: float | None
-    drop: float | None  # mean; how much worse, in the constraint's unit; below zero: better
-    drop_high: float | None  # one-sided upper confidence bound
-    repeats: int
-    share: float  # of the planned run that was trained
-    baseline_runs: tuple[float, ...]
-    recipe_runs: tuple[float, ...]
+    baseline: Number | None  # mean over seeds
+    recipe: Number | None
+    drop: Number | None  # mean; how much worse, in the constraint's unit; below zero: better
+    drop_high: Number | None  # one-sided upper confidence bound
+    repeats: Count
+    share: NotNegative  # of the planned run that was trained
+    baseline_runs: tuple[Number, ...]
+    recipe_runs: tuple[Number, ...]
     evidence: MetricEvidence = "whole"
-    loss_rise: float | None = None  # of a share: which part of its fall the training's loss stays behind, on average
-    loss_rise_high: float | None = None  # one-sided upper confidence bound
+    loss_rise: Number | None = None  # of a share: which part of its fall the training's loss stays behind, on average
+    loss_rise_high: Number | None = None  # one-sided upper confidence bound
     rounding: RoundingEvidence | None = None  # what decides where the evidence is called so; the runs, if any, did not
     redrawn: tuple[str, ...] = ()
     """Settings that only change which random numbers samples are drawn with, which neither runs nor updates judged."""

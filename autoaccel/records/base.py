@@ -11,6 +11,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.files import drop_cut_off_line, read_file
+from autoaccel.units import excerpt
+
+MAX_REASON = 300
+"""Characters of what is wrong with a file, which may quote from it."""
 
 RecordType = TypeVar("RecordType")
 
@@ -30,7 +35,12 @@ def decode(data: bytes | str, kind: type[RecordType]) -> RecordType:
     Raises:
         msgspec.MsgspecError: If it is not JSON, or not this kind of record.
     """
-    return msgspec.json.decode(data, type=kind)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError("a text in it is not UTF-8") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -55,10 +65,10 @@ def append_line(path: Path, record: Any) -> None:
     Raises:
         OSError: If it cannot be written, with the name of the file.
     """
-    whole = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-    size = len(whole[0]) + len(whole[1])
+    if path.exists():
+        drop_cut_off_line(path)
     with naming(path), path.open("ab", buffering=0) as file:
-        file.truncate(size)
+        size = file.seek(0, os.SEEK_END)
         line = encode(record) + b"\n"
         written = 0
         try:
@@ -114,13 +124,10 @@ def read_json(
         upgrade: Turns the JSON that an earlier version wrote into today's.
 
     Raises:
-        BadRequestError: If the file is missing, unreadable or holds something else.
+        BadRequestError: If the file is missing, unreadable, too large or holds something else.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadRequestError(f"{path}: cannot be read ({error.strerror}). Name the file of {what}.") from error
+    data = read_file(path, what)
     try:
         return decode(upgrade(data) if upgrade else data, kind)
     except msgspec.MsgspecError as error:
-        raise BadRequestError(f"{path}: this is not {what}: {error}.") from error
+        raise BadRequestError(f"{path}: this is not {what}: {excerpt(str(error), MAX_REASON)}.") from error

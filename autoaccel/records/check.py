@@ -6,6 +6,7 @@ from typing import Literal
 
 from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Count, Seconds
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.trial import Comparison
@@ -30,7 +31,7 @@ class CheckedPair(Record, frozen=True):
     of: str  # which recipe and file were trained
     seed: int
     trained: TrainedPair
-    seconds: float  # that the two took
+    seconds: Seconds  # that the two took
 
 
 class AccuracyCheck(Record, frozen=True):
@@ -40,6 +41,6 @@ class AccuracyCheck(Record, frozen=True):
     verdict: ClaimVerdict
     constraint: Constraint
     accuracy: Accuracy | None  # None with fewer than three pairs
-    pair_seconds: float | None  # that a pair takes; None if there is none
-    pairs_needed: int | None  # in all, to show that settings which scatter like these are harmless; None: unknown
+    pair_seconds: Seconds | None  # that a pair takes; None if there is none
+    pairs_needed: Count | None  # in all, to show that settings which scatter like these are harmless; None: unknown
     message: str = ""  # how a training with the recipe failed

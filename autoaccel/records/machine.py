@@ -5,31 +5,32 @@ from __future__ import annotations
 import math
 
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Core, Cores, Count, CpuNumber, NotNegative, Number
 
 
 class NumaNode(Record, frozen=True):
     """One memory node and its logical CPUs."""
 
-    node: int
-    cpus: tuple[int, ...]
+    node: Cores
+    cpus: tuple[CpuNumber, ...]
 
 
 class Cache(Record, frozen=True):
     """One kind of cache: its size, and how many of them this computer has."""
 
-    level: int
+    level: Count
     kind: str  # "data", "instruction" or "unified"
-    size_bytes: int
-    count: int
+    size_bytes: Count
+    count: Count
 
 
 class Cpu(Record, frozen=True):
     """The processors of the whole computer, whatever part of them this process may use."""
 
     model: str
-    sockets: int
-    physical_cores: int
-    logical_cores: int
+    sockets: Cores
+    physical_cores: Cores
+    logical_cores: Cores
     numa_nodes: tuple[NumaNode, ...]
     caches: tuple[Cache, ...]
     features: tuple[
@@ -37,8 +38,8 @@ class Cpu(Record, frozen=True):
     ]  # of: avx2 avx512f avx512_bf16 avx512_fp16 avx512_vnni amx_bf16 amx_int8 amx_fp16 neon sve bf16
     revision: str = ""  # family.model.stepping as Linux numbers them: some clouds call all generations one name
     is_virtual: bool = False  # a hypervisor hands them out, most often to other machines as well
-    socket_cpus: tuple[tuple[int, ...], ...] = ()  # logical CPUs of each socket, ascending; empty: not known
-    efficient_cpus: tuple[int, ...] = ()  # logical CPUs of the slower kind of core; empty: one kind, or not known
+    socket_cpus: tuple[tuple[CpuNumber, ...], ...] = ()  # logical CPUs of each socket, ascending; empty: not known
+    efficient_cpus: tuple[CpuNumber, ...] = ()  # logical CPUs of the slower kind of core; empty: one kind, or not known
 
     @property
     def has_bfloat16(self) -> bool:
@@ -54,11 +55,11 @@ class Cpu(Record, frozen=True):
 class ProcessLimits(Record, frozen=True):
     """What this process may use of the computer: the limit that counts in a container."""
 
-    affinity: tuple[int, ...]  # logical CPUs, ascending
-    physical_cores: int  # distinct cores among them
-    cores: tuple[tuple[int, ...], ...] = ()  # the same CPUs by the core that they share; empty if that is not known
-    cpu_quota: float | None = None  # CPUs' worth of time per second; None: unlimited
-    memory_bytes: int | None = None  # None: unlimited
+    affinity: tuple[CpuNumber, ...]  # logical CPUs, ascending
+    physical_cores: Cores  # distinct cores among them
+    cores: tuple[Core, ...] = ()  # the same CPUs by the core that they share; empty: not known
+    cpu_quota: NotNegative | None = None  # CPUs' worth of time per second; None: unlimited
+    memory_bytes: Count | None = None  # None: unlimited
     cgroup_version: int | None = None  # 1 or 2; None: no cgroups, or not visible
 
 
@@ -73,7 +74,7 @@ class Gpu(Record, frozen=True):
     """One GPU as NVML names it."""
 
     name: str
-    memory_bytes: int  # 0 where it shares the computer's memory
+    memory_bytes: Count  # 0 where it shares the computer's memory
     driver: str
     uuid: str = ""  # "GPU-..."; empty: not told
 
@@ -89,7 +90,7 @@ class Interconnect(Record, frozen=True):
     """
 
     links: tuple[tuple[str, ...], ...]  # of each pair as nvidia-smi names it: NV<n>, or of PCIE_LINKS; X: itself
-    cpus: tuple[tuple[int, ...], ...]  # logical CPUs near each GPU, ascending; empty: not known
+    cpus: tuple[tuple[CpuNumber, ...], ...]  # logical CPUs near each GPU, ascending; empty: not known
     numa_nodes: tuple[int | None, ...]  # memory node near each GPU; None: several, or not known
 
 
@@ -107,8 +108,8 @@ class TorchFacts(Record, frozen=True):
     """What torch itself can do here, told by a child process in the user's environment."""
 
     version: str
-    intra_op_threads: int
-    inter_op_threads: int
+    intra_op_threads: Cores
+    inter_op_threads: Cores
     cpu_capability: str
     device: str  # "cpu", "cuda", "mps" or "xpu": where a Training runs unless it says otherwise
     device_name: str
@@ -118,7 +119,7 @@ class TorchFacts(Record, frozen=True):
     has_triton: bool = True  # it is there, and generates code for the device; asked of accelerators only
     attention: dict[str, tuple[str, ...]] = {}  # kernel -> dtypes in which it trained on the accelerator
     gpus: tuple[str, ...] = ()  # UUIDs of those that CUDA shows, in its order
-    product_speedups: dict[str, float] = {}  # of a CPU: 16-bit dtype -> times as fast as float32, in matrix products
+    product_speedups: dict[str, Number] = {}  # of a CPU: 16-bit dtype -> times as fast as float32, in matrix products
 
 
 class Machine(Record, frozen=True):
@@ -129,7 +130,7 @@ class Machine(Record, frozen=True):
     python: str
     cpu: Cpu
     limits: ProcessLimits
-    memory_bytes: int
+    memory_bytes: Count
     gpus: tuple[Gpu, ...]
     compiler: str | None  # of C++, where torch.compile looks for it; None: compiling for a CPU will fail
     openmp: tuple[Library, ...]
@@ -141,7 +142,7 @@ class Machine(Record, frozen=True):
     c_compiler: str | None = None  # of C, where Triton looks for it; None: compiling for a GPU will fail
     python_headers: bool = True  # Python.h is there, which Triton's launchers include
     libc: str | None = None  # the C library and its version, such as "glibc 2.36"; None: another, or not known
-    shown_gpus: int | None = None  # how many of `gpus` CUDA_VISIBLE_DEVICES shows; None: not known
+    shown_gpus: Count | None = None  # how many of `gpus` CUDA_VISIBLE_DEVICES shows; None: not known
 
     @property
     def usable_cores(self) -> int:

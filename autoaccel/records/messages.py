@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Count, NotNegative, PositiveSeconds
 from autoaccel.records.conditions import TrainingConditions
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
@@ -118,10 +119,10 @@ class Built(Record, frozen=True, tag="built"):
 class ModelSize(Record, frozen=True):
     """How large a model was before some of it was removed, and after. FLOPs are of one forward and backward pass."""
 
-    baseline_parameters: int
-    parameters: int
-    baseline_flops: int
-    flops: int
+    baseline_parameters: Count
+    parameters: Count
+    baseline_flops: Count
+    flops: Count
 
 
 class Ready(Record, frozen=True, tag="ready"):
@@ -141,10 +142,10 @@ class Ready(Record, frozen=True, tag="ready"):
 class Turn(Record, frozen=True, tag="turn"):
     """Step times of one turn, in seconds, loader wait included; none once the training is over."""
 
-    step_seconds: tuple[float, ...]
-    epoch_starts: tuple[int, ...] = ()  # indices of steps that began an epoch
-    step_shares: tuple[float, ...] = ()  # each step's samples, over those of a whole step; empty if all are whole
-    peak_bytes: int = 0
+    step_seconds: tuple[PositiveSeconds, ...]
+    epoch_starts: tuple[Count, ...] = ()  # indices of steps that began an epoch
+    step_shares: tuple[NotNegative, ...] = ()  # each step's samples, over those of a whole step; empty if all are whole
+    peak_bytes: Count = 0
     diverged: bool = False  # the losses of its last steps are not finite
     steps_done: int = 0  # of the training, at its end, warm-up included; 0 in records of earlier versions
 

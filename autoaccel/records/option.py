@@ -30,6 +30,7 @@ class Option:
     """On the command line, if it is not the name with dashes."""
     metavar: str | None = None
     min: int | None = None
+    max: int | None = None
     reason: str = ""
     """Why less than `min` is refused, if that needs a word."""
     store: Callable[[Any], Any] = _as_is

@@ -9,6 +9,7 @@ No msgspec: `autoaccel --help` imports this, and is instant.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.option import Option, options_of
+from autoaccel.units import MAX_SEED, check_range, excerpt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +63,8 @@ class TuneOptions:
         ),
     ] = None
     trials: Annotated[
-        int | None, Option("maximum number of trials", unset="as many as the budget allows", metavar="N", min=1)
+        int | None,
+        Option("maximum number of trials", unset="as many as the budget allows", metavar="N", min=1, max=1_000_000),
     ] = None
     max_drop: Annotated[
         str | float | None,
@@ -79,6 +82,7 @@ class TuneOptions:
             "number of paired training runs that judge settings which may change the metric",
             metavar="K",
             min=2,
+            max=1000,
             reason="because one run does not show the spread",
         ),
     ] = 3
@@ -124,7 +128,7 @@ class TuneOptions:
             metavar="NAME",
         ),
     ] = OWN_SAMPLER
-    seed: Annotated[int, Option("seed of the search")] = 0
+    seed: Annotated[int, Option("seed of the search", min=0, max=MAX_SEED)] = 0
     trainings: Annotated[
         int,
         Option(
@@ -132,6 +136,7 @@ class TuneOptions:
             "many trainings",
             metavar="N",
             min=1,
+            max=1_000_000_000,
         ),
     ] = DEFAULT_TRAININGS
     steps: Annotated[
@@ -141,6 +146,7 @@ class TuneOptions:
             unset="read from the script's own loops, else assumed",
             metavar="N",
             min=1,
+            max=1_000_000_000_000,
         ),
     ] = None
     hours: Annotated[
@@ -149,6 +155,7 @@ class TuneOptions:
             "of a script: how long it will train, which gives the number of steps at the pace of its first ones",
             unset="as for --steps",
             metavar="H",
+            max=1_000_000,
         ),
     ] = None
     metric: Annotated[
@@ -209,11 +216,14 @@ def check(options: TuneOptions) -> None:
     """
     for option in OPTIONS:
         value = getattr(options, option.name)
-        if option.min is not None and value is not None and value < option.min:
-            reason = f", {option.reason}" if option.reason else ""
-            raise BadRequestError(f"{option.flag} must be at least {option.min}{reason}, got {value}.")
+        if (option.min, option.max) != (None, None) and not (value is None and option.default is None):
+            kinds, noun = ((int,), "a whole number") if option.parse is int else ((int, float), "a number")
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise BadRequestError(f"{option.flag} must be {noun}, got {excerpt(value)}.")
+            least, most = option.min or 0, math.inf if option.max is None else option.max
+            check_range(option.flag, value, least, most, option.reason)
         if option.choices and value not in (*option.choices, option.default):
-            raise BadRequestError(f"{option.flag} must be {' or '.join(option.choices)}, got {value}.")
+            raise BadRequestError(f"{option.flag} must be {' or '.join(option.choices)}, got {excerpt(value)}.")
 
 
 def as_arguments(options: TuneOptions, always: Collection[str] = ()) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Count, NotNegative, Number, PositiveSeconds, Seconds, SignedSeconds
 
 PHASES = ("data wait", "host to device", "forward", "loss", "backward", "all-reduce", "optimizer", "zero grad", "other")
 """Phases of a step, in the order in which they happen; their shares add up to 1. A step without a process group has no
@@ -63,16 +64,16 @@ class GpuTimes(Record, frozen=True):
 class Profile(Record, frozen=True):
     """Share of the step per phase and per operator, under the user's own settings. Defaults mean "not measured"."""
 
-    step_seconds: float  # median, untraced
-    samples_per_second: float | None
-    phases: dict[str, float]  # phase -> share of the step, untraced; see PHASES
+    step_seconds: PositiveSeconds  # median, untraced
+    samples_per_second: NotNegative | None
+    phases: dict[str, Number]  # phase -> share of the step, untraced; see PHASES
     operators: tuple[OperatorShare, ...]  # largest first
-    groups: dict[str, float]  # group -> share of all operators' own time
-    peak_bytes: int  # resident memory of the process, or memory allocated on the accelerator
-    parameters: int
-    steps: int  # untraced steps that the phases come from
-    phase_seconds: float | None = None  # all phases of a typical step together: step_seconds, but for noise
-    traced_step_seconds: float | None = None  # median while operators are recorded
+    groups: dict[str, Number]  # group -> share of all operators' own time
+    peak_bytes: Count  # resident memory of the process, or memory allocated on the accelerator
+    parameters: Count
+    steps: Count  # untraced steps that the phases come from
+    phase_seconds: Seconds | None = None  # all phases of a typical step together: step_seconds, but for noise
+    traced_step_seconds: Seconds | None = None  # median while operators are recorded
     operator_calls_per_step: float | None = None
     operator_seconds: float | None = None  # median own time of a call
     large_operator_seconds: float | None = None  # per step; see LARGE_OPERATOR_SECONDS
@@ -110,20 +111,20 @@ class Finding(Record, frozen=True):
 
     code: str
     title: str
-    share: float  # of the step, that its remedies could touch
-    bound_speedup: float  # if that share vanished; more where it was measured that what is left runs faster then
+    share: Number  # of the step, that its remedies could touch
+    bound_speedup: NotNegative  # if that share vanished; more where it was measured that what is left runs faster then
     knobs: tuple[str, ...] = ()
     advice: str = ""
     numbers: dict[str, float] = msgspec.field(default_factory=dict, name="evidence")  # that it rests on
-    expected_speedup: float = 1.0  # what its remedies usually win; findings come in this order
+    expected_speedup: NotNegative = 1.0  # what its remedies usually win; findings come in this order
     claims_half: bool = False  # that removing the cause wins at least half of what the bound says
 
 
 class Demand(Record, frozen=True):
     """What one process of a training needs, under the user's own settings: of time, of memory, of its loader."""
 
-    step_seconds: float  # of a step whose batch is there
-    peak_bytes: int  # see Profile
-    loading_seconds: float | None = None  # that one process takes to make a batch ready; None: not known
-    busy_seconds: float | None = None  # of these not asleep
-    batch_bytes: int | None = None  # of the peak, what grows with the batch, at least; None: not known
+    step_seconds: SignedSeconds  # of a step whose batch is there
+    peak_bytes: Count  # see Profile
+    loading_seconds: SignedSeconds | None = None  # that one process takes to make a batch ready; None: not known
+    busy_seconds: SignedSeconds | None = None  # of these not asleep
+    batch_bytes: Count | None = None  # of the peak, what grows with the batch, at least; None: not known

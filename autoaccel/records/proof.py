@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Count, Number
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 
@@ -10,10 +11,10 @@ from autoaccel.records.trial import Measurement
 class TrainedPair(Record, frozen=True):
     """What two trainings from the same seed came to: the baseline's number, then the recipe's."""
 
-    metrics: tuple[float, float]
-    losses: tuple[float, float] | None = None  # of the training, mean over the last quarter of its steps
-    first_loss: float | None = None  # the baseline's, of its first step
-    sample_error: float | None = None  # standard error that the metrics' difference has from its samples alone
+    metrics: tuple[Number, Number]
+    losses: tuple[Number, Number] | None = None  # of the training, mean over the last quarter of its steps
+    first_loss: Number | None = None  # the baseline's, of its first step
+    sample_error: Number | None = None  # standard error that the metrics' difference has from its samples alone
 
 
 class ProofPair(Record, frozen=True):
@@ -27,4 +28,4 @@ class ProofPair(Record, frozen=True):
     baseline: Measurement
     recipe: Measurement
     trained: TrainedPair | None  # if they trained to the end
-    steps: int | None = None  # of the training's own that each made, if they did
+    steps: Count | None = None  # of the training's own that each made, if they did

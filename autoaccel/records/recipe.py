@@ -10,7 +10,17 @@ from typing import Any, Literal
 import msgspec
 
 from autoaccel.records.accuracy import Accuracy
-from autoaccel.records.base import Record, encode, read_json
+from autoaccel.records.base import Record, decode, encode, read_json
+from autoaccel.records.bounds import (
+    Count,
+    NotNegative,
+    Number,
+    PositiveSeconds,
+    Seconds,
+    Sentence,
+    SignedSeconds,
+    Speedup,
+)
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import ModelSize
 from autoaccel.records.options import OWN_SAMPLER
@@ -34,7 +44,7 @@ StopReason = Literal[
 class Constraint(Record, frozen=True):
     """How much worse the metric may get: a share of the baseline's if relative, else in the metric's own unit."""
 
-    max_drop: float
+    max_drop: NotNegative
     relative: bool
 
 
@@ -42,34 +52,34 @@ class Baseline(Record, frozen=True):
     """The user's own settings and what they measured."""
 
     settings: Settings
-    step_seconds: float
-    startup_seconds: float
-    compile_seconds: float
-    samples_per_second: float | None
-    peak_bytes: int
+    step_seconds: PositiveSeconds
+    startup_seconds: Seconds
+    compile_seconds: Seconds
+    samples_per_second: NotNegative | None
+    peak_bytes: Count
 
 
 class RunSpeedup(Record, frozen=True):
     """How much faster the whole planned run is, start-up and compilation included; its 95 % interval."""
 
-    speedup: float
-    low: float
-    high: float
+    speedup: Speedup
+    low: NotNegative
+    high: NotNegative
 
 
 class Projection(Record, frozen=True):
     """Time of the whole planned run, on average over all that will be made: start-up + compile + steps x step time."""
 
-    planned_steps: int
-    startup_seconds: float
-    compile_seconds: float  # of an average run: the first compiles, later ones find its code
-    step_seconds: float
-    total_seconds: float
-    baseline_total_seconds: float
-    break_even_steps: int | None = None  # from so many on the recipe's run is the shorter; None: never
+    planned_steps: Count
+    startup_seconds: Seconds
+    compile_seconds: Seconds  # of an average run: the first compiles, later ones find its code
+    step_seconds: PositiveSeconds
+    total_seconds: PositiveSeconds
+    baseline_total_seconds: PositiveSeconds
+    break_even_steps: Count | None = None  # from so many on the recipe's run is the shorter; None: never
     run: RunSpeedup | None = None  # where settings were proven
-    first_run_seconds: float | None = None  # whose code nobody has compiled before; None: not known
-    later_run_seconds: float | None = None  # with that code
+    first_run_seconds: Seconds | None = None  # whose code nobody has compiled before; None: not known
+    later_run_seconds: Seconds | None = None  # with that code
 
 
 class ValueResult(Record, frozen=True):
@@ -77,8 +87,8 @@ class ValueResult(Record, frozen=True):
 
     knob: str
     value: Value
-    trials: int  # that had it; 0: it was not tried
-    speedup: float | None  # of the best of them; None if none could be compared
+    trials: Count  # that had it; 0: it was not tried
+    speedup: Speedup | None  # of the best of them; None if none could be compared
     reason: str  # why the recipe does not have it
 
 
@@ -86,31 +96,31 @@ class StageTimes(Record, frozen=True):
     """The time that a stage of the run was planned to take when it began, and the time that it took."""
 
     stage: StageName
-    planned_seconds: float
-    spent_seconds: float
+    planned_seconds: SignedSeconds
+    spent_seconds: SignedSeconds
 
 
 class SearchSummary(Record, frozen=True):
     """What the search cost and why it ended."""
 
-    trials: int
-    failed: int
-    infeasible: int
-    spent_seconds: float
-    budget_seconds: float
-    seed: int
+    trials: Count
+    failed: Count
+    infeasible: Count
+    spent_seconds: SignedSeconds
+    budget_seconds: SignedSeconds
+    seed: Count
     space: str
-    ended: str
+    ended: Sentence
     trainings: int = msgspec.field(name="runs")  # that a saved second was counted for
-    proven_after_seconds: float | None  # since the start, when the first recipe's speed was proven; or None
-    disturbed_share: float  # of the turns
-    spent_on: dict[str, float]  # seconds: steps measured, warm-up, compilation, start-up, and everything else
-    importance: dict[str, float] = {}  # knob -> share of what decides whether a trial is a good one; the largest first
+    proven_after_seconds: SignedSeconds | None  # since the start, when the first recipe's speed was proven; or None
+    disturbed_share: NotNegative  # of the turns
+    spent_on: dict[str, SignedSeconds]  # seconds: steps measured, warm-up, compilation, start-up, and everything else
+    importance: dict[str, Number] = {}  # knob -> share of what decides whether a trial is a good one; the largest first
     values: tuple[ValueResult, ...] = ()  # all that the recipe does not have
     stages: tuple[StageTimes, ...] = ()  # in their order; together they are spent_seconds
     stop: StopReason | None = None  # what `ended` says in words; None in recipes from before it was written down
     sampler: str = OWN_SAMPLER  # what proposed the trials
-    recipe_after_seconds: float | None = None  # since the start, when the first recipe was proven and written
+    recipe_after_seconds: SignedSeconds | None = None  # since the start, when the first recipe was proven and written
     unfinished: bool = False  # whether the run was to continue when this was written
     study: str = ""  # name of the Optuna study in study.journal; empty if machines shared one, or nothing was searched
 
@@ -120,9 +130,9 @@ class Contribution(Record, frozen=True):
 
     setting: str
     value: Value
-    speedup: float  # throughput of the recipe over that of the recipe without this setting
-    low: float
-    high: float
+    speedup: Speedup  # throughput of the recipe over that of the recipe without this setting
+    low: NotNegative
+    high: NotNegative
     measured: bool  # in fresh pairs of processes; False: it is what the search's trials let expect
 
 
@@ -130,16 +140,16 @@ class Interaction(Record, frozen=True):
     """Two settings of a recipe that together are worth another factor than both alone."""
 
     settings: tuple[str, str]
-    factor: float  # speed-up of both over the product of each alone; above 1: they help each other
-    low: float
-    high: float
+    factor: NotNegative  # speed-up of both over the product of each alone; above 1: they help each other
+    low: NotNegative
+    high: NotNegative
 
 
 class OpenProof(Record, frozen=True):
     """Settings whose proof the budget ended, though they may be better than the recipe's: it can be resumed."""
 
     settings: Settings
-    seconds: float  # that the rest of it is expected to take, a new start included
+    seconds: SignedSeconds  # that the rest of it is expected to take, a new start included
 
 
 class Recipe(Record, frozen=True):
@@ -147,7 +157,7 @@ class Recipe(Record, frozen=True):
 
     schema: Literal["autoaccel/recipe/1"]
     created: str  # ISO 8601, UTC
-    summary: str  # the verdict in one sentence
+    summary: Sentence  # the verdict in one sentence
     workload: Workload
     machine: Machine
     settings: Settings
@@ -214,7 +224,7 @@ def read_recipe(path: Path) -> Recipe:
 
 def _upgraded(recipe: bytes) -> bytes:
     """Return a recipe as it is written today; earlier versions left out the type of its workload."""
-    return encode(with_workload_type(msgspec.json.decode(recipe)))
+    return encode(with_workload_type(decode(recipe, object)))
 
 
 def recipe_schema() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.base import Record, encode, read_json
+from autoaccel.records.base import Record, decode, encode, read_json
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
 from autoaccel.records.request import Request, RequestOfSchema3
@@ -49,7 +49,7 @@ def _upgraded(record: bytes) -> bytes:
     Raises:
         msgspec.MsgspecError: If it is not JSON, or of schema 3 with another request than that.
     """
-    fields = msgspec.json.decode(record)
+    fields = decode(record, object)
     if not isinstance(fields, dict) or fields.get("schema") != "autoaccel/run/3":
         return record
     request = msgspec.convert(with_workload_type(fields.get("request")), RequestOfSchema3).upgraded()

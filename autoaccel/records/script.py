@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Count, PositiveSeconds
 from autoaccel.records.script_metric import MetricSource
 from autoaccel.records.settings import Value
 
@@ -38,11 +39,11 @@ class SeenLoader(Record, frozen=True):
 
     key: LoaderKey
     where: str
-    batches: int | None  # of an epoch; None: it has no length
+    batches: Count | None  # of an epoch; None: it has no length
     feeds: bool  # whether its batches are trained on; the others are evaluated on
-    workers: int = 0
+    workers: Count = 0
     pins_memory: bool = False
-    prefetch: int = 2
+    prefetch: Count = 2
     persistent: bool = False
     context: str = ""  # how its workers are started; empty: as Python does
     fixed: str = ""  # why its arguments must stay; empty if they may change
@@ -69,24 +70,24 @@ class ScriptFacts(Record, frozen=True):
     models: tuple[SeenModel, ...]
     optimizers: tuple[SeenOptimizer, ...]  # in the order of their first steps
     loaders: tuple[SeenLoader, ...]
-    cycle: tuple[int, ...]  # whose calls make one step, as indices of `optimizers`
+    cycle: tuple[Count, ...]  # whose calls make one step, as indices of `optimizers`
     device: str  # of the parameters that are trained
-    step_seconds: float  # the median of those seen
-    steps_seen: int
-    steps_per_epoch: int | None  # None: no loader with a length feeds it
-    planned_steps: int | None  # None: it could not be read
+    step_seconds: PositiveSeconds  # the median of those seen
+    steps_seen: Count
+    steps_per_epoch: Count | None  # None: no loader with a length feeds it
+    planned_steps: Count | None  # None: it could not be read
     planned_from: str = ""  # what that was read from, such as "range(epochs) in train.py:48, 30 batches an epoch"
     has_loss: bool = False  # whether backward() is called on one number
     does: tuple[str, ...] = ()  # what it does already, in the user's words: "autocast to bfloat16", "seeds torch"
-    backwards: int = 1  # calls of backward() in a step
+    backwards: Count = 1  # calls of backward() in a step
     parsed: dict[str, str] = {}  # numbers and words that its argument parser has found, by name with dashes
     arguments: tuple[ScriptArgument, ...] = ()  # that are tuned
     metric: MetricSource | None = None  # where it says how good its model is; None: its training loss does
-    evaluations: int = 0  # steps, of those seen, with an evaluation or a checkpoint beside them: they are not measured
+    evaluations: Count = 0  # steps, of those seen, beside an evaluation or a checkpoint: they are not measured
     writes: tuple[str, ...] = ()  # what it made or wrote outside of its working folder
     in_place: bool = False  # whether its trials work in its own folder instead of a copy
     updates_itself: bool = False  # whether it makes its updates by hand, without an optimizer of torch's
-    ranks: int = 1  # processes that train together, started by its launcher
+    ranks: Count = 1  # processes that train together, started by its launcher
     calls_models: bool = True  # whether it calls modules to train them; some call only their forward()
 
     @property

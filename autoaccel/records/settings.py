@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-Value: TypeAlias = bool | int | float | str
-Settings: TypeAlias = dict[str, Value]
+from msgspec import Meta
+
+from autoaccel.records.bounds import Number
+
+Text: TypeAlias = Annotated[str, Meta(max_length=16_384)]
+"""Of a value: longer than any path or list of CPUs."""
+
+Whole: TypeAlias = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
+
+Value: TypeAlias = bool | Whole | Number | Text
+Settings: TypeAlias = Annotated[dict[Annotated[str, Meta(max_length=256)], Value], Meta(max_length=1024)]
+"""There are about sixty knobs, besides those of other packages and of a script's arguments."""
 
 
 def settings_key(settings: Mapping[str, Value]) -> str:

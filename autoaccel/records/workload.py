@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from autoaccel.records.base import Record
+from autoaccel.records.bounds import Count
 from autoaccel.records.script import ScriptFacts
 from autoaccel.records.settings import Settings
 
@@ -154,42 +155,42 @@ class TrainingFacts(Record, frozen=True):
 
     metric: str
     direction: Direction
-    epochs: int
-    steps_per_epoch: int
-    batch_size: int | None
-    parameters: int
+    epochs: Count
+    steps_per_epoch: Count
+    batch_size: Count | None
+    parameters: Count
     device: str
     settings: Settings  # those the user declared as their own
     optimizer: str
     optimizer_has_fused: bool
     has_image_convolutions: bool  # some parameter is a 4-d convolution weight
     loader_adjustable: bool  # batches come from a DataLoader that can be rebuilt with other workers
-    loader_workers: int
+    loader_workers: Count
     loader_pins_memory: bool
     loader_fixed: str = ""  # why a DataLoader cannot be rebuilt; empty if it can, or there is none
     has_convolutions: bool = False  # of any number of dimensions
-    loader_prefetch: int = 2
+    loader_prefetch: Count = 2
     loader_persistent: bool = False
     loader_context: str = ""  # how its workers are started; empty: as Python does
     batch_adjustable: bool = False  # train_data is a dataset, so that its batches can have another size
     batches_divisible: bool = False  # every batch is a list of samples of a dataset, which ranks can share out
-    dataset_bytes: int | None = None  # if all samples were kept in memory; None if they are not the same each time
+    dataset_bytes: Count | None = None  # if all samples were kept in memory; None if they are not the same each time
     loading_matters: str = ""  # why who loads a sample, and when, decides on its numbers; empty if it does not
     loading_redraws: bool = False
     """Whether it does so only by drawing from the generators that a process shares, which every worker seeds anew."""
     optimizer_has_foreach: bool = False
-    repeated_blocks: int = 0  # modules of one class beside each other: what may be treated one by one
+    repeated_blocks: Count = 0  # modules of one class beside each other: what may be treated one by one
     blocks_normalise_batches: bool = False
     has_batch_statistics: bool = False  # some module normalises by the mean and deviation of its batch
-    biases: int = 0  # of convolutions and linear layers
-    biases_before_norm: int = 0  # of those that batch normalisation subtracts again
-    prunable_layers: int = 0  # convolutions and linear layers
-    parameter_tensors: int = 0  # that the parameters are in; 0: not known
+    biases: Count = 0  # of convolutions and linear layers
+    biases_before_norm: Count = 0  # of those that batch normalisation subtracts again
+    prunable_layers: Count = 0  # convolutions and linear layers
+    parameter_tensors: Count = 0  # that the parameters are in; 0: not known
     found: Settings = {}  # what the process has after build() and a first step, by knob, where that can be read off it
     own_autocast: str = ""  # the type, where the user's own code runs under autocast
     dtype: str = "float32"  # of most parameters
     shapes_change: bool = False  # batches differ in the shapes of their tensors, and not only the last of an epoch
-    eval_samples: int | None = None  # that the metric is computed from; None where that is not known
+    eval_samples: Count | None = None  # that the metric is computed from; None where that is not known
     script: ScriptFacts | None = None  # what it was seen to do, if it is a script, whose parts are not at hand
 
     @property

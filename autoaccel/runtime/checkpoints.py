@@ -53,9 +53,12 @@ class Checkpoints:
         """Return the progress in the file, or what is wrong with it, for all ranks to hear; None if it is missing."""
         if not self._path.exists():
             return None
+        if not self._path.is_file():
+            return f"{self._path}: must be a checkpoint written by autoaccel, in a regular file. Name another file."
         try:
             state: dict[str, Any] = torch.load(self._path, map_location="cpu", weights_only=True)
             form, seed = state.pop("form"), state.pop("seed")
+            found = Progress(**state) if form == _FORM else None
         except Exception as error:  # whatever torch raises for a file that is none of its own
             reason = str(error).splitlines()[0]
             return f"{self._path}: must be a checkpoint written by autoaccel ({reason}). Name another file."
@@ -63,7 +66,7 @@ class Checkpoints:
             return f"{self._path}: must be a checkpoint of format {_FORM}, got {form}. Name another file."
         if seed != self._seed:
             return f"{self._path}: belongs to a training with seed {seed}, not {self._seed}. Name another file or seed."
-        return Progress(**state)
+        return found
 
     def keep(self, loop: Loop) -> None:
         """Save the progress if it is time or the training is over. Of several ranks, only the leader does."""

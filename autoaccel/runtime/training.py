@@ -9,18 +9,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, Dataset
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.settings import Value
+from autoaccel.records.settings import Settings, Value
 from autoaccel.runtime.clipping import Clip
 from autoaccel.runtime.metrics import METRICS, Metric
+from autoaccel.units import excerpt
 
 _LOSSES = {"cer", "entropy", "err", "error", "fid", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wer"}
 """Words in the names of numbers that are better when smaller."""
+
+_MOST = 1 << 40  # epochs, or samples of a batch
 
 LoaderFactory = Callable[[], Iterable[Any]]
 
@@ -95,7 +99,7 @@ class Training:
         _require(self.clip is None or isinstance(self.clip, Clip), "clip must be an autoaccel.Clip, such as "
                  "Clip(norm=1.0)", self.clip)  # fmt: skip
         whole = isinstance(self.epochs, int) and not isinstance(self.epochs, bool)
-        _require(whole and self.epochs >= 1, "epochs must be a whole number, at least 1", self.epochs)
+        _require(whole and 1 <= self.epochs <= _MOST, "epochs must be a whole number, at least 1", self.epochs)
         if (self.loss is None) == (self.step is None):
             given = "neither" if self.loss is None else "both"
             raise BadRequestError(
@@ -131,9 +135,15 @@ class Training:
                      "loader", data)  # fmt: skip
             if is_dataset(data) and self.batch_size is None:
                 raise BadRequestError(f"Training: batch_size must be given, because {name} is a dataset.")
-        _require(self.batch_size is None or (isinstance(self.batch_size, int) and self.batch_size >= 1),
+        _require(self.batch_size is None or (isinstance(self.batch_size, int) and 1 <= self.batch_size <= _MOST),
                  "batch_size must be a whole number, at least 1", self.batch_size)  # fmt: skip
         _require(isinstance(self.settings, Mapping), "settings must be a mapping of knob to value", self.settings)
+        try:
+            msgspec.convert(dict(self.settings), Settings)
+        except msgspec.ValidationError as error:
+            raise BadRequestError(
+                f"Training: settings must name knobs, each with a number, a word or a switch: {error}."
+            ) from error
 
     @property
     def metric(self) -> Metric:
@@ -189,7 +199,7 @@ def is_dataset(data: object) -> bool:
 def _require(holds: bool, rule: str, found: object) -> None:
     if not holds:
         shown = found if isinstance(found, (int, float, str, type(None))) else type(found).__name__
-        raise BadRequestError(f"Training: {rule}, got {shown!r}.")
+        raise BadRequestError(f"Training: {rule}, got {excerpt(repr(shown))}.")
 
 
 def check_training(found: object, entry: str) -> Training:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
+import msgspec
 from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial
 
-from autoaccel.errors import AutoaccelError
-from autoaccel.records.base import Record, RecordType, decode, encode
+from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.records.base import MAX_REASON, Record, RecordType, decode, encode
+from autoaccel.records.files import MAX_RECORD_BYTES
 from autoaccel.search.storage import first_line
+from autoaccel.units import excerpt
 
 MAX_CHARACTERS = 10_000
 """Of an attribute: MySQL holds 65,535 bytes, and JSON makes up to six of a character."""
@@ -24,11 +28,36 @@ def pieces_of(record: Record, name: str) -> dict[str, str | int]:
 
 
 def read_record(trial: FrozenTrial, kind: type[RecordType], name: str) -> RecordType | None:
-    """Return the record in a trial's attributes, None if there is none, or not all of it."""
+    """Return the record in a trial's attributes, None if there is none.
+
+    Raises:
+        BadRequestError: If what is there is no such record.
+    """
     attributes = trial.user_attrs
     if name not in attributes:
         return None
-    return decode("".join(attributes[f"{name} {number}"] for number in range(attributes[name])), kind)
+    count = attributes[name]
+    pieces = [attributes.get(f"{name} {number}") for number in range(count)] if _is_count(count) else [None]
+    if any(not isinstance(piece, str) for piece in pieces):
+        raise written_by_others(trial.number, f"its {name} is not whole")
+    try:
+        return decode("".join(map(str, pieces)), kind)
+    except msgspec.MsgspecError as error:
+        raise written_by_others(trial.number, f"its {name} is none: {excerpt(str(error), MAX_REASON)}") from error
+
+
+def _is_count(count: object) -> bool:
+    return type(count) is int and 0 < count <= MAX_RECORD_BYTES // MAX_CHARACTERS
+
+
+def written_by_others(number: int, reason: str) -> BadRequestError:
+    """Return the error for a trial of a study that no worker of ours has written.
+
+    Args:
+        number: Of the trial.
+        reason: What is wrong with it.
+    """
+    return BadRequestError(f"trial {number} of the study: {reason}. Something else writes to it: use another --study.")
 
 
 @contextmanager
@@ -50,4 +79,5 @@ def is_of_storage(error: Exception) -> bool:
     """Whether a storage could not do what it was asked to."""
     # By name: without a database, SQLAlchemy is not imported, which takes a while.
     is_of_database = any(kind.__module__.startswith("sqlalchemy.") for kind in type(error).__mro__)
-    return is_of_database or isinstance(error, (StorageInternalError, OSError))
+    # A journal that something else has written to is not read on.
+    return is_of_database or isinstance(error, (StorageInternalError, OSError, JSONDecodeError, RecursionError))

@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 from optuna.storages import BaseStorage
 
-from autoaccel.records.base import Record, decode, encode
+from autoaccel.errors import BadRequestError
+from autoaccel.records.base import MAX_REASON, Record, decode, encode
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.search.attributes import reached
+from autoaccel.units import excerpt
 
 BEAT_SECONDS = 5.0
 """How often a worker shows that it is alive."""
@@ -112,7 +114,14 @@ class Peers:
     def states(self) -> dict[str, WorkerState]:
         """Return what each worker shows of itself, this one's last state in the storage included."""
         attributes = self._storage.get_study_user_attrs(self._id)
-        return {name: decode(text, WorkerState) for name, text in attributes.items() if name.startswith("worker ")}
+        workers = {name: text for name, text in attributes.items() if name.startswith("worker ")}
+        try:
+            return {name: decode(text, WorkerState) for name, text in workers.items()}
+        except (msgspec.MsgspecError, TypeError) as error:
+            reason = excerpt(str(error), MAX_REASON)
+            raise BadRequestError(
+                f"a worker of the study: {reason}. Something else writes to it: use another --study."
+            ) from error
 
     def live(self) -> dict[str, WorkerState]:
         """Return the others that are alive: they have beaten within the grace period."""

@@ -10,6 +10,7 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.files import is_regular, is_there
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -43,7 +44,12 @@ def open_storage(where: str) -> BaseStorage:
     try:
         # Exclusive creation: a lock that holds on network file systems (NFS from version 3 on) too.
         lock = JournalFileOpenLock(str(path), grace_period=_LOCK_SECONDS)
+        if is_there(path) and not is_regular(path):
+            raise BadRequestError(f"--storage {where}: must be a regular file, or none yet. Name another.")
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError) as error:
+        kind = type(error).__name__
+        raise BadRequestError(f"--storage {where}: this is not a journal of Optuna ({kind}). Name another.") from error
     except OSError as error:
         raise BadRequestError(f"--storage {where}: cannot be opened ({error.strerror}).") from error
 

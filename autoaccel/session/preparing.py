@@ -84,7 +84,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
             )
         )
     basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
-    study = _join(run, stack, address, basis)
+    study = _join(run, stack, address, basis, context)
 
     run.tell(StageStarted("baseline", "your own settings, measured first"))
     planner = Planner(run, context, space)
@@ -134,10 +134,14 @@ def _load(request: Request, context: KnobContext) -> SearchSpace:
     return load_space(str(options.space), context, options.fixed, options.excluded, request.may_alter)
 
 
-def _join(run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis) -> SearchStudy | None:
+def _join(
+    run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis, context: KnobContext
+) -> SearchStudy | None:
     if address is None:
         return None
-    return stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))
+    study = stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))
+    study.judge_by(context)
+    return study
 
 
 def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:

@@ -13,17 +13,30 @@ from typing import Literal
 import msgspec
 
 from autoaccel.errors import AutoaccelError, BadRequestError
-from autoaccel.records.base import Record, RecordType, append_line, decode, encode, read_json, write_json, write_text
+from autoaccel.records.base import (
+    MAX_REASON,
+    Record,
+    RecordType,
+    append_line,
+    decode,
+    encode,
+    read_json,
+    write_json,
+    write_text,
+)
 from autoaccel.records.contender import ContenderResult
+from autoaccel.records.files import read_lines
 from autoaccel.records.proof import ProofPair
-from autoaccel.records.recipe import Recipe, read_recipe
+from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.run import RunRecord, read_run_record
 from autoaccel.records.trial import Trial
 from autoaccel.records.workload import without_arguments
 from autoaccel.session.folder_lock import LOCK, FolderLock
 from autoaccel.session.kept_arguments import load_arguments, load_own_arguments, save_arguments
+from autoaccel.session.recipes import open_recipe
 from autoaccel.session.run_names import RUNS, next_run_path
+from autoaccel.units import excerpt
 
 PairsFor = Literal["proof", "contributions"]
 """What pairs of processes are measured for."""
@@ -287,7 +300,7 @@ class RunFolder:
 
     def load_recipe(self) -> Recipe:
         """Return the recipe of a complete run."""
-        return read_recipe(self.recipe)
+        return open_recipe(self.recipe)
 
     def save(self, recipe: Recipe, report: str) -> None:
         """Write the report (HTML), then the recipe."""
@@ -329,10 +342,9 @@ def _load_lines(path: Path, kind: type[RecordType], what: str) -> list[RecordTyp
     if not path.exists():
         return []
     records = []
-    # What follows the last line's end was cut off.
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+    for number, line in read_lines(path, what):
         try:
             records.append(decode(line, kind))
         except msgspec.MsgspecError as error:
-            raise BadRequestError(f"{path}:{number}: this is not {what}: {error}.") from error
+            raise BadRequestError(f"{path}:{number}: this is not {what}: {excerpt(str(error), MAX_REASON)}.") from error
     return records

@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.files import is_regular, parse_source
 from autoaccel.records.workload import DEFAULT_ENTRY, BuildFunction, PickledFunction, Script, Workload
+from autoaccel.units import excerpt
 
 
 def find_workload(target: str, arguments: Sequence[str] = (), is_script: bool = False) -> Workload:
@@ -94,8 +96,10 @@ def with_stdin(workload: Workload, file: str | None) -> Workload:
         return workload
     if not isinstance(workload, Script):
         raise BadRequestError("--stdin: for a script only; build() is called without a standard input.")
-    if not Path(file).is_file():  # a pipe, as /dev/stdin may be, could be read by the first trial alone
-        raise BadRequestError(f"--stdin {file}: must be a regular file, which each trial reads from its start.")
+    if not is_regular(Path(file)):  # a pipe, as /dev/stdin may be, could be read by the first trial alone
+        raise BadRequestError(
+            f"--stdin {excerpt(file, 300)}: must be a regular file, which each trial reads from its start."
+        )
     return msgspec.structs.replace(workload, stdin=str(Path(file).resolve()))
 
 
@@ -137,17 +141,22 @@ def _source_of(name: str) -> Path | None:
 def _existing(file: str) -> Path:
     """Return the file, or the installed program of that name."""
     path = Path(file)
-    if path.is_file():
+    if is_regular(path):
         return path
-    program = shutil.which(file) if path.name == file and not path.suffix else None
+    program = shutil.which(file) if path.name == file and not path.suffix and file.isprintable() else None
     if program is None:
-        raise BadRequestError(f"{file}: there is no such file. Name a Python file: a script, or one with build().")
+        raise BadRequestError(
+            f"{excerpt(file, 300)}: there is no such file. Name a Python file: a script, or one with build()."
+        )
     return Path(program)
 
 
 def _has_python_shebang(path: Path) -> bool:
-    with path.open("rb") as file:
-        first = file.readline(256)
+    try:
+        with path.open("rb") as file:
+            first = file.readline(256)
+    except OSError as error:
+        raise BadRequestError(f"{path}: cannot be read ({error.strerror}). Name a Python file.") from error
     return first.startswith(b"#!") and b"python" in first
 
 
@@ -163,8 +172,8 @@ def _may_define(path: Path, name: str, seen: frozenset[Path] = frozenset()) -> b
         seen: Files that are being looked at: two may import from each other.
     """
     try:
-        pending: list[ast.AST] = [ast.parse(path.read_bytes())]
-    except (SyntaxError, ValueError):
+        pending: list[ast.AST] = [parse_source(path, "a training")]
+    except SyntaxError:
         return True
     while pending:
         for node in ast.iter_child_nodes(pending.pop()):

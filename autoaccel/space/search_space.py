@@ -28,6 +28,8 @@ from typing import Any
 import msgspec
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.base import MAX_REASON
+from autoaccel.records.files import is_there, read_text
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.space import Condition, Forbidden, SearchSpace
 from autoaccel.space.knobs import (
@@ -45,6 +47,7 @@ from autoaccel.space.knobs import (
     risks_here,
 )
 from autoaccel.space.room import without_room
+from autoaccel.units import excerpt
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -68,6 +71,8 @@ class _SpaceFile(msgspec.Struct, forbid_unknown_fields=True):
         return {**self.knobs, **self.native, **self.altering}
 
 
+_MAX_VALUES = 1000  # of a knob: more than any search could try
+
 ALTERS = "it alters the model itself: allow a drop of the metric with --max-drop"
 """Why a knob is closed that only a person who has said so may want."""
 
@@ -89,21 +94,21 @@ def space_names() -> list[str]:
 
 def _read(name: str) -> _SpaceFile:
     if name in space_names():
-        text = (spaces_folder() / f"{name}.toml").read_text(encoding="utf-8")
+        path = spaces_folder() / f"{name}.toml"
     else:
         path = Path(name)
-        if path.suffix != ".toml" or not path.is_file():
+        if path.suffix != ".toml" or not is_there(path):
             raise BadRequestError(
-                f"--space {name}: must be one of {', '.join(space_names())} or a .toml file, and there is no such file."
+                f"--space {excerpt(name)}: must be one of {', '.join(space_names())} or a .toml file, and there is no "
+                "such file."
             )
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadRequestError(f"{name}: cannot be read as text: {error}.") from error
+    text = read_text(path, "a search space")
     try:
         return msgspec.convert(tomllib.loads(text), _SpaceFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise BadRequestError(f"{name}: this is not a search space: {error}.") from error
+    except RecursionError as error:
+        raise BadRequestError(f"{name}: this is not a search space: it is nested too deeply.") from error
+    except ValueError as error:  # of TOML, of msgspec, or a number of more digits than Python reads
+        raise BadRequestError(f"{name}: this is not a search space: {excerpt(str(error), MAX_REASON)}.") from error
 
 
 def check_wishes(name: str, fixed: Sequence[str] = (), excluded: Sequence[str] = ()) -> None:
@@ -305,7 +310,7 @@ def split_wish(text: str) -> tuple[Knob, str]:
     """
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadRequestError(f"--set {text}: must be knob=value, such as precision.autocast=bfloat16.")
+        raise BadRequestError(f"--set {excerpt(text)}: must be knob=value, such as precision.autocast=bfloat16.")
     return find_knob(name.strip(), "--set"), value.strip()
 
 
@@ -316,7 +321,9 @@ def _parse_wish(text: str, context: KnobContext) -> tuple[str, Value]:
 
 def _check_listed(knob_name: str, wish: Any, where: str) -> None:
     if wish != "all" and not (isinstance(wish, list) and wish):
-        raise BadRequestError(f'{where}: {knob_name} must be "all" or a list of values, got {wish!r}.')
+        raise BadRequestError(f'{where}: {knob_name} must be "all" or a list of values, got {excerpt(repr(wish))}.')
+    if wish != "all" and len(wish) > _MAX_VALUES:
+        raise BadRequestError(f"{where}: {knob_name} must list at most {_MAX_VALUES} values, got {len(wish):,}.")
 
 
 def _values_of(knob: Knob, wish: Any, context: KnobContext, where: str) -> Sequence[Value]:
@@ -330,7 +337,9 @@ def _values_of(knob: Knob, wish: Any, context: KnobContext, where: str) -> Seque
 def _works(knob: Knob, value: object, context: KnobContext, where: str) -> bool:
     kind = type(knob.default(context))
     if type(value) is not kind:
-        raise BadRequestError(f"{where}: values of {knob.name} must be of type {kind.__name__}, got {value!r}.")
+        raise BadRequestError(
+            f"{where}: values of {knob.name} must be of type {kind.__name__}, got {excerpt(repr(value))}."
+        )
     try:
         check_value(knob, value, context, where)
     except BadRequestError:

@@ -75,7 +75,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["verify", "none.json", "model.py"], "none.json: cannot be read"),
         (["show", "full"], "this folder does not contain a run"),
         (["hardware", "--topology", "none.txt"], "none.txt: cannot be read"),
-        (["hardware", "--topology", "{folder}"], "cannot be read"),
+        (["hardware", "--topology", "{folder}"], "must be a regular file, but it is a folder"),
         (["hardware", "--topology", "notes.txt"], "notes.txt: this is not what `nvidia-smi topo -m` prints"),
     ],
 )

@@ -10,7 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from autoaccel.errors import BadRequestError
+from autoaccel.records.files import read_text
+
 _ENDS = re.compile(r"[\r\n]+")
+_MAX_FILE_BYTES = 64 << 20  # of a metric in each of a million steps
 _MAX_LINE = 10_000  # characters of a line that has no end
 
 
@@ -86,8 +90,8 @@ class WatchedFile:
         if signature is None or signature == self._seen:
             return
         try:
-            value = find_number(self._path.read_text("utf-8"), self._key)
-        except (OSError, ValueError):
+            value = find_number(read_text(self._path, "a metric", _MAX_FILE_BYTES), self._key)
+        except (BadRequestError, ValueError):
             return  # half written
         self._seen = signature
         if value is not None:
@@ -112,11 +116,21 @@ def find_number(text: str, key: str) -> float | None:
         ValueError: If it is not JSON.
     """
     try:
-        found: Any = json.loads(text)
+        found: Any = _loaded(text)
     except ValueError:
-        found = json.loads([line for line in text.splitlines() if line.strip()][-1] if text.strip() else "")
+        found = _loaded([line for line in text.splitlines() if line.strip()][-1] if text.strip() else "")
     for part in [key] if isinstance(found, dict) and key in found else key.split("."):
         found = found[-1] if isinstance(found, list) and found else found
         found = found.get(part) if isinstance(found, dict) else None
     found = found[-1] if isinstance(found, list) and found else found
-    return float(found) if isinstance(found, (int, float)) else None
+    try:
+        return float(found) if isinstance(found, (int, float)) else None
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error

@@ -91,7 +91,7 @@ def assumed_steps(steps_per_epoch: int | None, step_seconds: float) -> int:
 def _tree(file: str) -> ast.Module | None:
     try:
         return ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

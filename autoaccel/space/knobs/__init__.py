@@ -25,7 +25,16 @@ from autoaccel.space.knobs.implications import (
 )
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext, Need
 from autoaccel.space.knobs.parallel import ranks_of
-from autoaccel.space.knobs.registry import KNOBS, check_value, clash_holds, find_knob, in_order, knobs_here, parse_value
+from autoaccel.space.knobs.registry import (
+    KNOBS,
+    check_own_value,
+    check_value,
+    clash_holds,
+    find_knob,
+    in_order,
+    knobs_here,
+    parse_value,
+)
 
 __all__ = [
     "KNOBS",
@@ -37,6 +46,7 @@ __all__ = [
     "argument_knobs",
     "arguments_with",
     "baseline_settings",
+    "check_own_value",
     "check_value",
     "clash_holds",
     "compiled_part",

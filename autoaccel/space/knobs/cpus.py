@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from autoaccel.records.machine import Machine
+from autoaccel.units import parse_numbers
 
 Cpus = tuple[int, ...]
 """Logical CPUs, ascending."""
@@ -87,13 +88,10 @@ def _next_to(gpu: str, machine: Machine) -> Cpus:
 
 def parse_cpus(text: str) -> Cpus:
     """Return the CPUs in a list such as `0-3,8`; none if it is no such list."""
-    found: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not (first.isdecimal() and (last.isdecimal() if dash else True)):
-            return ()
-        found.update(range(int(first), int(last if dash else first) + 1))
-    return tuple(sorted(found))
+    try:
+        return parse_numbers(text)
+    except ValueError:
+        return ()
 
 
 def format_cpus(cpus: Cpus) -> str:

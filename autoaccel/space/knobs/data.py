@@ -198,6 +198,7 @@ KNOBS = (
         off=0,
         why_unavailable=why_no_loader,
         value_range=lambda context: (0, _LIMIT * context.machine.usable_cores),
+        own_range=(0, 64),  # more than people give a loader where there are fewer cores than a quarter of that
     ),
     Knob(
         name="loader.prefetch",
@@ -213,6 +214,7 @@ KNOBS = (
         usual=_prefetch_default,
         why_unavailable=why_no_loader,
         value_range=lambda context: (1, 64),
+        own_range=(1, 256),
         needs=(_WORKERS,),
     ),
     Knob(

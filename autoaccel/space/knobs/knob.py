@@ -118,6 +118,8 @@ class Knob:
         modules: What torch imports on the first use of any value at which it is not off.
         value_range: For numbers: the smallest and largest that may be asked for in a context, both included. A person
             may set any between them, not only those worth trying.
+        own_range: For numbers that the user's own code may choose: the smallest and largest that a file may say it has
+            chosen, on whatever machine. None: as value_range.
         why_wrong: For texts: why a value besides those worth trying is not one; empty if it is. None: no other is.
         needs: Knobs that it does nothing without.
         clashes: What it cannot be combined with.
@@ -152,6 +154,7 @@ class Knob:
     environment: Callable[[Value, KnobContext], Mapping[str, str]] = _nothing
     modules: tuple[str, ...] = ()
     value_range: Callable[[KnobContext], tuple[float, float]] | None = None
+    own_range: tuple[float, float] | None = None
     why_wrong: Callable[[Value, KnobContext], str] | None = None
     needs: tuple[Need, ...] = ()
     clashes: tuple[Clash, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import get_args
 
@@ -24,6 +25,9 @@ from autoaccel.space.knobs import (
 )
 from autoaccel.space.knobs.arguments import PREFIX, argument_knob, argument_knobs
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext
+from autoaccel.units import excerpt, parse_digits
+
+_MAX_DIGITS = 20  # of a number that somebody types
 
 ENTRY_POINTS = "autoaccel.knobs"
 """Group of the entry points by which other packages bring knobs: each names a `Knob`."""
@@ -68,6 +72,10 @@ def _of_other_packages() -> Iterator[Knob]:
             raise BadRequestError(f"{where} cannot be loaded: {error}. Repair or uninstall the package.") from error
         if not isinstance(knob, Knob):
             raise BadRequestError(f"{where} must be an autoaccel Knob, got {type(knob).__name__}.")
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}\.[a-z][a-z0-9_]{0,80}", knob.name) or knob.name.startswith(PREFIX):
+            raise BadRequestError(
+                f"{where} must have a name of small letters, such as group.what, got {excerpt(knob.name)}."
+            )
         if any(knob.name == known.name for known in (*_PARTS, *_WHOLE)):
             raise BadRequestError(f"{where} conflicts with the built-in knob {knob.name}. Give it another name.")
         yield knob
@@ -138,7 +146,7 @@ def find_knob(name: str, where: str) -> Knob:
         return KNOBS[name]
     near = difflib.get_close_matches(name, KNOBS, n=1, cutoff=0.4)
     hint = f"Did you mean {near[0]}?" if near else "`autoaccel knobs` lists them."
-    raise BadRequestError(f"{where}: there is no knob {name!r}. {hint}")
+    raise BadRequestError(f"{where}: there is no knob {excerpt(name)!r}. {hint}")
 
 
 def check_value(knob: Knob, value: object, context: KnobContext, where: str) -> Value:
@@ -157,15 +165,39 @@ def check_value(knob: Knob, value: object, context: KnobContext, where: str) -> 
             return possible
     if knob.why_wrong is not None and isinstance(value, str):
         if rule := knob.why_wrong(value, context):
-            raise BadRequestError(f"{where}: {knob.name} must be {_offered(knob, context)}, or {rule}, got {value}.")
+            offered = _offered(knob, context)
+            raise BadRequestError(f"{where}: {knob.name} must be {offered}, or {rule}, got {_shown(value)}.")
         return value
     if knob.value_range is None:
         raise BadRequestError(f"{where}: {knob.name} must be one of {_offered(knob, context)}, got {_shown(value)}.")
-    low, high = knob.value_range(context)
-    kind = "whole number" if type(default) is int else "number"
-    if isinstance(value, (int, float)) and type(value) is type(default) and low <= value <= high:
+    return _in_range(knob, value, type(default), knob.value_range(context), where)
+
+
+def check_own_value(knob: Knob, value: object, context: KnobContext, where: str) -> Value:
+    """Return a value that a file says the user's own code has, if any code could have it.
+
+    Raises:
+        BadRequestError: Naming the knob, what must hold and what was found.
+    """
+    default = knob.default(context)
+    for possible in (default, *knob.values(context)):
+        if type(possible) is type(value) and possible == value:
+            return possible
+    if knob.value_range is not None:
+        low, high = knob.value_range(context)
+        least, most = knob.own_range or (low, high)
+        return _in_range(knob, value, type(default), (min(low, least), max(high, most)), where)
+    if isinstance(value, str) and knob.why_wrong is not None and not knob.why_wrong(value, context):
         return value
-    raise BadRequestError(f"{where}: {knob.name} must be a {kind} from {low:g} to {high:g}, got {_shown(value)}.")
+    raise BadRequestError(f"{where}: {knob.name} must be one of {_offered(knob, context)}, got {_shown(value)}.")
+
+
+def _in_range(knob: Knob, value: object, kind: type, limits: tuple[float, float], where: str) -> Value:
+    low, high = limits
+    if isinstance(value, (int, float)) and type(value) is kind and low <= value <= high:
+        return value
+    noun = "whole number" if kind is int else "number"
+    raise BadRequestError(f"{where}: {knob.name} must be a {noun} from {low:g} to {high:g}, got {_shown(value)}.")
 
 
 def parse_value(knob: Knob, text: str, context: KnobContext, where: str) -> Value:
@@ -179,9 +211,10 @@ def parse_value(knob: Knob, text: str, context: KnobContext, where: str) -> Valu
     if isinstance(default, bool):
         value = {"on": True, "true": True, "off": False, "false": False}.get(text.lower(), text)
     elif isinstance(default, int):
-        value = int(text) if text.isdecimal() else text
+        number = parse_digits(text, _MAX_DIGITS)
+        value = text if number is None else number
     elif isinstance(default, float):
-        value = float(text) if text.replace(".", "", 1).isdecimal() else text
+        value = float(text) if text.replace(".", "", 1).isdecimal() and len(text) <= _MAX_DIGITS else text
     return check_value(knob, value, context, where)
 
 
@@ -190,4 +223,4 @@ def _offered(knob: Knob, context: KnobContext) -> str:
 
 
 def _shown(value: object) -> str:
-    return format_value(value) if isinstance(value, (bool, int, float, str)) else repr(value)
+    return format_value(value) if isinstance(value, (bool, float)) else excerpt(value)

@@ -36,6 +36,10 @@ LOADER_CPUS_VARIABLE = "AUTOACCEL_LOADER_CPUS"
 _FEW = 4  # threads: where fewer are best on a machine of many cores, one is nearly as good
 
 
+_OWN_THREADS = (1, 1024)
+"""As many as torch starts on the largest machines; on small ones they are slow, and work."""
+
+
 def _thread_values(context: KnobContext) -> tuple[Value, ...]:
     """The user's own count and those that the computer's parts suggest, most first.
 
@@ -161,6 +165,7 @@ KNOBS = (
         why_untried=_why_one_thread,
         environment=lambda value, context: {"OMP_NUM_THREADS": str(value), "MKL_NUM_THREADS": str(value)},
         value_range=lambda context: (1, max(context.machine.usable_cores, baseline_threads(context))),
+        own_range=_OWN_THREADS,
         clashes=(
             Clash(
                 lambda threads: True,
@@ -188,6 +193,7 @@ KNOBS = (
         usual=_usual_inter_op,
         why_unavailable=lambda context: "" if _baseline_inter_op(context) > 1 else "there is one already",
         value_range=lambda context: (1, max(context.machine.usable_cores, _baseline_inter_op(context))),
+        own_range=_OWN_THREADS,
     ),
     Knob(
         name="threads.affinity",
