@@ -269,7 +269,9 @@ class WorkerStarter:
         if isinstance(answer, kind):
             return answer
         failure = failure_of(answer)
-        return self.ask(task, settings, name, kind, timeout_seconds) if self._has_learned(failure) else failure
+        if self._has_learned(failure):
+            return self.ask(task, settings, name, kind, timeout_seconds)
+        return self._explained(failure)
 
     def receive_description(self, worker: Worker | WorkerGroup, timeout_seconds: float) -> Described | Failure:
         """Return what a worker has described; from now on, fork servers import what its training imported.
@@ -285,7 +287,7 @@ class WorkerStarter:
             failure = failure_of(answer)
             if self._has_learned(failure):
                 return self.receive_description(self.start(Describe(), {}, "describe"), timeout_seconds)
-            return failure
+            return self._explained(failure)
         self._servers.modules.extend(answer.modules)
         return answer
 
@@ -326,7 +328,7 @@ class WorkerStarter:
         ]
         learned = [self._has_learned(one) for one in found if isinstance(one, Failure)]
         if not any(learned):
-            return found
+            return [self._explained(one) if isinstance(one, Failure) else one for one in found]
         for worker in workers:
             worker.close()
         return self.start_all_measuring(task, settings, deadline - time.perf_counter(), fresh)
@@ -334,6 +336,9 @@ class WorkerStarter:
     def _has_learned(self, failure: Failure) -> bool:
         """Whether a trial was refused to write to the user's files, and the next would not be; see `Views.learn`."""
         return self._views is not None and self._views.learn(failure)
+
+    def _explained(self, failure: Failure) -> Failure:
+        return failure if self._views is None else self._views.explained(failure)
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
         known = self._settled.get(_digest(settings))

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import Failure
 from autoaccel.records.protection import Protection
@@ -88,6 +90,13 @@ class Views:
             if path not in (self._own, *self._own.parents):
                 self._private |= {path}
         return self._private != known
+
+    def explained(self, failure: Failure) -> Failure:
+        """Return a failure that says what to do if the trial was refused to write to a file."""
+        if not self.protection.guarded or not _DENIED.search(f"{failure.message}\n{failure.log_tail}"):
+            return failure
+        hint = "in a trial the kernel refuses to let it write there; --in-place lets trials work on your own files"
+        return msgspec.structs.replace(failure, message=f"{failure.message} ({hint})")
 
     def written(self) -> list[Path]:
         """Return what trials that have ended have written to or removed, sorted; of a new folder nothing within it."""

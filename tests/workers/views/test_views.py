@@ -117,6 +117,16 @@ def test_what_links_lead_to_is_not_written_to(
     assert now == before
 
 
+def test_what_was_refused_says_what_to_do(own: Path, views_of: Callable[[Path], Views]) -> None:
+    views = views_of(own)
+    if not views.protection.guarded:
+        pytest.skip("this kernel has no Landlock, without which nothing is refused")
+    refused = views.explained(Failure("raised", "PermissionError: [Errno 13] Permission denied: '/new'"))
+    assert refused.message.endswith("--in-place lets trials work on your own files)")
+    other = Failure("raised", "ValueError: no")
+    assert views.explained(other) == other
+
+
 @pytest.mark.usefixtures("no_overlays")
 def test_a_full_folder_is_walked_as_it_is(own: Path, views_of: Callable[[Path], Views]) -> None:
     views = views_of(own)
