@@ -213,6 +213,11 @@ BENCHMARKS = (
         {"hard_cases": 33}, 45, ends_in_time=True,
     ),
     Benchmark(
+        "users-files", "checks.users_files.measure",
+        "scripts that write to the user's files in every way: are these as they were, and are the samples the same?",
+        {"users_files": 5}, 15, needs="root, for other users and rights; installs h5py",
+    ),
+    Benchmark(
         "soak", "checks.soak",
         "600 real trials of a tiny training, some of which fail or leave processes behind, and 10,000 replayed ones: "
         "does anything grow, is anything left?",

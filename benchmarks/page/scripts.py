@@ -47,6 +47,18 @@ def hard_cases(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def users_files(found: Mapping[str, Any]) -> list[str]:
+    """Return, for each setting, whether scripts that write to the user's files have changed any."""
+    lines = ["| Setting | Kept apart by | Scripts | Files changed | Failed | Other samples | Added to a start |"]
+    lines.append(f"|{'---|' * 7}")
+    for name, row in found.items():
+        kind = row["protection"]["kind"] + (" and Landlock" if row["protection"]["guarded"] else "")
+        counts = [str(len(row[each])) for each in ("changed", "failed", "other samples")]
+        added = format_duration(row["start adds seconds"])
+        lines.append(f"| {' | '.join((name, kind, str(row['scripts']), *counts, added))} |")
+    return lines
+
+
 def faults(found: Mapping[str, Any]) -> list[str]:
     """Return how each planted fault was called, and what it cost."""
     lines = [
