@@ -12,7 +12,7 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.session.clock import BudgetClock
-from autoaccel.session.kept_apart import tell_protection
+from autoaccel.session.kept_apart import tell_protection, tell_written
 from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
@@ -65,6 +65,7 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         measured = verify_claim(
             recipe.comparison, recipe.settings, Prover(pairs, facts, run.clock, run.tell), min_pairs
         )
+        tell_written(starter, listener)
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")
     return measured
