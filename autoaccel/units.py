@@ -176,7 +176,7 @@ def excerpt(found: object, max_characters: int = _SHOWN_CHARACTERS) -> str:
     try:
         text = found if isinstance(found, str) and found.isprintable() else repr(found)
     except (ValueError, RecursionError):  # a number of more digits, or lists in more lists, than Python writes
-        return f"a {type(found).__name__} that is too long to show"
+        return f"{type(found).__name__} that is too long to show"
     return text if len(text) <= max_characters else f"{text[:max_characters]}... ({len(text):,} characters)"
 
 
