@@ -146,12 +146,13 @@ def continued(request: Request, folder: RunFolder) -> Request:
     Raises:
         BadRequestError: If all of the budget was spent before.
     """
+    from autoaccel.machine.detect import detect_machine
     from autoaccel.search.samplers import check_sampler
 
     record = folder.load_record()
     if record is None:
         return request
-    check_run(folder, record)
+    check_run(folder, record, detect_machine())
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
     total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)
