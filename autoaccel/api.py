@@ -175,6 +175,7 @@ def continued(request: Request, folder: RunFolder) -> Request:
         BadRequestError: If the run began with another training, all of the budget was spent before, or the folder
             names what only a person may.
     """
+    from autoaccel.machine.detect import detect_machine
     from autoaccel.search.samplers import check_sampler
 
     began = folder.load_request() if request.options.resume else None
@@ -182,7 +183,7 @@ def continued(request: Request, folder: RunFolder) -> Request:
         return request
     check_same_training(began.workload, request.workload)
     check_repeated(request.options, began.options, folder.path)
-    check_run(folder, began)
+    check_run(folder, began, detect_machine())
     spent_seconds = folder.spent_seconds
     more, _ = _split_budget(request.options)
     total_seconds = request.budget_seconds + (spent_seconds if more else 0.0)

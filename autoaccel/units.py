@@ -65,7 +65,7 @@ def check_range(option: str, number: float, least: float, most: float, reason: s
         BadRequestError: Naming the option, what must hold and what was found.
     """
     because = f", {reason}" if reason else ""
-    if number < least:
+    if not number >= least:
         raise BadRequestError(f"{option} must be at least {least:.16g}{because}, got {excerpt(number)}.")
     if not number <= most:
         raise BadRequestError(f"{option} must be at most {most:.16g}, got {excerpt(number)}.")
@@ -169,7 +169,7 @@ def excerpt(found: object, max_characters: int = _SHOWN_CHARACTERS) -> str:
     try:
         text = found if isinstance(found, str) and found.isprintable() else repr(found)
     except (ValueError, RecursionError):  # a number of more digits, or lists in more lists, than Python writes
-        return f"a {type(found).__name__} that is too long to show"
+        return f"{type(found).__name__} that is too long to show"
     return text if len(text) <= max_characters else f"{text[:max_characters]}... ({len(text):,} characters)"
 
 

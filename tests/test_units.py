@@ -6,11 +6,15 @@ import pytest
 
 from autoaccel.errors import BadRequestError
 from autoaccel.units import (
+    check_range,
+    excerpt,
     format_bytes,
     format_duration,
     format_numbers,
     parse_duration,
     parse_max_drop,
+    parse_numbers,
+    printable,
     round_duration,
     two_digits,
 )
@@ -77,3 +81,54 @@ def test_cpus_are_listed_as_linux_does(numbers: tuple[int, ...], text: str) -> N
 def test_a_duration_is_rounded_up_to_what_people_type(seconds: float, text: str) -> None:
     assert round_duration(seconds) == text
     assert parse_duration(text) >= seconds
+
+
+def test_a_duration_that_nobody_waits_for_is_refused() -> None:
+    assert parse_duration("1000000000") == 1e9
+    for text in ("1000000001", "99999999999999", "1e308", "9" * 400 + "h"):
+        with pytest.raises(BadRequestError, match="a duration must be"):
+            parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0-8191", "8191", "0-2, 5"])
+def test_a_list_of_cpus_is_read_as_linux_writes_it(text: str) -> None:
+    assert format_numbers(parse_numbers(text)) == text.replace(" ", "")
+
+
+NO_LISTS = ["", "0-8192", "8192", "0-999999999999", "1,1", "0-3,2", "-1", "0--1", "1-", "\u0663"]
+NO_LISTS += ["9" * 5000, "0," * 30_000]
+
+
+@pytest.mark.parametrize("text", NO_LISTS)
+def test_what_no_computer_has_is_no_list_of_cpus(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a CPU has a number|a list of CPUs"):
+        parse_numbers(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ("word", "word"),
+        ("a\x1b[2J\n", "'a\\x1b[2J\\n'"),
+        ("x" * 1000, "x" * 60 + "... (1,000 characters)"),
+        ([1, "a"], "[1, 'a']"),
+    ],
+)
+def test_what_was_found_is_shown_in_one_short_line(found: object, shown: str) -> None:
+    assert excerpt(found) == shown
+    assert excerpt(10**5000) == "int that is too long to show"  # Python writes no more than 4,300 digits
+
+
+def test_nothing_that_a_terminal_obeys_is_left_in_an_error() -> None:
+    assert printable("one\ntwo\tthree \x1b[31m\x07\x9b\u202e\udcff") == (
+        "one\ntwo\tthree \\x1b[31m\\x07\\x9b\\u202e\\udcff"
+    )
+
+
+def test_a_number_is_within_its_range_or_the_sentence_says_which() -> None:
+    check_range("--pairs", 3, 3, 5)
+    check_range("--pairs", 5, 3, 5)
+    wrong = ((2, "at least 3, as fewer prove nothing, got 2"), (6, "at most 5, got 6"), (float("nan"), "got nan"))
+    for number, said in wrong:
+        with pytest.raises(BadRequestError, match=f"--pairs must be .*{said}"):
+            check_range("--pairs", number, 3, 5, "as fewer prove nothing")

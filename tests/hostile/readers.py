@@ -58,7 +58,7 @@ def _run(data: bytes) -> None:
     folder = RunFolder(_FOLDER)
     record = folder.load_record()
     assert record is not None
-    check_run(folder, record)
+    check_run(folder, record.request, this_machine())
 
 
 def _trials(data: bytes) -> None:

@@ -63,6 +63,9 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "a long name": _holds(b'{"' + b"x" * 1_000_000 + b'": 1}'),
 }
 
+SAID = dict.fromkeys(("a folder", "a pipe", "/dev/zero", "/dev/full"), "must be a regular file")
+SAID |= {"sparse": "must have at most"}
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -75,7 +78,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", READERS)
 def test_a_file_that_is_none_of_its_kind_is_refused(folder: Path, name: str, kind: str) -> None:
     KINDS[kind](folder / name)
-    refused(give(READERS[name], folder), name)
+    refused(give(READERS[name], folder), name, SAID.get(kind, ""))
 
 
 @pytest.mark.parametrize("kind", ["/dev/zero", "a pipe", "sparse", "nested lists"])

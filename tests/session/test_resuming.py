@@ -106,10 +106,18 @@ def test_each_part_that_has_trained_counts_also_one_that_was_interrupted() -> No
     assert Earlier([unclear], trained).parts_with_runs(WORKERS) == 0
 
 
+def begun_folder(began: Request) -> RunFolder:
+    folder = SimpleNamespace(path="run", spent_seconds=100.0, load_request=lambda: began, load_record=lambda: None)
+    return cast("RunFolder", folder)
+
+
 def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> None:
     workload, constraint = BuildFunction("/m.py", "build", ""), Constraint(0.01, False)
     began = Request(workload, 60.0, constraint, TuneOptions(budget="1m"))
-    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_request=lambda: began))
+    folder = cast(
+        "RunFolder",
+        SimpleNamespace(path="run", spent_seconds=100.0, load_request=lambda: began, load_record=lambda: None),
+    )
     for budget in ("1m", None):
         again = Request(workload, 60.0, constraint, TuneOptions(budget=budget, resume=True))
         with pytest.raises(BadRequestError, match=r"such as --budget \+5m"):
@@ -121,7 +129,10 @@ def test_a_budget_that_was_spent_before_is_refused_with_one_that_would_do() -> N
 def test_a_resumed_run_has_what_is_left_of_its_budget() -> None:
     workload, constraint = BuildFunction("/m.py", "build", ""), Constraint(0.01, False)
     began = Request(workload, 3600.0, constraint, TuneOptions(budget="1h", seed=7))
-    folder = cast("RunFolder", SimpleNamespace(path="run", spent_seconds=100.0, load_request=lambda: began))
+    folder = cast(
+        "RunFolder",
+        SimpleNamespace(path="run", spent_seconds=100.0, load_request=lambda: began, load_record=lambda: None),
+    )
     again = make_request(workload, TuneOptions(resume=True))
     assert continued(again, folder) == Request(workload, 3600.0, constraint, TuneOptions(budget="3600s", seed=7))
 

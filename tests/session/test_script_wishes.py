@@ -49,7 +49,7 @@ def test_a_planned_length_that_is_given_holds_whatever_was_read() -> None:
     [
         ({"steps": 9, "hours": 1.0}, "--steps and --hours both say how long the script will train; choose one"),
         ({"hours": 0.0}, "--hours must be above 0, got 0."),
-        ({"hours": float("nan")}, "--hours must be above 0, got nan."),
+        ({"hours": float("nan")}, "--hours must be at least 0, got nan."),
         ({"metric": "acc: ([0-9"}, "--metric acc: \\(\\[0-9: must be a regular expression: "),
         ({"metric": "acc: [0-9]+"}, "--metric acc: .* must have one group, which is the number, .* and has 0"),
         ({"metric": "(a|b): ([0-9]+)"}, "must have one group, which is the number, .* and has 2"),
