@@ -52,8 +52,8 @@ def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 def test_an_empty_folder_of_the_users_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    with RunFolder.create(tmp_path / "mine"):
-        pass
+    with RunFolder.create(tmp_path / "mine") as folder:
+        assert folder.path.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "mine").is_dir()
 
 
