@@ -138,8 +138,9 @@ class RunFolder:
 
     def _is_unbegun(self) -> bool:
         """Whether nothing is in the folder but what a run has left that was killed before its search began."""
-        found = {path.name for path in self.path.iterdir()}
-        return self._request.exists() or not {name for name in found if name != LOCK and not _is_aside(name)}
+        before_request = (LOCK, self._arguments.name, self.pickled.name)
+        found = (path.name for path in self.path.iterdir())
+        return self._request.exists() or all(name in before_request or _is_aside(name) for name in found)
 
     def _is_complete(self) -> bool:
         """Whether nothing is left to resume."""
