@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import re
 import shutil
@@ -58,8 +59,8 @@ class RunFolder:
     `recipe.json` is written as soon as something is proven, and once more at the end: then the run is complete, unless
     it names a proof that the budget left open.
 
-    The training's own arguments, which may be secret, stand in `arguments.json` alone. Only its owner can read that,
-    or enter the folder if it was made for the run.
+    The training's own arguments, which may be secret, stand in `arguments.json` alone. Only its owner can enter the
+    folder, and read that.
     """
 
     def __init__(self, path: Path) -> None:
@@ -152,8 +153,9 @@ class RunFolder:
 
     def _is_unbegun(self) -> bool:
         """Whether nothing is in the folder but what a run has left that was killed before its search began."""
-        found = {path.name for path in self.path.iterdir()}
-        return self._request.exists() or not {name for name in found if name != LOCK and not _is_aside(name)}
+        before_request = (LOCK, self._arguments.name, self.pickled.name)
+        found = (path.name for path in self.path.iterdir())
+        return self._request.exists() or all(name in before_request or _is_aside(name) for name in found)
 
     def _refuse_links(self) -> None:
         """Refuse links out of the folder of a run, which may have been made elsewhere.
@@ -194,6 +196,8 @@ class RunFolder:
             BadRequestError: If another process has it.
         """
         self._lock.take()
+        with contextlib.suppress(PermissionError):  # another user's, shared with this one
+            self.path.chmod(0o700)  # logs hold whatever the training prints
         for path in self.path.iterdir():  # of a run that was killed
             if _is_aside(path.name):
                 path.unlink()

@@ -15,6 +15,7 @@ from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.options import TuneOptions
+from autoaccel.records.progress import ignore
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, OpenProof, Projection, Recipe, SearchSummary
 from autoaccel.records.request import Request
@@ -22,9 +23,11 @@ from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.records.workload import BuildFunction, PickledFunction, TrainingFacts, Workload
+from autoaccel.session import tuning
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.run_names import latest_run_path, next_run_path
+from autoaccel.session.workloads import find_workload
 
 REQUEST = Request(BuildFunction("/model.py", "build", "0" * 64, ("--token", "s3cret")), 600.0, Constraint(0.01, True))
 TRIAL = Trial(1, {"loader.workers": 2}, Failure("crashed", "the process crashed (SIGSEGV)"), 3.5)
@@ -52,8 +55,8 @@ def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 def test_an_empty_folder_of_the_users_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    with RunFolder.create(tmp_path / "mine"):
-        pass
+    with RunFolder.create(tmp_path / "mine") as folder:
+        assert folder.path.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "mine").is_dir()
 
 
@@ -66,6 +69,29 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text("{}")
     with pytest.raises(BadRequestError, match="already contains a run, which is complete"):
         RunFolder.create(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [["lock"], ["lock", ".arguments.json.7"], ["lock", "arguments.json", ".request.json.7"], ["request.json", "logs"]],
+)
+def test_a_run_that_was_killed_before_it_found_anything_is_begun_anew(tmp_path: Path, left: list[str]) -> None:
+    for name in left:
+        (tmp_path / name).touch()
+    with RunFolder.create(tmp_path) as folder:
+        folder.save_request(REQUEST)
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(BadRequestError, match="new or empty folder"):
+        RunFolder.create(tmp_path)
+
+
+def test_a_request_comes_back_with_arguments_that_stand_in_one_file_alone(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path) as folder:
+        folder.save_request(REQUEST)
+        assert folder.load_request() == REQUEST and folder.own_arguments() == ("--token", "s3cret")
+        holding = [path.name for path in tmp_path.iterdir() if b"s3cret" in path.read_bytes()]
+        assert holding == ["arguments.json"]
 
 
 @pytest.fixture
@@ -254,3 +280,22 @@ def test_what_rounding_was_judged_by_does_not_outlast_the_run(tmp_path: Path) ->
     folder.rounding.mkdir()
     with RunFolder.resume(folder.path) as resumed:
         assert not resumed.rounding.exists()
+
+
+def test_where_the_rest_of_the_budget_is_too_small_what_was_proven_stays(
+    tmp_path: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(*arguments: object) -> None:
+        raise BudgetSpentError("too small")
+
+    monkeypatch.setattr(tuning, "prepare", prepare)
+    model = tmp_path / "model.py"
+    model.touch()
+    request = msgspec.structs.replace(REQUEST, workload=find_workload(str(model)))
+    with RunFolder.create(tmp_path / "run") as folder:
+        folder.save_request(request)
+        with pytest.raises(BudgetSpentError):
+            tuning.tune(request, folder, ignore)
+        unfinished = msgspec.structs.replace(recipe.search, unfinished=True)
+        folder.save(msgspec.structs.replace(recipe, search=unfinished), "<html></html>")
+        assert tuning.tune(request, folder, ignore) == recipe == folder.load_recipe()
