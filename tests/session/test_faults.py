@@ -24,12 +24,13 @@ class Losing(Waiting):
         worker = get_worker_info()
         if worker is not None and worker.num_workers == 4:
             os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.002)
         return super().__getitem__(index)
 
 def leaves_if_short(output, target):
     if output.dtype == torch.bfloat16:
         os._exit(0)
-    time.sleep(0.02)
+    time.sleep(0.005)
     return nn.functional.cross_entropy(output, target)
 
 def build():
@@ -45,8 +46,10 @@ def test_faults_are_named_and_the_search_goes_on_to_the_best_without_them(
     write_model(WAITING + FAULTY)
     space(tmp_path, precision__autocast=["off", "bfloat16"], loader__workers=[0, 2, 4])
     recipe = tune(tmp_path, "--budget", "3m", "--space", "space.toml", "--max-drop", "50%", "--trials", "5")
-    assert recipe["settings"]["loader.workers"] == 2, recipe["told"]
-    assert recipe["settings"]["precision.autocast"] == "off", recipe["told"]
+    # On a machine that others keep busy its proof may be left open.
+    picked = recipe["settings"] if recipe["comparison"]["process_pairs"] else recipe["open_proof"]["settings"]
+    assert picked["loader.workers"] == 2, recipe["told"]
+    assert picked["precision.autocast"] == "off", recipe["told"]
     trials = [json.loads(line) for line in (tmp_path / "run" / "trials.jsonl").read_text().splitlines()]
     for trial in trials:
         outcome, settings = trial["outcome"], trial["settings"]
