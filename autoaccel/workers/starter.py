@@ -134,11 +134,7 @@ class WorkerStarter:
         return self._context is not None and self._context.device != "cpu"
 
     def check_room(self) -> None:
-        """See that the run's folder, and that of scratch folders, can still be written to, now that a worker failed.
-
-        Raises:
-            OSError: If one cannot, with its name.
-        """
+        """See that run and scratch folders can be written to, now that a worker failed; raise OSError if one cannot."""
         for folder in (self._logs.parent, *(self._scratches.folders() if self._scratches is not None else ())):
             check_writable(folder)
 
