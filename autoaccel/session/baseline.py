@@ -241,11 +241,16 @@ class LiveBaseline:
             candidate.close()
         if failure is not None:
             return failure
-        self._measuring = self._start()
-        try:
-            failure = self._take_turns_of(self._measuring, deadline)
-        finally:
-            self._measuring.close()
+        for is_last in (False, True):
+            self._measuring = self._start()
+            try:
+                failure = self._take_turns_of(self._measuring, deadline)
+            finally:
+                self._measuring.close()
+            if failure is None or not is_of_its_own(failure):
+                break
+            if is_last:
+                raise workload_error(failure, self._run.request.workload, "under your own settings")
         if failure is not None:
             return failure
         if failure := divergence(self._measuring, candidate):
@@ -274,6 +279,7 @@ class LiveBaseline:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
         measuring = self._run.starter.start_measuring(self.settings, "baseline", timeout)
         if isinstance(measuring, Failure):
+            self._run.starter.check_room()
             raise workload_error(measuring, self._run.request.workload, "under your own settings")
         return measuring
 
@@ -294,4 +300,5 @@ class LiveBaseline:
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
         turn = self._measuring.take_turn(plan.order, timeout)
         if isinstance(turn, Failure):
+            self._run.starter.check_room()
             raise workload_error(turn, self._run.request.workload, "under your own settings")

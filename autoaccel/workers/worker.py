@@ -222,9 +222,7 @@ class Worker:
         try:
             status = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            message = (
-                "it runs on but is no longer heard: it has closed all descriptors, or has become another program (exec)"
-            )
+            message = "it runs on unheard: it has closed all descriptors, or become another program (exec)"
             return self._with_log(Failure(kind="crashed", message=message, signature="closed channel"))
         if status >= 0:
             message = f"the process exited with status {status}"

@@ -100,6 +100,19 @@ def test_a_trial_beside_which_the_baseline_finds_no_memory_again_has_failed(fact
     assert measured(Unlucky(KILLED), facts, range(2, 20)) == KILLED
 
 
+def test_a_baseline_that_is_measured_apart_is_measured_again_too(facts: TrainingFacts) -> None:
+    for fails, ends in ((1, False), (20, True)):
+        computer = Unlucky()
+        baseline = LiveBaseline(run_with(computer), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
+        baseline.is_apart = True
+        computer.fails = range(computer.own_turns + 1, computer.own_turns + 1 + fails)
+        if ends:
+            with pytest.raises(WorkloadFailedError, match="under your own settings: ValueError"):
+                baseline.measure({"fast": True}, "trial", lambda pairs: True, 60.0)
+        else:
+            assert isinstance(baseline.measure({"fast": True}, "trial", lambda pairs: True, 60.0), Reading)
+
+
 @pytest.mark.parametrize(("finite_turns", "is_told"), [(1, True), (10_000, False)])
 def test_a_training_that_diverges_by_itself_is_told_once(
     finite_turns: int, is_told: bool, facts: TrainingFacts
