@@ -14,7 +14,6 @@ from autoaccel.units import (
     parse_duration,
     parse_max_drop,
     parse_numbers,
-    printable,
     round_duration,
     two_digits,
 )
@@ -117,12 +116,6 @@ def test_what_no_computer_has_is_no_list_of_cpus(text: str) -> None:
 def test_what_was_found_is_shown_in_one_short_line(found: object, shown: str) -> None:
     assert excerpt(found) == shown
     assert excerpt(10**5000) == "int that is too long to show"  # Python writes no more than 4,300 digits
-
-
-def test_nothing_that_a_terminal_obeys_is_left_in_an_error() -> None:
-    assert printable("one\ntwo\tthree \x1b[31m\x07\x9b\u202e\udcff") == (
-        "one\ntwo\tthree \\x1b[31m\\x07\\x9b\\u202e\\udcff"
-    )
 
 
 def test_a_number_is_within_its_range_or_the_sentence_says_which() -> None:

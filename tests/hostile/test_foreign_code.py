@@ -26,7 +26,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import Script
-from autoaccel.session.run_folder import RUN_SCHEMA, RunRecord
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.starter import WorkerStarter

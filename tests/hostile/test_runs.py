@@ -23,7 +23,7 @@ from autoaccel.records.trial import Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.session.run_folder import RUN_SCHEMA, RunRecord
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from tests.hostile.doors import give, refused
