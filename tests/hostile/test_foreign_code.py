@@ -21,12 +21,12 @@ from autoaccel.records.messages import Measure, Turn, WorkerSpec
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.script import ScriptArgument, ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import Script
-from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.starter import WorkerStarter

@@ -17,13 +17,13 @@ from autoaccel.records.contender import ContenderResult
 from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from tests.hostile.doors import give, refused
