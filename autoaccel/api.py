@@ -104,7 +104,9 @@ def autotune(arguments: AutotuneArguments) -> Recipe:
     check_values_here(options.fixed)
     if isinstance(build, (str, Path)):
         request = make_request(find_workload(str(build)), options)
-        with open_folder(Path(request.workload.path).stem, options.output, options.resume) as folder:
+        opened = open_folder(Path(request.workload.path).stem, options.output, options.resume)
+        continued(request, opened)  # what is refused is refused before anything in the folder changes
+        with opened as folder:
             recipe = run_request(begun(request, folder), folder, listener)
     else:
         with open_folder(getattr(build, "__name__", "build"), options.output, options.resume) as folder:

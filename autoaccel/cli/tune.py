@@ -63,7 +63,7 @@ def _add_sharing(tune: argparse.ArgumentParser) -> None:
 def _tune(parsed: argparse.Namespace) -> int:
     import msgspec
 
-    from autoaccel.api import begun, check_values_here, make_request, open_folder, run_request
+    from autoaccel.api import begun, check_values_here, continued, make_request, open_folder, run_request
     from autoaccel.report.commands import resume_command
     from autoaccel.report.terminal import print_recipe, watch
     from autoaccel.session.sharing import find_study
@@ -82,6 +82,7 @@ def _tune(parsed: argparse.Namespace) -> int:
         request = msgspec.structs.replace(request, workload=workload_of(parsed))
     console = make_console(to_stderr=parsed.json)
     command = "" if address else resume_command(request.workload, folder.path, None, request.options)
+    continued(request, folder)  # what is refused is refused before anything in the folder changes
     try:
         with folder:
             request = begun(request, folder)
