@@ -59,6 +59,8 @@ class Side:
     clock: SimulatedClock
     turns: list[Turn] = field(default_factory=list)
     batch_factor: float = 1.0
+    finite_steps: int = 0
+    diverged_steps: int | None = None  # what diverged is in no table
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         """Return the next recorded turn; after the last the first comes again."""
