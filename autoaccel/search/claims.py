@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 from autoaccel.records.base import MAX_REASON
 from autoaccel.records.bounds import Count
 from autoaccel.records.settings import Settings, settings_key
+from autoaccel.records.trial import Trial
 from autoaccel.search.attributes import written_by_others
 from autoaccel.space.domains import check_settings
 from autoaccel.space.knobs import KnobContext
@@ -84,3 +85,13 @@ def refuse_impossible(claims: Sequence[Claim], baseline: Settings, context: Knob
     """
     for claim in claims:
         check_settings((claim.settings,), baseline, [context], f"trial {claim.number} of the study")
+
+
+def refuse_other_settings(claim: Claim, trial: Trial) -> None:
+    """Refuse the record of a trial whose settings are not those that were claimed, and judged.
+
+    Raises:
+        BadRequestError: Naming the trial.
+    """
+    if trial.settings != claim.settings:
+        raise written_by_others(claim.number, "its record is of other settings than it claims")

@@ -32,15 +32,8 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.study import PeerActivity, StudyHead
 from autoaccel.records.trial import Measurement, Trial
-from autoaccel.search.attributes import (
-    MAX_CHARACTERS,
-    is_of_storage,
-    pieces_of,
-    reached,
-    read_record,
-    written_by_others,
-)
-from autoaccel.search.claims import Claim, claims_among, refuse_impossible
+from autoaccel.search.attributes import MAX_CHARACTERS, is_of_storage, pieces_of, reached, read_record
+from autoaccel.search.claims import Claim, claims_among, refuse_impossible, refuse_other_settings
 from autoaccel.search.peers import GRACE_SECONDS, Peers
 from autoaccel.search.sampler import GivenSettings, distributions_of, held_by
 from autoaccel.search.task import SearchTask
@@ -74,16 +67,13 @@ class SearchStudy:
         self._running: set[int] = set()  # others' claims at the last look
         self._task: SearchTask | None = None
         self._distributions: dict[str, CategoricalDistribution] = {}
-        self._context: KnobContext | None = None  # what others' settings must be possible in; None: nobody else's
+        self.context: KnobContext | None = None
+        """In which settings of others must be possible: they may be measured and proven here. None: there are none."""
         self._proposed: optuna.Trial | None = None  # by the sampler, and neither claimed nor refused yet
         with reached():
             self._study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
             self._id = storage.get_study_id_from_name(name)
         self.peers = Peers(storage, self._id, host, grace_seconds)
-
-    def judge_by(self, context: KnobContext) -> None:
-        """Refuse settings of others that cannot be had in this context: they are measured and proven here."""
-        self._context = context
 
     def leave(self) -> None:
         """Give up what this worker measures, and say that it is gone."""
@@ -116,9 +106,9 @@ class SearchStudy:
         """Return what the others have done and are doing; give up what a dead worker was measuring."""
         with reached():
             claims, live = claims_among(self._trials()), self.peers.live()
-            if self._context is not None and self._task is not None:
+            if self.context is not None and self._task is not None:
                 others = [claim for claim in claims if claim.worker != self.peers.worker]
-                refuse_impossible(others, self._task.baseline, self._context)
+                refuse_impossible(others, self._task.baseline, self.context)
             silent = [claim for claim in claims if claim.running and claim.worker not in (self.peers.worker, *live)]
             for claim in silent:
                 self._give_up(claim.number, "silent")
@@ -144,8 +134,7 @@ class SearchStudy:
             if claim.finished and claim.worker != self.peers.worker and claim.number not in self._told:
                 trial_id = self._storage.get_trial_id_from_study_id_trial_number(self._id, claim.number)
                 if trial := read_record(self._storage.get_trial(trial_id), Trial, "trial"):
-                    if trial.settings != claim.settings:
-                        raise written_by_others(claim.number, "its record is of other settings than it claims")
+                    refuse_other_settings(claim, trial)
                     news.append(msgspec.structs.replace(trial, host=hosts.get(claim.worker, "another machine")))
                 self._told.add(claim.number)
         return tuple(news)

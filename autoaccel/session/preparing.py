@@ -140,7 +140,7 @@ def _join(
     if address is None:
         return None
     study = stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))
-    study.judge_by(context)
+    study.context = context
     return study
 
 

@@ -56,7 +56,7 @@ def give(arguments: Sequence[str | Path], folder: Path) -> Shown:
 def give_alone(arguments: Sequence[str | Path], folder: Path) -> Shown:
     """Return what a command shows in a process of its own, as a user runs it; checked as `give` does."""
     before = _tree(folder)
-    command = [sys.executable, "-m", "autoaccel", *map(str, arguments)]
+    command = [sys.executable, "-c", _LIMITED, *map(str, arguments)]
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -64,12 +64,17 @@ def give_alone(arguments: Sequence[str | Path], folder: Path) -> Shown:
             shown = process.communicate(timeout=_STUCK_SECONDS)
         finally:
             process.kill()
-    # Of all children so far the largest and all together: more than this one took, never less.
-    assert _peak_bytes(resource.RUSAGE_CHILDREN) < MAX_BYTES + _INTERPRETER_BYTES
     return _checked(Shown(process.returncode, *shown), before, folder)
 
 
 _INTERPRETER_BYTES = 100 << 20
+# Limits, for what the largest child took would count what this process had when it was forked.
+_LIMITED = f"""
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_DATA, ({MAX_BYTES + _INTERPRETER_BYTES},) * 2)
+resource.setrlimit(resource.RLIMIT_CPU, ({int(MAX_SECONDS)},) * 2)
+runpy.run_module("autoaccel", run_name="__main__")
+"""
 
 
 def refused(shown: Shown, *words: str) -> str:

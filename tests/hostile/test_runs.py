@@ -189,7 +189,7 @@ def test_a_study_to_which_something_else_writes(says: Callable[[optuna.Trial], N
     task = SearchTask(space, own, Economy(20, 1000, 0.1, 1.0, 0.0, 5.0), Prior([], {}))
     storage = optuna.storages.InMemoryStorage()
     ours = SearchStudy(storage, "study", "here")
-    ours.judge_by(context)
+    ours.context = context
     ours.search(task, optuna.samplers.RandomSampler())
     says(optuna.load_study(study_name="study", storage=storage).ask())
     with pytest.raises(BadRequestError) as error:
