@@ -333,7 +333,8 @@ def test_compiled_code_of_a_run_folder_is_not_used(folder: Path, monkeypatch: py
         (run / name).mkdir(parents=True)
         (run / name / "entry").write_bytes(b"cos\nsystem\n(S'touch canary'\ntR.")
     (run / "run.json").write_text("{}")
-    RunFolder.resume(run)
+    with RunFolder.resume(run):
+        pass
     assert not {"compiled", "rounding"} & {path.name for path in run.iterdir()}
 
 
