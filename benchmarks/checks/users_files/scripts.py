@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-PLACES = ("", "runs/old/", "pictures/cat/", "../", "../notes/", "../../shared/")
+PLACES = ("", "runs/old/", "pictures/cat/", "../", "../notes/", "../../common/")
 """Where the scripts write, seen from their working folder; one of these folders is full, one is two levels up."""
 
 _PYTHON = {
@@ -74,7 +74,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 # All samples that a script finds by walking: those of its folder, and words far above it.
 files = [path for path in sorted(Path("pictures").rglob("*.txt")) if path.is_file()]
-for folder, _, names in os.walk("../../shared"):
+for folder, _, names in os.walk("../../common"):
     files += [Path(folder, name) for name in sorted(names) if name.endswith(".txt")]
 texts = [path.read_bytes() for path in files]
 digest = hashlib.sha256(b"|".join(texts)).hexdigest()[:16]
