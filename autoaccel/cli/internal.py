@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import tempfile
-import traceback
 from pathlib import Path
 
 from autoaccel import __version__
@@ -22,6 +19,9 @@ def internal_failure_words(error: Exception, folder: Path | None) -> str:
         error: What was raised.
         folder: Of the run that it ended; None: it ended no run.
     """
+    import platform
+    import traceback
+
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     words = f"internal failure ({type(error).__name__}): this is a mistake of autoaccel's, not of your training."
     header = f"autoaccel {__version__}, Python {platform.python_version()}, {platform.platform()}\n\n"
@@ -38,6 +38,8 @@ def _write(text: str, folder: Path | None) -> Path:
         log = folder / _LOG
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     else:
+        import tempfile
+
         descriptor, name = tempfile.mkstemp(prefix="autoaccel-error-", suffix=".log")
         log = Path(name)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:

@@ -166,7 +166,7 @@ def _of_slurm(environ: Mapping[str, str]) -> LaunchedRank | None:
 
 
 _MAX_NODES = 100_000
-_MAX_DIGITS = 9  # of a rank, a port, or a number of tasks
+_MAX_DIGITS = 10  # of a rank, a port, a number of tasks, or of a step of Slurm, which has 32 bits
 
 
 def tasks_per_node(text: str) -> tuple[int, ...]:

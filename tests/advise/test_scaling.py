@@ -257,7 +257,7 @@ def test_times_that_no_model_explains_are_told_by_their_deviation() -> None:
         ({1: 100.0, 2: float("nan")}, (4,), None, "above zero seconds, got nan"),
         ({0: 100.0, 2: 50.0}, (4,), None, "must be at least 1, got 0"),
         ({1: 100.0, 2: 50.0}, (-4,), None, "must be at least 1, got -4"),
-        ({1: 100.0, 2: 50.0}, (4,), 0, "got --machines-of 0"),
+        ({1: 100.0, 2: 50.0}, (4,), 0, "--machines-of must be at least 1, got 0"),
     ],
 )
 def test_times_that_say_nothing_are_refused(

@@ -58,7 +58,7 @@ def compared(
 def test_the_same_settings_make_the_same_updates(
     file: str, tensor: str, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
-    found = compared(starter_of(in_folder(file, folder, ())), machine, {}, folder.parent / "kept")
+    found = compared(starter_of(in_folder(file, folder, ())), machine, {}, folder.parent / "run" / "kept")
     assert isinstance(found, UpdatesCompared), found
     assert found.losses == found.baseline_losses and len(found.losses) == POINTS[-1]
     assert len(set(found.losses)) > 1
@@ -75,7 +75,7 @@ def test_autocast_in_a_script_is_a_small_part_of_the_noise(
     folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
     script = in_folder("digits.py", folder, ())
-    found = compared(starter_of(script), machine, BFLOAT16, folder.parent / "kept")
+    found = compared(starter_of(script), machine, BFLOAT16, folder.parent / "run" / "kept")
     assert isinstance(found, UpdatesCompared), found
     evidence = judge_updates(found)
     assert evidence.verdict == "holds", evidence
@@ -89,7 +89,7 @@ def test_settings_that_harm_a_script_are_told(
     """Outputs of about 1,000, which bfloat16 rounds by up to 2, where what is to be learnt is smaller than that."""
     (folder / "train.py").write_text(without_optimizer(HARMED) if by_hand else HARMED)
     script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
-    found = compared(starter_of(script), machine, BFLOAT16, folder.parent / "kept")
+    found = compared(starter_of(script), machine, BFLOAT16, folder.parent / "run" / "kept")
     assert isinstance(found, UpdatesCompared), found
     assert judge_updates(found).verdict == "too large"
 
@@ -133,7 +133,7 @@ def test_updates_by_hand_are_those_of_an_optimizer(
     for place, source in enumerate((training, without_optimizer(training))):
         (folder / "train.py").write_text(source)
         script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
-        found.append(compared(starter_of(script), machine, BFLOAT16, folder.parent / f"kept {place}"))
+        found.append(compared(starter_of(script), machine, BFLOAT16, folder.parent / "run" / f"kept {place}"))
     assert found[0] == found[1]
 
 
@@ -142,7 +142,7 @@ def test_a_script_that_ends_too_early_says_so(
 ) -> None:
     (folder / "train.py").write_text(HARMED.replace("200", "12"))
     script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
-    found = compared(starter_of(script), machine, {}, folder.parent / "kept")
+    found = compared(starter_of(script), machine, {}, folder.parent / "run" / "kept")
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == ("invalid", "it ended after 12 steps, too few to compare updates")
 
