@@ -72,14 +72,14 @@ def test_ranks_that_a_launcher_starts_are_seen_and_measured(
         assert isinstance(turn, Turn) and len(turn.step_seconds) == 5 and not turn.diverged
     trial.close()
     assert listing(folder) == before
-    assert not [one for one in psutil.process_iter() if "train.py" in " ".join(_command_line(one))]
+    assert not [one for one in psutil.process_iter() if _working_folder(one) == str(folder)]
 
 
-def _command_line(process: psutil.Process) -> list[str]:
+def _working_folder(process: psutil.Process) -> str:
     try:
-        return process.cmdline()
+        return process.cwd()
     except psutil.Error:
-        return []
+        return ""
 
 
 FAILS = """
