@@ -72,7 +72,8 @@ def test_ranks_that_a_launcher_starts_are_seen_and_measured(
         assert isinstance(turn, Turn) and len(turn.step_seconds) == 5 and not turn.diverged
     trial.close()
     assert listing(folder) == before
-    assert not [one for one in psutil.process_iter() if _working_folder(one) == str(folder)]
+    here = [one for one in psutil.process_iter() if _working_folder(one) == str(folder)]
+    assert here in ([], [psutil.Process()])  # this one may be there
 
 
 def _working_folder(process: psutil.Process) -> str:
