@@ -15,6 +15,7 @@ from types import TracebackType
 from autoaccel.records.base import decode
 from autoaccel.records.launching import LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
 from autoaccel.records.messages import Describe, Failure, Measure, WorkerSpec
+from autoaccel.runtime.script.private_copies import copy_before_writing
 from autoaccel.runtime.script.serving import Attached, attach_of, fail
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.worker import Channel, die_with_parent
@@ -26,6 +27,7 @@ def join_training() -> None:
     if not told:
         return  # somebody of ours was here before: this is a helper of a process that is heard
     launched = decode(told, Launched)
+    copy_before_writing(launched.spec.scratch)
     if launched.line is None:
         when_torch_is_imported(partial(_apply, launched.spec))
         return

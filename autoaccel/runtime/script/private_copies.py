@@ -14,9 +14,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from autoaccel.runtime.script.torch_import import when_torch_is_imported
+
 _CLONE = 0x40049409  # FICLONE of linux/fs.h: both files share their blocks until one is written to
 _CHUNK_BYTES = 8 << 20
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+
+
+def copy_before_writing(scratch: str | None) -> None:
+    """Put a copy in the place of each link that this process is about to write through, until it ends.
+
+    Args:
+        scratch: The folder that stands for "/", in which the script's folder is copied; None: it is not.
+    """
+    if scratch is not None:
+        copies = PrivateCopies(scratch)
+        when_torch_is_imported(copies.hear_saves)
 
 
 class PrivateCopies:
@@ -31,6 +44,17 @@ class PrivateCopies:
         self._scratch = Path(scratch)
         self._here = threading.local()
         sys.addaudithook(self._hear)
+
+    def hear_saves(self) -> None:
+        """Hear of `torch.save` too: it opens files below Python, and its error does not name them."""
+        import torch
+
+        from autoaccel.runtime.script.events import before
+
+        before(torch, "save", self._save_begins)
+
+    def _save_begins(self, *arguments: object, **named: object) -> None:
+        self._make_private(named.get("f", arguments[1] if len(arguments) > 1 else None), content=False)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Make room for what an event of Python's is about to do."""

@@ -20,7 +20,7 @@ from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.cycle import TrainingOverError
 from autoaccel.runtime.script.entry import enter, run_main, without_ours
 from autoaccel.runtime.script.parsing import watch_parsers
-from autoaccel.runtime.script.private_copies import PrivateCopies, in_scratch
+from autoaccel.runtime.script.private_copies import copy_before_writing, in_scratch
 from autoaccel.runtime.script.process import end_forked
 from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
@@ -46,8 +46,7 @@ def serve_script(spec: WorkerSpec, line: Line) -> Record | None:
     """Do the task; return its answer, or the Failure that it met; most are given before, and end the process."""
     script = spec.workload
     assert isinstance(script, Script)
-    if spec.scratch is not None:
-        PrivateCopies(spec.scratch)
+    copy_before_writing(spec.scratch)
     running = _in_scratch(spec.scratch, script)
     attach = attach_of(spec, line)
     attached: list[Attached] = []
