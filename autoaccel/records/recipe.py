@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -235,6 +236,9 @@ def recipe_schema() -> dict[str, Any]:
     (reference, _), definitions = msgspec.json.schema_components(
         (Recipe, UntypedWorkload), ref_template="#/$defs/{name}"
     )
+    for definition in definitions.values():
+        if "description" in definition:  # msgspec before 0.23 leaves a docstring's indentation in it
+            definition["description"] = inspect.cleandoc(definition["description"])
     of_recipe = definitions["Recipe"]["properties"]
     of_recipe["workload"] = {"anyOf": [of_recipe["workload"], {"$ref": "#/$defs/UntypedWorkload"}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **reference, "$defs": definitions}

@@ -301,7 +301,7 @@ def test_the_last_words_stay(tmp_path: Path) -> None:
     log = tmp_path / "log"
     kept = start_program([sys.executable, "-c", code], log, os.environ, str(tmp_path), "")
     assert wait_for(lambda: log.exists() and b"bytes omitted" in log.read_bytes()[:100])
-    assert log.stat().st_size < 2 << 20 and log.read_bytes().endswith(b"the reason")
+    assert wait_for(lambda: log.read_bytes().endswith(b"the reason")) and log.stat().st_size < 2 << 20
     assert kept.end(30.0)
 
 
