@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -68,7 +69,7 @@ def cover(mounts: Iterable[Mount], stores: Sequence[str], as_user: bool = False)
     for mount in mounts:
         if is_within(mount.place, SYSTEM):
             continue
-        if mount.is_read_only or mount.kind in _PSEUDO or not Path(mount.place).is_dir():
+        if mount.is_read_only or mount.kind in _PSEUDO or not _is_folder(mount.place):
             kept.append(mount.place)
             continue
         pending = [mount.place]
@@ -105,10 +106,17 @@ def cover_own(covered: Cover, paths: Iterable[str], user: int, stores: Sequence[
     return covered._replace(stores=found)
 
 
+def _is_folder(path: str) -> bool:
+    with contextlib.suppress(OSError):  # mounts of containers lie where an ordinary user must not look
+        return Path(path).is_dir()
+    return False
+
+
 def _inner_folders(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
         inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted(path for path in inner if path not in SYSTEM)
+        return sorted(path for path in inner if path not in SYSTEM)
+    return []
 
 
 def is_within(path: str, folders: Iterable[str]) -> bool:

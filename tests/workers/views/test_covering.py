@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,3 +84,25 @@ def test_a_users_folders_within_those_of_others_are_covered_by_themselves(
     monkeypatch.setattr(Path, "stat", owned)
     found = cover_own(covered, [f"{root}/shared/mine/code"], 7, ["/store"])
     assert set(found.stores) - set(covered.stores) == {f"{root}/shared/mine"}
+
+
+def test_mounts_where_this_user_must_not_look_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").mkdir()
+    hidden, is_dir, scandir = str(tmp_path / "hidden"), Path.is_dir, os.scandir
+
+    def looked_at(path: Path) -> bool:
+        if str(path).startswith(hidden):
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_dir(path)
+
+    def listed(path: str) -> object:
+        if str(path).startswith(hidden):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    (tmp_path / "hidden").mkdir()
+    monkeypatch.setattr(Path, "is_dir", looked_at)
+    monkeypatch.setattr(os, "scandir", listed)
+    mounts = [Mount(str(tmp_path), "ext4", False), Mount(f"{hidden}/merged", "overlay", False)]
+    found = cover(mounts, ["/none"], as_user=True)
+    assert set(found.stores) == {f"{tmp_path}/home"}
