@@ -114,7 +114,7 @@ def add_row(
     row = Row(name, status, reason, made or provenance(code), dict(found))
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / f"{result}.jsonl").open("ab") as file:
-        file.write(encode(row) + b"\n")
+        file.write(encode(row).replace(f"{ROOT}/".encode(), b"") + b"\n")  # an error may name where the checkout lies
 
 
 def read_rows(result: str) -> list[Row]:
