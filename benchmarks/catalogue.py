@@ -215,7 +215,7 @@ BENCHMARKS = (
     Benchmark(
         "users-files", "checks.users_files.measure",
         "scripts that write to the user's files in every way: are these as they were, and are the samples the same?",
-        {"users_files": 5}, 15, needs="root, for other users and rights; installs h5py", extra="files",
+        {"users_files": 6}, 20, needs="root, for other users and rights; xfsprogs; installs h5py", extra="files",
     ),
     Benchmark(
         "soak", "checks.soak",

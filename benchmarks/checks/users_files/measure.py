@@ -4,15 +4,17 @@
 
 Each script is described and measured as a trial is, in a tree with large files, full folders and a sparse file of 10 GB
 (see `scripts.py`). All forty are tried as root, ten of them in every other setting: an ordinary user, and root without
-CAP_SYS_ADMIN, each with and without namespaces, which most containers forbid. A setting is as it should be if contents,
-types and modes of all files are the same before and after (without an overlay contents and types: the kernel then
-guards no modes), and each script has found the samples that it finds under plain Python. It also tells what a view adds
-to the start of a process. Settings other than root need root and util-linux, and an interpreter that ordinary users can
-read. A row is a setting, in benchmarks/results/users_files.jsonl.
+CAP_SYS_ADMIN, each with and without namespaces, which most containers forbid; without, once more on a file system whose
+files can share their blocks (XFS, made for it). A setting is as it should be if contents, types and modes of all files
+are the same before and after (without an overlay contents and types: the kernel then guards no modes), and each script
+has found the samples that it finds under plain Python. It also tells what a view adds to the start of a process.
+Settings other than root need root and util-linux, that with reflinks xfsprogs, and an interpreter that ordinary users
+can read. A row is a setting, in benchmarks/results/users_files.jsonl.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -20,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,11 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "root without CAP_SYS_ADMIN and namespaces": (*_NO_ADMIN, *_NO_NAMESPACES),
     "ordinary user": _AS_USER,
     "ordinary user without namespaces": (*_AS_USER, *_NO_NAMESPACES),
+    "ordinary user without namespaces, reflinks": (*_AS_USER, *_NO_NAMESPACES),
 }
 """How a setting is entered, by its name."""
+
+_SPARSE_BYTES = 12 << 30  # of a file system that is to hold a tree with copies; few of them are ever written
 
 CODE = ("autoaccel", "benchmarks/checks/users_files", "benchmarks/harness/without_namespaces.py")
 
@@ -93,7 +98,10 @@ def measure(setting: str) -> dict[str, Any]:
     whole = scripts()
     names = list(whole) if setting == "root" else list(whole)[::4]
     found: dict[str, Any] = {"scripts": len(names), "changed": {}, "failed": {}, "other samples": []}
-    with tempfile.TemporaryDirectory(prefix="lab-") as lab:
+    with contextlib.ExitStack() as stack:
+        if setting.endswith("reflinks"):
+            stack.enter_context(_sharing_blocks())
+        lab = stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-"))
         root = Path(lab, "home")
         own = make_tree(root)
         Path(lab).chmod(0o755)
@@ -123,6 +131,27 @@ def measure(setting: str) -> dict[str, Any]:
         started = _in_setting(setting, "--start", str(own))
         found["start adds seconds"] = round(float(started.stdout or "nan"), 3)
     return found
+
+
+@contextlib.contextmanager
+def _sharing_blocks() -> Iterator[None]:
+    """Let temporary files lie on a file system of their own, whose files can share their blocks."""
+    before = tempfile.gettempdir()
+    with tempfile.TemporaryDirectory(prefix="reflinks-") as place:
+        image, mounted = Path(place, "image"), Path(place, "mounted")
+        with image.open("wb") as file:
+            file.truncate(_SPARSE_BYTES)
+        mounted.mkdir()
+        Path(place).chmod(0o755)
+        subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], check=True)
+        subprocess.run(["mount", "-o", "loop", str(image), str(mounted)], check=True)
+        try:
+            mounted.chmod(0o1777)
+            os.environ["TMPDIR"] = tempfile.tempdir = str(mounted)
+            yield
+        finally:
+            os.environ["TMPDIR"] = tempfile.tempdir = before
+            subprocess.run(["umount", str(mounted)], check=True)
 
 
 def _plain(own: Path) -> str:
