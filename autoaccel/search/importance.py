@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
@@ -29,6 +28,9 @@ def importance(space: SearchSpace, trials: Sequence[Trial]) -> dict[str, float]:
     seconds = sorted(trial.total_seconds for trial in measured if trial.total_seconds is not None)
     if len(seconds) < _MIN_TRIALS or not distributions or seconds[len(seconds) // 2] == seconds[0]:
         return {}
+    # Here, because it imports scikit-learn, which takes longer than anything else before a run begins.
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
     study = optuna.create_study()
     study.add_trials(
         [

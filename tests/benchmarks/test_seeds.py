@@ -24,7 +24,9 @@ def test_a_metric_that_becomes_worse_drops_whichever_way_is_better(direction: st
     assert line == f"| a training | 2 | {drop} | 0.14 | 0.1 |"
 
 
-@pytest.mark.parametrize(("verdict", "accepts_more"), [("holds", True), ("too large", False)])
+@pytest.mark.parametrize(
+    ("verdict", "accepts_more"), [("holds", True), pytest.param("too large", False, marks=pytest.mark.long)]
+)
 def test_updates_decide_what_runs_leave_open_of_the_harmless_alone(
     verdict: Literal["holds", "too large"], accepts_more: bool
 ) -> None:

@@ -30,7 +30,8 @@ from benchmarks.studies.tables.simulate import autoaccel as tuned
 NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
 
 
-_LARGE = ("digits_cnn", "image_pipeline", "small_resnet")  # whose replays take longest; `make check-long`
+_LARGE = ("digits_cnn", "image_pipeline", "small_resnet", "tabular_mlp")
+"""Tables whose replays take longest; `make check-long`."""
 
 
 @pytest.fixture(

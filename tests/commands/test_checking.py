@@ -130,6 +130,7 @@ def write_recipe(model: Path, machine: Machine, change: Settings, constraint: Co
 
 
 @pytest.mark.end_to_end
+@pytest.mark.long
 def test_a_check_is_cut_short_goes_on_and_is_written_beside_the_recipe(
     write_model: WriteModel, this_machine: Machine, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_after_a_killed_rank_it_goes_on_from_its_checkpoint(
     ]
 
 
+@pytest.mark.long
 def test_a_finished_checkpoint_is_said_to_be_one(
     write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path
 ) -> None:
@@ -267,7 +268,7 @@ def test_the_second_run_compiles_nothing_anew(
     assert files_in(home) == kept
 
 
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_cache_of_the_users_own_is_left_alone_and_without_any_a_run_still_compiles(
     own: bool, write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,7 +115,14 @@ TRACELESS = ("loader.prefetch", "loader.persistent", "loader.context", "loader.n
 
 
 @pytest.mark.end_to_end
-@pytest.mark.parametrize("name", [name for name in KNOBS if name not in SLOW])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long) if name == "compile.mode" else name
+        for name in KNOBS
+        if name not in SLOW
+    ],
+)
 def test_what_is_applied_shows(name: str, bench: Bench, tmp_path: Path) -> None:
     """In a real worker: the first value that is not the default."""
     if reason := KNOBS[name].why_unavailable(bench.context):

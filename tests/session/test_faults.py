@@ -38,6 +38,7 @@ def build():
 """
 
 
+@pytest.mark.long
 def test_faults_are_named_and_the_search_goes_on_to_the_best_without_them(
     write_model: WriteModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

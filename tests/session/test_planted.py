@@ -185,6 +185,7 @@ def cut_if_short(output, target):
 """
 
 
+@pytest.mark.long
 def test_a_run_too_long_for_a_share_of_it_is_judged_by_what_rounding_does_to_updates(
     write_model: WriteModel, tmp_path: Path
 ) -> None:

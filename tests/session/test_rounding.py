@@ -155,6 +155,7 @@ def test_too_large_an_error_is_asked_again_later(
 
 
 @pytest.mark.end_to_end
+@pytest.mark.long
 def test_what_fails_on_either_side_is_told(write_model: WriteModel, run_for: StartRun) -> None:
     code = """
         def build_failing():

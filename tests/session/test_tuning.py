@@ -56,6 +56,7 @@ def recipe_in(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_waiting_loader_gets_workers_and_the_recipe_stands_up(write_model: WriteModel, tmp_path: Path) -> None:
     """tune, show, verify and run, in a folder whose name has spaces."""
     folder = tmp_path / "my first run"
@@ -182,6 +183,7 @@ def test_where_nothing_can_be_won_no_budget_is_too_small(write_model: WriteModel
     assert recipe_in(tmp_path / "run")["summary"].startswith("Tuning cannot help: a run takes ")
 
 
+@pytest.mark.long
 def test_an_interrupted_run_keeps_its_trials_and_goes_on(write_model: WriteModel, tmp_path: Path) -> None:
     model = write_model(WAITING)
     (tmp_path / "two.toml").write_text('title = "two"\n[knobs]\n"loader.workers" = [0, 1, 2]\n')
@@ -412,6 +414,7 @@ def test_a_program_that_tunes_itself_while_it_is_tuned_is_told(write_model: Writ
     assert "if __name__ == '__main__':" in done.stderr
 
 
+@pytest.mark.long
 def test_settings_that_break_the_metric_never_win(write_model: WriteModel, tmp_path: Path) -> None:
     """A candidate that is faster, but trains to another metric, is kept as infeasible and not chosen."""
     code = """

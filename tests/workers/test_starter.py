@@ -302,6 +302,7 @@ def test_of_those_that_start_together_one_warms_up_at_a_time(
     assert changes == 1
 
 
+@pytest.mark.long
 def test_starts_that_slow_each_other_down_no_longer_overlap(
     starter_for: StarterOf, write_model: WriteModel, tmp_path: Path
 ) -> None:

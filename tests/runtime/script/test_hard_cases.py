@@ -24,8 +24,8 @@ from tests.runtime.script.asking import SECONDS, describe
 from tests.runtime.script.cases import CASES, Case
 from tests.runtime.script.conftest import SCRIPTS
 
-_ALWAYS = {"gan.py", "gpt/train.py"}
-"""Scripts that stand for the kinds that differ most; the others are for `make check-long`, 10 s each."""
+_ALWAYS = {"gan.py"}
+"""What differs most from a plain script; the others are for `make check-long`, 10 s each."""
 
 _GRADIENTS_ONLY = {"functional.py"}
 """Scripts that never call backward()."""

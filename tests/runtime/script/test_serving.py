@@ -40,6 +40,7 @@ def test_a_flat_script_is_seen_as_it_is(
     assert [path.name for path in folder.iterdir()] == ["train.py"]  # it saves a checkpoint after each epoch
 
 
+@pytest.mark.long
 def test_turns_are_taken_for_as_long_as_the_tuner_likes_though_the_script_ends(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], folder: Path
 ) -> None:
@@ -234,6 +235,7 @@ for epoch in range(100):
 """
 
 
+@pytest.mark.long
 def test_a_setting_of_models_holds_in_a_training_whose_steps_were_all_seen(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -329,6 +331,7 @@ def test_a_training_that_ends_too_soon_is_no_training_of_that_length(
     assert ended.message == "it ended after 320 steps, but 400 were to be trained"
 
 
+@pytest.mark.long
 def test_the_last_update_that_a_script_makes_itself_counts(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
