@@ -178,6 +178,8 @@ class TrainingFacts(Record, frozen=True):
     loading_matters: str = ""  # why who loads a sample, and when, decides on its numbers; empty if it does not
     loading_redraws: bool = False
     """Whether it does so only by drawing from the generators that a process shares, which every worker seeds anew."""
+    loading_bound: str = ""
+    """Why samples must be loaded where and when the user's own loader does it; empty if they may be elsewhere."""
     optimizer_has_foreach: bool = False
     repeated_blocks: Count = 0  # modules of one class beside each other: what may be treated one by one
     blocks_normalise_batches: bool = False

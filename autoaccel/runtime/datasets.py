@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from autoaccel.runtime.batches import parts_of
+from autoaccel.runtime.held import handle_in
 from autoaccel.runtime.randomness import Apart, State, generators_of, state_of
 
 _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
 _MIN_LOOKED_AT = 2
+_LOADED_IN_WORKERS = 4  # of them, once more by two workers each
+_DEEPEST = 6  # objects in objects, of a sample
+_WORKER_SECONDS = 10  # for one of these
 _LOOK_SECONDS = 2.0  # of which no more samples are begun: somebody waits for a run to begin
 
 
@@ -30,6 +36,8 @@ class LoadingFacts(NamedTuple):
     """Whether that is all because of random numbers from the generators that a process shares.
 
     torch seeds these anew in every worker, so samples are drawn there as they are anywhere else, with other numbers."""
+    why_bound: str = ""
+    """Why samples must be loaded where the training loads them; empty if they may be elsewhere."""
 
 
 class _Found(Exception):  # noqa: N818  # what is looked for is no error
@@ -43,12 +51,19 @@ class _Loaded(NamedTuple):
     drew: bool
 
 
+def why_bound(loader: DataLoader[Any]) -> str:
+    """Return what loading holds that processes must not share, before anything was loaded; empty if nothing."""
+    handle = handle_in(one for one in (loader.dataset, loader.collate_fn, loader.worker_init_fn) if one is not None)
+    return f"{handle} is an open file or connection, whose place processes would share" if handle else ""
+
+
 def look_at_samples(loader: DataLoader[Any]) -> LoadingFacts:
     """Return what a few samples show: each is loaded twice, while the generators are watched.
 
     It loads 8 samples twice, or as many as it has begun in two seconds, at least 2, and makes a batch of them twice.
     The second time the shared generators are in another state; in the same one if they were drawn from, which must
-    give the same again. They are left as they were; those of the dataset's own have gone on.
+    give the same again. They are left as they were; those of the dataset's own have gone on. What is the same twice is
+    then loaded by two workers.
     """
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
@@ -66,6 +81,8 @@ def look_at_samples(loader: DataLoader[Any]) -> LoadingFacts:
         return LoadingFacts(None, _draws("loading a sample" if draws else "making a batch of samples"), only_redraws)
     if not samples:
         return LoadingFacts(None, "")
+    if _differ_in_workers(loader, samples, numbers):
+        return LoadingFacts(None, "", why_bound="workers load other samples than the training's own process does")
     mean_bytes = sum(map(bytes_of, samples)) / len(samples)
     return LoadingFacts(round(mean_bytes * len(dataset)), "")  # type: ignore[arg-type]  # it has a length
 
@@ -87,6 +104,28 @@ def _load_samples(dataset: Any) -> tuple[list[Any], list[int], bool]:
         numbers.append(number)
         draws = draws or drew
     return samples, numbers, draws
+
+
+def _differ_in_workers(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> bool:
+    """Return whether one of two workers loads another sample than this process; one that fails says nothing."""
+    asked = list(zip(numbers, samples, strict=True))[:_LOADED_IN_WORKERS]
+    batches = [[number] for number, _ in asked for _ in range(2)]  # workers take turns, so that each loads it
+    in_workers: DataLoader[Any] = DataLoader(
+        loader.dataset,
+        batch_sampler=batches,
+        collate_fn=list,
+        num_workers=2,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        timeout=_WORKER_SECONDS,
+        generator=torch.Generator(),  # no number is taken from those of the process
+    )
+    try:
+        found = [batch[0] for batch in in_workers]
+    except Exception:  # a worker that cannot load will be told in its trial
+        return False
+    here = [sample for _, sample in asked for _ in range(2)]
+    return not all(map(_is_same, here, found))
 
 
 def _make_batches(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> bool:
@@ -134,17 +173,49 @@ def _draws(what: str) -> str:
     return f"{what} draws random numbers, and workers draw different ones"
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any, depth: int = 0) -> bool:
+    """Return whether two samples hold the same numbers; missing ones are the same, and objects are what they hold."""
     if type(one) is not type(other):
         return False
     if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
+        return _is_same_tensor(one, other)
+    if isinstance(one, numpy.ndarray):
+        return one.shape == other.shape and one.dtype == other.dtype and _is_same_array(one, other)
     if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key], depth) for key in one)
     if isinstance(one, (tuple, list)):
-        return len(one) == len(other) and all(map(_is_same, one, other))
+        return len(one) == len(other) and all(_is_same(*both, depth) for both in zip(one, other, strict=True))
+    if depth < _DEEPEST and (held := _held(one)):
+        return _is_same(held, _held(other), depth + 1)
     same = one == other
-    return bool(same.all()) if hasattr(same, "all") else bool(same)
+    return bool(same.all() if hasattr(same, "all") else same) or (one != one and other != other)  # NaN
+
+
+def _is_same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.layout != other.layout or one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.layout != torch.strided:
+        one, other = one.to_dense(), other.to_dense()
+    has_gaps = one.is_floating_point() or one.is_complex()
+    return torch.allclose(one, other, rtol=0.0, atol=0.0, equal_nan=True) if has_gaps else torch.equal(one, other)
+
+
+def _is_same_array(one: Any, other: Any) -> bool:
+    return bool(numpy.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
+
+
+def _held(thing: Any) -> dict[str, Any]:
+    """Return the attributes of an object whose class tells them; that of a dataclass cannot compare tensors."""
+    has_own = any("__eq__" in vars(kind) for kind in type(thing).__mro__[:-1])
+    if has_own and not dataclasses.is_dataclass(thing):
+        return {}
+    slots = (slot for kind in type(thing).__mro__ for slot in _names(vars(kind).get("__slots__", ())))
+    found = {slot: getattr(thing, slot) for slot in slots if hasattr(thing, slot)}
+    return {**found, **getattr(thing, "__dict__", {})}
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def bytes_of(sample: Any) -> int:

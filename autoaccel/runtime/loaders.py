@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -106,3 +107,46 @@ def context_name(loader: DataLoader[Any]) -> str:
     context = loader.multiprocessing_context
     name = context if isinstance(context, str) else context.get_start_method() if context is not None else None
     return name or torch.multiprocessing.get_start_method()
+
+
+_KEPT, _ITERATED = "_autoaccel_kept", "_autoaccel_iterated"
+
+
+def draw_as(loader: DataLoader[Any], kept: bool) -> None:
+    """Let a loader take as many random numbers as one whose workers stay for all epochs, or whose do not.
+
+    Torch's takes a number for the seeds of its workers each time that it is iterated over, also where it has none; one
+    whose workers stay takes it the first time alone (torch 2.13.0). From the second epoch on, all that is drawn from
+    the same generator differs: the order of samples, dropout. See `draw_seeds_as_told`.
+
+    Args:
+        loader: It has not been iterated over.
+        kept: Whether the user's own workers stay.
+    """
+    vars(loader)[_KEPT] = kept
+
+
+def draw_seeds_as_told() -> None:
+    """Let all loaders of this process that `draw_as` was told of draw so, for as long as it lives."""
+    kind: Any = torch.utils.data.dataloader._BaseDataLoaderIter
+    own_init, own_reset = kind.__init__, kind._reset
+
+    @functools.wraps(own_init)
+    def begins(iterator: Any, loader: DataLoader[Any]) -> None:
+        told = vars(loader)
+        generator = loader.generator
+        if told.get(_KEPT) and told.get(_ITERATED):
+            told["generator"] = torch.Generator()  # from which nothing else is drawn; nor is a number from the own one
+        told[_ITERATED] = True
+        try:
+            own_init(iterator, loader)
+        finally:
+            told["generator"] = generator
+
+    @functools.wraps(own_reset)
+    def begins_anew(iterator: Any, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        own_reset(iterator, loader, first_iter)
+        if not first_iter and vars(loader).get(_KEPT) is False:
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+
+    kind.__init__, kind._reset = begins, begins_anew

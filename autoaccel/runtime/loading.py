@@ -23,7 +23,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.workload import PickledFunction, TrainingFacts, TrainingFunction
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, divides_batches, train_loader
-from autoaccel.runtime.datasets import LoadingFacts, look_at_samples
+from autoaccel.runtime.datasets import LoadingFacts, look_at_samples, why_bound
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name, why_not_rebuildable
 from autoaccel.runtime.loop import device_of
@@ -93,6 +93,7 @@ def describe(training: Training) -> TrainingFacts:
     """Return what a Training is, as data."""
     loader = train_loader(training, Applied({}), seed=0)
     torch_loader = loader if isinstance(loader, torch.utils.data.DataLoader) else None
+    bound = why_bound(torch_loader) if torch_loader is not None else ""  # before anything is loaded
     look = look_at_samples(torch_loader) if torch_loader is not None else LoadingFacts(None, "")
     model = training.model.train()
     blocks = repeated_blocks(model)
@@ -121,6 +122,7 @@ def describe(training: Training) -> TrainingFacts:
         dataset_bytes=look.bytes_if_cached,
         loading_matters=look.why_loading_matters,
         loading_redraws=look.only_redraws,
+        loading_bound=bound or look.why_bound,
         repeated_blocks=len(blocks),
         blocks_normalise_batches=any(normalises_batches(getattr(parent, name)) for parent, name in blocks),
         has_batch_statistics=normalises_batches(model),

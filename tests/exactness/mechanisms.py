@@ -56,6 +56,17 @@ class AsItGoes(torch.utils.data.Sampler):
         for _ in range(self.count):
             yield int(torch.randint(self.count, (1,)))
 """
+_AT_ONCE = """
+class AtOnce(torch.utils.data.Sampler):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count // 4
+
+    def __iter__(self):
+        return iter(torch.randperm(self.count)[: len(self) * 4].view(-1, 4).tolist())
+"""
 _BY_EPOCH = """
 class ByEpoch(torch.utils.data.Sampler):
     def __init__(self, count):
@@ -193,6 +204,8 @@ x = INPUTS[int(self.program.stdout.readline())]
               each_step="chosen.first = int(1000 * loss.item())", takes_order=False),
     Mechanism("sampler that draws as it goes", True, setup=_AS_IT_GOES, loader="sampler=AsItGoes(len(data))",
               takes_order=False),
+    Mechanism("batches drawn when they are asked for", True, setup=_AT_ONCE,
+              loader="batch_sampler=AtOnce(len(data))", takes_order=False),
     Mechanism("collate function that counts", True, setup="""
 class Counting:
     def __init__(self):
@@ -295,7 +308,7 @@ class Samples(Dataset):
 _MAIN = """
 torch.manual_seed({seed})
 data = Samples()
-loader = DataLoader({wrapped}, batch_size={batch}{arguments})
+loader = DataLoader({wrapped}{size}{arguments})
 {after}
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
 optimizer = torch.optim.{optimizer}
@@ -324,12 +337,12 @@ def draw(mechanism: Mechanism, seed: int) -> str:
         arguments.append("shuffle=True")
     if chance.random() < 0.3:
         arguments.append("num_workers=1")
-    if chance.random() < 0.3:
+    if chance.random() < 0.3 and "batch_sampler" not in mechanism.loader:
         arguments.append("drop_last=True")
     main = _MAIN.format(
         seed=seed,
         wrapped=wrapped,
-        batch=batch,
+        size="" if "batch_sampler" in mechanism.loader else f", batch_size={batch}",
         arguments="".join(f", {one}" for one in arguments),
         after=mechanism.after,
         optimizer=chance.choice(_OPTIMIZERS),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, defau
 
 from autoaccel.records.workload import BuildFunction
 from autoaccel.runtime import datasets
-from autoaccel.runtime.datasets import look_at_samples
+from autoaccel.runtime.datasets import look_at_samples, why_bound
 from autoaccel.runtime.loading import build_training, describe, load_build
 
 DRAWS = "loading a sample draws random numbers, and workers draw different ones"
@@ -102,7 +104,7 @@ def test_a_sample_that_draws_random_numbers_is_noticed(change: Callable[[float],
     """Workers were called exact where they draw other numbers; a cache was offered that would freeze what is rare."""
     before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()  # type: ignore[index]  # it may be a dict, too
     for data in (Samples(change), Subset(Samples(change), range(5, 15))):
-        assert look_at_samples(DataLoader(data)) == (None, DRAWS, only_redraws)
+        assert look_at_samples(DataLoader(data)) == (None, DRAWS, only_redraws, "")
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before[1:]  # type: ignore[index]  # it may be a dict, too
 
@@ -110,7 +112,7 @@ def test_a_sample_that_draws_random_numbers_is_noticed(change: Callable[[float],
 def test_a_generator_of_torchs_own_kind_is_noticed() -> None:
     generator = torch.Generator()
     data = Samples(lambda value: rarely(lambda: float(torch.rand((), generator=generator)), value))
-    assert look_at_samples(DataLoader(data)) == (None, DRAWS, False)
+    assert look_at_samples(DataLoader(data)) == (None, DRAWS, False, "")
 
 
 @pytest.mark.parametrize(
@@ -173,3 +175,55 @@ def test_the_examples_are_told_apart(name: str, why: str) -> None:
     facts = describe(build_training(load_build(workload), workload, seed=0))
     assert facts.loading_matters == why
     assert (facts.dataset_bytes is None) is facts.loading_redraws is bool(why)
+
+
+class Pair:
+    """An object without an equality of its own, as graphs and molecules are."""
+
+    def __init__(self, value: float) -> None:
+        self.value = torch.tensor([value, float("nan")])
+        self.parts = {"inner": (value, float("nan"))}
+
+
+@dataclasses.dataclass
+class Record:
+    """Its equality asks tensors, which have no single answer."""
+
+    value: torch.Tensor
+
+
+@pytest.mark.parametrize("make", [Pair, lambda value: Record(torch.tensor([value, value])), lambda value: float("nan")])
+def test_objects_are_what_they_hold_and_missing_values_are_the_same(make: Callable[[float], Any]) -> None:
+    """They were said to differ each time that they are loaded."""
+    found = look_at_samples(DataLoader(Samples(make), collate_fn=list))
+    assert (found.why_loading_matters, found.why_bound) == ("", "")
+
+
+def test_objects_that_differ_are_told() -> None:
+    found = look_at_samples(DataLoader(Samples(lambda value: Pair(time.perf_counter())), collate_fn=list))
+    assert found.why_loading_matters == "samples differ each time they are loaded"
+
+
+class ByWorker(Samples):
+    """Other samples where a worker loads them."""
+
+    def __getitem__(self, index: Any) -> Any:
+        worker = torch.utils.data.get_worker_info()
+        return super().__getitem__(index) + (worker.id if worker else 0)
+
+
+def test_what_workers_load_is_compared_with_what_the_process_loads() -> None:
+    found = look_at_samples(DataLoader(ByWorker()))
+    assert found.why_bound == "workers load other samples than the training's own process does"
+
+
+def test_a_handle_is_found_before_anything_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(b"rows")
+    with (tmp_path / "rows").open("rb") as rows, (tmp_path / "log").open("a") as log:
+        held = Samples()
+        held.files = [log, io.BytesIO()]  # type: ignore[attr-defined]
+        assert why_bound(DataLoader(held)) == ""
+        held.files.append(rows)  # type: ignore[attr-defined]
+        words = "Samples.files[2] is an open file or connection, whose place processes would share"
+        assert why_bound(DataLoader(held)) == words
+        assert why_bound(DataLoader(Subset(held, [1]))) == words.replace("Samples", "Subset.dataset", 1)

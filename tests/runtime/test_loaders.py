@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -116,3 +118,39 @@ def test_asking_a_loader_draws_nothing() -> None:
     assert why_not_rebuildable(loader) == ""
     assert divides_batches(loader)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+DRAWS = """
+import itertools, sys
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from autoaccel.runtime.loaders import draw_as, draw_seeds_as_told
+
+KINDS = ({}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True})
+
+def drawn(arguments, kept, generator):
+    torch.manual_seed(0)
+    if generator:
+        arguments = {**arguments, "generator": torch.Generator().manual_seed(1)}
+    loader = DataLoader(TensorDataset(torch.arange(12)), batch_size=4, shuffle=True, **arguments)
+    if kept is not None:
+        draw_as(loader, kept)
+    return [(batch.tolist(), torch.rand(()).item()) for _ in range(3) for batch, in loader]
+
+def kept(arguments):
+    return bool(arguments.get("num_workers") and arguments.get("persistent_workers"))
+
+for generator in (False, True):
+    for own, other in itertools.permutations(KINDS, 2):
+        is_told = kept(own) != kept(other)
+        assert (drawn(own, None, generator) == drawn(other, None, generator)) is not is_told, (own, other)
+draw_seeds_as_told()
+for generator in (False, True):
+    for own, other in itertools.product(KINDS, repeat=2):
+        assert drawn(own, None, generator) == drawn(other, kept(own), generator), (own, other, generator)
+"""
+
+
+def test_a_loader_draws_as_the_users_own_whether_workers_stay_or_not() -> None:
+    """The order of a shuffled loader, and every other number, was another from the second epoch on."""
+    subprocess.run([sys.executable, "-c", DRAWS], check=True, timeout=120)

@@ -66,6 +66,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
     per_epoch = min(steps, script.steps_per_epoch or steps)
     batch = loader.key.batch_size if loader else None
     look = look_at_samples(own) if own is not None else LoadingFacts(None, "")
+    bound = seen.loading_bound.get(loader.key, "") if loader else ""
     return TrainingFacts(
         metric=METRIC,
         direction="minimize",
@@ -89,6 +90,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         loader_context=loader.context if loader else "",
         loading_matters=look.why_loading_matters,
         loading_redraws=look.only_redraws,
+        loading_bound=bound or look.why_bound,
         parameter_tensors=sum(1 for root in seen.roots for _ in root.parameters()),
         repeated_blocks=max((len(repeated_blocks(root)) for root in seen.roots), default=0),
         has_batch_statistics=any(normalises_batches(root) for root in seen.roots),

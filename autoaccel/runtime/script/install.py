@@ -16,6 +16,7 @@ from autoaccel.records.settings import Value
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import map_tensors
 from autoaccel.runtime.knobs.effect import Effect
+from autoaccel.runtime.loaders import draw_as, draw_seeds_as_told
 from autoaccel.runtime.script.numbering import Naming, length_of, size_of_batches, whole
 
 _OF_WORKERS = {"persistent_workers": False, "prefetch_factor": None, "timeout": 0, "multiprocessing_context": None}
@@ -126,10 +127,15 @@ def install_loaders(facts: ScriptFacts, applied: Applied, named: Naming = whole)
         given = signature.bind(loader, *args, **kwargs).arguments
         given.pop("self")
         if named(key_of_arguments(given)) in feeding:
+            kept = bool(given.get("persistent_workers") and given.get("num_workers"))
             given = {**given, **changed_arguments(given, applied)}
+            own_init(loader, **given)
+            draw_as(loader, kept)
+            return
         own_init(loader, **given)
 
     kind.__init__ = made  # for as long as this process lives
+    draw_seeds_as_told()
 
 
 def changed_arguments(given: dict[str, Any], applied: Applied) -> dict[str, Any]:

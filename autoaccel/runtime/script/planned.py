@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 import ast
-import functools
-import inspect
 import math
-import operator
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy
-import torch
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime.script.numbering import length_of
 from autoaccel.runtime.script.places import place_of
+from autoaccel.runtime.script.reading import Unreadable, loops_at, tree_of, unless_unreadable, value_of
 
 _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
 _ASSUMED_STEPS = 1000  # nor how long an epoch is
 _MAX_ASSUMED_SECONDS = 24 * 3600.0  # samplers that are not meant to end say that an epoch has 10**10 samples
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-}
 _SAME_LENGTH = frozenset({"enumerate", "tqdm", "track", "progress_bar", "iter", "reversed", "list"})
 """Functions that give as many elements as their first argument has."""
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "len": len,
-    "int": int,
-    "max": max,
-    "min": min,
-    "range": range,
-    "math.ceil": math.ceil,
-}
 
 
 class EnclosingLoop(NamedTuple):
@@ -51,10 +30,6 @@ class EnclosingLoop(NamedTuple):
     makes_loader: bool = False  # it is over a DataLoader that is made in the same line
 
 
-class Unreadable(Exception):  # noqa: N818  # it never leaves this file
-    """An expression is more than names and numbers."""
-
-
 def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """Return the loops that the program is in, the innermost first.
 
@@ -63,8 +38,8 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """
     found: list[EnclosingLoop] = []
     for frame in frames:
-        tree = _tree(frame.f_code.co_filename)
-        inside = _that_count(_loops_at(tree, frame)) if tree is not None else []
+        tree = tree_of(frame.f_code.co_filename)
+        inside = _that_count(loops_at(tree, frame)) if tree is not None else []
         found += [_read(loop, frame) for loop in reversed(inside)]
     return found
 
@@ -87,33 +62,6 @@ def assumed_steps(steps_per_epoch: int | None, step_seconds: float) -> int:
     return max(1, min(steps, int(_MAX_ASSUMED_SECONDS / step_seconds)))
 
 
-@functools.cache
-def _tree(file: str) -> ast.Module | None:
-    try:
-        return ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _loops_at(tree: ast.Module, frame: FrameType) -> list[ast.For | ast.While]:
-    """Return the loops of the frame's own function around its line, the outermost first."""
-    loops: list[ast.For | ast.While] = []
-
-    def visit(node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
-            first, last = getattr(child, "lineno", None), getattr(child, "end_lineno", None)
-            if first is not None and last is not None and not first <= frame.f_lineno <= last:
-                continue
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-                loops.clear()  # those outside are of whoever calls it
-            if isinstance(child, (ast.For, ast.While)):
-                loops.append(child)
-            visit(child)
-
-    visit(tree)
-    return loops
-
-
 def _that_count(loops: list[ast.For | ast.While]) -> list[ast.For | ast.While]:
     """Return the loops without those within one that limits the number of their rounds: `while step < max_steps`."""
     for place, loop in enumerate(loops):
@@ -133,18 +81,18 @@ def _read(loop: ast.For | ast.While, frame: FrameType) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
     file = place_of(frame).partition(":")[0]
     words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
-    if _is_for_one_value(loop, frame.f_lineno):
+    if _is_for_onevalue_of(loop, frame.f_lineno):
         rounds: int | None = 1
     else:
-        rounds = _unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
+        rounds = unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
     for end in _conditions_of_breaks(loop):
-        limit = _unless_unreadable(_limit, end, frame)
+        limit = unless_unreadable(_limit, end, frame)
         if limit is not None and (rounds is None or limit < rounds):
             words, rounds = f"{ast.unparse(end)} in {file}:{end.lineno}", limit
     return EnclosingLoop(words, rounds, rounds is None and _makes_loader(expression, frame))
 
 
-def _is_for_one_value(loop: ast.For | ast.While, line: int) -> bool:
+def _is_for_onevalue_of(loop: ast.For | ast.While, line: int) -> bool:
     """Whether a line within a loop is run for one of its values: `if phase == "train"` in `for phase in phases`."""
     return isinstance(loop, ast.For) and any(
         isinstance(node, ast.If)
@@ -159,18 +107,11 @@ def _is_for_one_value(loop: ast.For | ast.While, line: int) -> bool:
 
 def _makes_loader(expression: ast.expr, frame: FrameType) -> bool:
     while isinstance(expression, ast.Call):
-        kind = _unless_unreadable(_value, expression.func, frame)
+        kind = unless_unreadable(value_of, expression.func, frame)
         if isinstance(kind, type) and issubclass(kind, DataLoader):
             return True
         expression = expression.args[0] if expression.args else expression.func
     return False
-
-
-def _unless_unreadable(read: Callable[[Any, FrameType], Any], expression: ast.expr, frame: FrameType) -> Any:
-    try:
-        return read(expression, frame)
-    except (Unreadable, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError):
-        return None
 
 
 def _conditions_of_breaks(loop: ast.For | ast.While) -> list[ast.Compare]:
@@ -220,7 +161,7 @@ def _limit(test: ast.Compare, frame: FrameType) -> int | None:
     """
     if len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Eq)):
         raise Unreadable
-    count, limit = _value(test.left, frame), _value(test.comparators[0], frame)
+    count, limit = value_of(test.left, frame), value_of(test.comparators[0], frame)
     is_count = type(count) is int and isinstance(limit, (int, float)) and count < limit
     return math.ceil(limit) if is_count else None
 
@@ -236,15 +177,15 @@ def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
     ):
         return len(expression.elts)
     if not isinstance(expression, ast.Call):
-        return length_of(_value(expression, frame))
+        return length_of(value_of(expression, frame))
     name = ast.unparse(expression.func).rpartition(".")[2]
     if name in ("range", "trange"):
-        return len(range(*(int(_value(each, frame)) for each in expression.args)))
+        return len(range(*(int(value_of(each, frame)) for each in expression.args)))
     if name == "zip":
-        found = [_unless_unreadable(_rounds, each, frame) for each in expression.args]
+        found = [unless_unreadable(_rounds, each, frame) for each in expression.args]
         return min((each for each in found if each is not None), default=None)
     if name == "islice" and len(expression.args) == 2:
-        return int(_value(expression.args[1], frame))
+        return int(value_of(expression.args[1], frame))
     if name not in _SAME_LENGTH or not expression.args:
         raise Unreadable
     return _rounds(expression.args[0], frame)
@@ -253,44 +194,7 @@ def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
 def _rounds_while(test: ast.expr, frame: FrameType) -> int | None:
     """Return the limit of a count, as in `while step < max_steps`."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Lt, ast.LtE)):
-        count, limit = _value(test.left, frame), _value(test.comparators[0], frame)
+        count, limit = value_of(test.left, frame), value_of(test.comparators[0], frame)
         if isinstance(count, int) and isinstance(limit, (int, float)):
             return math.ceil(limit)
     return None
-
-
-def _value(expression: ast.expr, frame: FrameType) -> Any:
-    """Return what an expression of names, attributes and numbers is now; no code of the user's runs for it.
-
-    Raises:
-        Unreadable: If it is more than that.
-    """
-    if isinstance(expression, ast.Constant):
-        return expression.value
-    if isinstance(expression, ast.Name):
-        for names in (frame.f_locals, frame.f_globals):
-            if expression.id in names:
-                return names[expression.id]
-    elif isinstance(expression, ast.Attribute):
-        holder = _value(expression.value, frame)
-        if expression.attr == "shape" and isinstance(holder, (torch.Tensor, numpy.ndarray)):
-            return holder.shape
-        found = inspect.getattr_static(holder, expression.attr, None)  # which calls no property
-        if found is not None:
-            return found
-    elif isinstance(expression, ast.Subscript):
-        holder = _value(expression.value, frame)
-        if type(holder) in (dict, list, tuple, torch.Size):
-            try:
-                return holder[_value(expression.slice, frame)]
-            except (KeyError, IndexError) as error:
-                raise Unreadable from error
-    elif isinstance(expression, ast.BinOp) and (operation := _OPERATORS.get(type(expression.op))):
-        return operation(_value(expression.left, frame), _value(expression.right, frame))
-    elif isinstance(expression, ast.Call) and (function := _FUNCTIONS.get(ast.unparse(expression.func))):
-        return function(*(_value(each, frame) for each in expression.args))
-    elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
-        holder, arguments = _value(expression.func.value, frame), [_value(each, frame) for each in expression.args]
-        if isinstance(holder, torch.Tensor) and expression.func.attr in ("size", "numel"):
-            return getattr(holder, expression.func.attr)(*arguments)
-    raise Unreadable

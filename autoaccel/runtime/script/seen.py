@@ -42,6 +42,7 @@ class Seen:
         self.compiles = False
         self.has_loss = False
         self.updates_itself = False
+        self.loading_bound: dict[LoaderKey, str] = {}  # why samples must be loaded where and when they are
         self.period: tuple[int, ...] = ()
         self.step_seconds = 0.0
 

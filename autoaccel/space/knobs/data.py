@@ -124,6 +124,13 @@ def why_no_loader(context: KnobContext) -> str:
     return ""
 
 
+def _why_bound(context: KnobContext) -> str:
+    """Return why nobody else may load samples, nor sooner; empty if others may."""
+    if reason := why_no_loader(context):
+        return reason
+    return context.training.loading_bound if context.training is not None else ""
+
+
 def _why_no_copies(context: KnobContext) -> str:
     if context.device == "cpu":
         return "there is no accelerator to copy to"
@@ -131,7 +138,7 @@ def _why_no_copies(context: KnobContext) -> str:
 
 
 def _why_no_side_stream(context: KnobContext) -> str:
-    return _why_no_copies(context) or why_no_gpu(context)
+    return _why_no_copies(context) or why_no_gpu(context) or _why_bound(context)
 
 
 def _pin_default(context: KnobContext) -> bool:
@@ -154,7 +161,7 @@ def _persistent_default(context: KnobContext) -> bool:
 
 
 def _why_no_cache(context: KnobContext) -> str:
-    if reason := why_no_loader(context):
+    if reason := _why_bound(context):
         return reason
     if context.training is None:
         return ""
@@ -196,7 +203,7 @@ KNOBS = (
         values=_worker_values,
         usual=_worker_default,
         off=0,
-        why_unavailable=why_no_loader,
+        why_unavailable=_why_bound,
         value_range=lambda context: (0, _LIMIT * context.machine.usable_cores),
         own_range=(0, 64),  # more than people give a loader where there are fewer cores than a quarter of that
     ),
@@ -212,7 +219,7 @@ KNOBS = (
         by_hand=lambda value, device: ByHand("loader", f"prefetch_factor={value}"),
         values=lambda context: tuple(sorted({2, 4, 8, _prefetch_default(context)})),
         usual=_prefetch_default,
-        why_unavailable=why_no_loader,
+        why_unavailable=_why_bound,
         value_range=lambda context: (1, 64),
         own_range=(1, 256),
         needs=(_WORKERS,),
@@ -230,7 +237,7 @@ KNOBS = (
         by_hand=lambda value, device: ByHand("loader", f"persistent_workers={value}"),
         values=choices(True, False),
         usual=_persistent_default,
-        why_unavailable=why_no_loader,
+        why_unavailable=_why_bound,
         needs=(_WORKERS,),
     ),
     Knob(
@@ -246,7 +253,7 @@ KNOBS = (
         by_hand=lambda value, device: ByHand("loader", f'multiprocessing_context="{value}"'),
         values=choices("fork", "forkserver", "spawn"),
         usual=_context_default,
-        why_unavailable=why_no_loader,
+        why_unavailable=_why_bound,
         needs=(_WORKERS,),
     ),
     Knob(

@@ -1,0 +1,240 @@
+"""What loading a sample can reach: attributes of a dataset and theirs, what functions have bound, globals they use."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dis
+import functools
+import io
+import itertools
+import socket
+import sqlite3
+import sys
+import zlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from multiprocessing.connection import Connection
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy
+import torch
+
+from autoaccel.runtime.script.entry import installed_folders
+
+_INSTALLED = (*installed_folders(), "<")
+_DEEPEST = 6  # attributes of attributes
+_MAX_LOOKED_INTO = 3000  # objects
+_MAX_OF_ONE = 100  # a dataset may hold a list of a million paths
+_WHOLE_BYTES = 4 << 20  # of numbers that are compared one by one; of more, a few
+_SAMPLED = 4096
+
+_LIBRARIES_OF_HANDLES = frozenset(
+    {"h5py", "lmdb", "netCDF4", "psycopg", "psycopg2", "pymysql", "redis", "rocksdb", "av"}
+)
+"""Libraries whose objects hold a file, or a connection, that processes must not share after a fork."""
+
+_READS = frozenset(
+    {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"}
+    | {"LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
+)
+"""Of Python 3.10 to 3.14: what reads something that is not the function's own."""
+
+_PLAIN = (str, bytes, int, float, complex, bool, type(None))
+_ANY_NAME = frozenset(
+    {"getattr", "vars", "__dict__", "__getattribute__"}
+)  # what reads attributes by names unknown here
+
+
+class Held(NamedTuple):
+    """Something that can be reached, and the way to it, such as "Samples.transform.factor"."""
+
+    name: str
+    thing: Any
+
+
+def walk(roots: Iterable[Any]) -> Iterator[Held]:
+    """Yield what can be reached from these things, each once, themselves included.
+
+    The user's own functions are followed into what they have bound and the globals that they name; installed ones are
+    not. At most 3,000 objects, six deep, are looked at, and of a collection the first hundred.
+    """
+    seen: dict[int, Any] = {}  # kept, so that no other object gets the same id
+    left = collections.deque((Held(type(root).__name__, root), 0) for root in roots)
+    while left and len(seen) < _MAX_LOOKED_INTO:
+        held, depth = left.popleft()
+        if isinstance(held.thing, _PLAIN):
+            yield held
+            continue
+        if id(held.thing) in seen:
+            continue
+        seen[id(held.thing)] = held.thing
+        yield held
+        if depth < _DEEPEST:
+            left += [(Held(name, part), depth + 1) for name, part in _parts(held)]
+
+
+def handle_in(roots: Iterable[Any]) -> str:
+    """Return the way to an open file or connection, whose place processes share after a fork; empty if there is none.
+
+    One that is only written to is no such thing, nor is one that has no descriptor.
+    """
+    return next((held.name for held in walk(roots) if _is_handle(held.thing)), "")
+
+
+def names_read(roots: Iterable[Any]) -> frozenset[str]:
+    """Return the names of attributes and globals that the user's own functions read there, constructors left out."""
+    codes = [held.thing.__code__ for held in walk(roots) if isinstance(held.thing, FunctionType)]
+    return frozenset(itertools.chain.from_iterable(_loads(code) for code in codes if code.co_name != "__init__"))
+
+
+def may_read(names: frozenset[str], name: str) -> bool:
+    """Whether functions that read these names may read this one: some ask for names that nobody has written down."""
+    return name in names or bool(names & _ANY_NAME)
+
+
+def values_in(roots: Iterable[Any]) -> dict[str, Hashable]:
+    """Return a value for each number, text, array and collection that can be reached, which changes if that changes."""
+    found: dict[str, Hashable] = {}
+    for name, thing in walk(roots):
+        value = _value(thing)
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def functions_of(kind: type) -> Iterator[FunctionType]:
+    """Yield the methods of a class that the user's own code defines, its constructor left out."""
+    for each in kind.__mro__:
+        for value in list(vars(each).values()):
+            plain = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+            if isinstance(plain, FunctionType) and is_users(plain) and plain.__name__ != "__init__":
+                yield plain
+
+
+def is_users(function: FunctionType) -> bool:
+    """Whether a function is of the user's own code."""
+    return not function.__code__.co_filename.startswith(_INSTALLED)
+
+
+def _parts(held: Held) -> Iterator[tuple[str, Any]]:
+    name, thing = held
+    if isinstance(thing, (torch.Tensor, numpy.ndarray, torch.nn.Module, type, torch.Generator)):
+        return
+    if isinstance(thing, ModuleType):
+        return
+    if isinstance(thing, Mapping):
+        with contextlib.suppress(Exception):  # whatever a class of the user's raises
+            yield from (
+                (f"{name}[{key!r}]"[:200], value) for key, value in itertools.islice(thing.items(), _MAX_OF_ONE)
+            )
+    elif isinstance(thing, (tuple, list, set, frozenset, collections.deque)):
+        yield from ((f"{name}[{place}]", part) for place, part in enumerate(itertools.islice(thing, _MAX_OF_ONE)))
+    if isinstance(thing, functools.partial):
+        yield from ((name, thing.func), (name, thing.args), (name, thing.keywords))
+    elif isinstance(thing, (MethodType, BuiltinMethodType)):
+        yield name, thing.__self__
+        if isinstance(thing, MethodType):
+            yield name, thing.__func__
+    elif isinstance(thing, FunctionType):
+        yield from _of_function(name, thing)
+    else:
+        yield from _of_object(name, thing)
+
+
+def _of_object(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    """Yield attributes, and methods of the user's own."""
+    yield from ((f"{name}.{attribute}", value) for attribute, value in list(getattr(thing, "__dict__", {}).items()))
+    for kind in type(thing).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else tuple(slots):
+            with contextlib.suppress(AttributeError, TypeError):
+                yield f"{name}.{slot}", getattr(thing, slot)
+        if kind is not object and not (kind.__module__ or "").startswith("torch."):
+            yield from (
+                (f"{name}.{attribute}", value)
+                for attribute, value in list(vars(kind).items())
+                if isinstance(value, (*_PLAIN, list, dict))
+                and not attribute.startswith("__")
+                and attribute not in getattr(thing, "__dict__", {})
+            )
+    yield from ((f"{name}.{function.__name__}", function) for function in functions_of(type(thing)))
+
+
+def _of_function(name: str, function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # an empty one
+            yield variable, cell.cell_contents
+    yield from ((name, value) for value in (function.__defaults__ or ()))
+    if not is_users(function):
+        return
+    names = _loads(function.__code__)
+    for variable in sorted(names & function.__globals__.keys()):
+        value = function.__globals__[variable]
+        if not isinstance(value, ModuleType):
+            yield variable, value
+        elif not (getattr(value, "__file__", None) or "<").startswith(_INSTALLED):
+            yield from ((f"{variable}.{inner}", vars(value)[inner]) for inner in sorted(names & vars(value).keys()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _loads(code: CodeType) -> frozenset[str]:
+    """Return the names of attributes and variables that a function reads, those within it included."""
+    inner = [_loads(one) for one in code.co_consts if isinstance(one, CodeType)]
+    own = {str(one.argval) for one in dis.get_instructions(code) if one.opname in _READS}
+    return frozenset(own).union(*inner)
+
+
+def stores(code: CodeType) -> frozenset[str]:
+    """Return the names of attributes and globals that a function sets."""
+    kinds = ("STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR")
+    return frozenset(str(one.argval) for one in dis.get_instructions(code) if one.opname in kinds)
+
+
+def _is_handle(thing: Any) -> bool:
+    if isinstance(thing, (socket.socket, sqlite3.Connection, Connection)):
+        return True
+    if isinstance(thing, io.IOBase):
+        try:
+            return not thing.closed and thing.readable() and thing.fileno() > 2
+        except (OSError, ValueError):  # none of the kernel's
+            return False
+    kind = type(thing)
+    library = (kind.__module__ or "").partition(".")[0]
+    if library in _LIBRARIES_OF_HANDLES:
+        return True
+    return kind.__name__ == "Environment" and "lmdb" in sys.modules
+
+
+def _value(thing: Any) -> Hashable | None:
+    """Return what changes if a thing does; None if its parts tell that, or nothing does."""
+    if isinstance(thing, _PLAIN):
+        return type(thing).__name__, repr(thing)[:1000]
+    if isinstance(thing, torch.Tensor):
+        return "tensor", tuple(thing.shape), thing._version, _digest(thing)
+    if isinstance(thing, numpy.memmap):
+        return None
+    if isinstance(thing, numpy.ndarray):
+        return "array", thing.shape, _digest(thing)
+    if isinstance(thing, (tuple, list)):
+        with contextlib.suppress(Exception):
+            return "list", len(thing), hash(tuple(thing)) if thing and isinstance(thing[0], _PLAIN) else 0
+    if isinstance(thing, (Mapping, set, frozenset, collections.deque)):
+        with contextlib.suppress(Exception):
+            return "collection", len(thing)
+    return None
+
+
+def _digest(thing: Any) -> Hashable:
+    """Return a number for what a tensor or an array holds, or a part of it; 0 where that is out of reach."""
+    with contextlib.suppress(Exception):  # sparse tensors, objects, other devices
+        if isinstance(thing, torch.Tensor):
+            if thing.device.type != "cpu":
+                return 0
+            thing = thing.detach().view(torch.uint8).numpy() if thing.is_contiguous() else thing.detach().numpy()
+        if thing.dtype == object:
+            return 0
+        if thing.nbytes > _WHOLE_BYTES:
+            thing = thing.reshape(-1)[:: max(1, thing.size // _SAMPLED)]
+        return zlib.adler32(numpy.ascontiguousarray(thing).view(numpy.uint8).reshape(-1).data)
+    return 0
