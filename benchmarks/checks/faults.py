@@ -108,7 +108,7 @@ FAULTS = {
         _FULL_DISK,
         ("raised",),
         "No space left",
-        before="mount -t tmpfs -o size=64m none $TMPDIR",
+        before="for one in $TMPDIR /var/tmp; do mount -t tmpfs -o size=64m none $one; done",
     ),
     "NaN": Fault(BFLOAT16, "loss = loss * float('nan')", ("diverged",), "finite"),
     "divergence after 100 steps": Fault(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 from autoaccel.records.base import decode
 from autoaccel.records.messages import WorkerSpec
@@ -15,6 +16,7 @@ from autoaccel.runtime.script.entry import enter
 from autoaccel.runtime.script.entry import main as run
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.vision import watch_for_torchvision
+from autoaccel.text import say
 
 
 def main() -> None:
@@ -25,11 +27,26 @@ def main() -> None:
     assert isinstance(script, Script)
     enter(script.imports_from, script.program, script.arguments)
     watch_for_torchvision()
-    when_torch_is_imported(lambda: _attach(spec))
-    run(script.path, script.module)
+    heard: list[Callable[[], bool]] = []  # once torch is there: whether an update was
+    when_torch_is_imported(lambda: heard.append(_attach(spec)))
+    process = os.getpid()
+    try:
+        run(script.path, script.module)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
+    if os.getpid() == process and not any(has_heard() for has_heard in heard):
+        say(f"autoaccel: {script.program}: {_UNHEARD}", to_stderr=True)
+        sys.exit(2)
 
 
-def _attach(spec: WorkerSpec) -> None:
+_UNHEARD = (
+    "the recipe took no effect on a training: this program ended without an update of an optimizer of torch.optim in "
+    "its own process. If processes that it starts train, start it with torchrun; else run it without the recipe."
+)
+
+
+def _attach(spec: WorkerSpec) -> Callable[[], bool]:
     from autoaccel.runtime.script.whole_run import apply_to_run
 
-    apply_to_run(spec)
+    return apply_to_run(spec)

@@ -19,19 +19,28 @@ def when_torch_is_imported(then: Callable[[], None]) -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds torch, once, as it would be found anyway."""
+    """Finds torch as it would be found anyway, until it is loaded: libraries may ask first whether it is there."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
+        self._is_asking = False
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "torch":
+        if name != "torch" or self._is_asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._is_asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._is_asking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _TorchLoader(spec.loader, self._then)
+            spec.loader = _TorchLoader(spec.loader, self._loaded)
         return spec
+
+    def _loaded(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._then()
 
 
 class _TorchLoader(Loader):

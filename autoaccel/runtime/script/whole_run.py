@@ -19,8 +19,12 @@ from autoaccel.text import say
 _LOOK_AFTER = 10  # updates: an effect may need some of them to show
 
 
-def apply_to_run(spec: WorkerSpec) -> None:
-    """Apply the settings to this process, in which torch was just imported, and to what the script makes in it."""
+def apply_to_run(spec: WorkerSpec) -> Callable[[], bool]:
+    """Apply the settings to this process, in which torch was just imported, and to what the script makes in it.
+
+    Returns:
+        What tells whether an update was heard since.
+    """
     assert spec.script is not None  # a recipe for a script has it
     applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
     install_loaders(spec.script, applied, whatever_its_arguments)
@@ -28,6 +32,7 @@ def apply_to_run(spec: WorkerSpec) -> None:
     if spec.script.updates_itself:
         run.own_updates = OwnUpdates(run, spec.script.has_loss)
     run.end = listen(run, _tell_error)
+    return lambda: run.has_heard
 
 
 class _Run(Events):
@@ -42,6 +47,11 @@ class _Run(Events):
         self._roots: RootCalls | None = None
         self._look_until = 0
         self._look_for_models()
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether an update was made."""
+        return self._updates > 0
 
     def _look_for_models(self) -> None:
         """Hear of models for some updates; a script may replace one, together with its optimizer."""

@@ -120,3 +120,24 @@ def test_its_errors_are_its_own(tmp_path: Path, settings: Settings) -> None:
 
 def test_a_recipe_keeps_what_was_seen(tmp_path: Path) -> None:
     assert msgspec.json.decode(encode(FACTS), type=ScriptFacts) == FACTS
+
+
+def test_a_script_that_asks_for_torch_before_it_imports_it_is_heard(tmp_path: Path) -> None:
+    """transformers and datasets ask whether it is there; the settings were left out without a word."""
+    asking = "import importlib.util\nassert importlib.util.find_spec('torch').origin.endswith('__init__.py')\n"
+    done = run(tmp_path, {"optimizer.fused": True}, 2 * asking + SOURCE)
+    assert done.stdout.splitlines()[0] == "0 0 True 1"
+    assert (done.stderr, done.returncode) == ("", 5)
+
+
+@pytest.mark.parametrize("source", ["print('no torch')", "import torch", "import torch, sys\nsys.exit(0)"])
+def test_a_recipe_that_meets_no_training_is_an_error_at_the_end(tmp_path: Path, source: str) -> None:
+    done = run(tmp_path, {"optimizer.fused": True}, source)
+    assert done.returncode == 2
+    assert done.stderr.startswith("autoaccel: train.py: the recipe took no effect on a training: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_exit_code_of_the_scripts_own_stays(tmp_path: Path) -> None:
+    done = run(tmp_path, {"optimizer.fused": True}, "import sys\nsys.exit(3)")
+    assert (done.stderr, done.returncode) == ("", 3)
