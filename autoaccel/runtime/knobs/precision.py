@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
+from autoaccel.runtime.openmp import in_each_thread
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -144,8 +145,11 @@ class CudnnBenchmark(_Flag):
     holder, flag = torch.backends.cudnn, "benchmark"
 
 
+_DIVIDED = 32768  # numbers that torch gives a thread at least
+
+
 class FlushDenormals(Effect):
-    """Numbers too small for the normal range become zero; threads that are started later do the same."""
+    """Numbers too small for the normal range become zero, in all threads that compute."""
 
     @classmethod
     def found(cls, device: torch.device) -> bool:
@@ -153,9 +157,14 @@ class FlushDenormals(Effect):
         return float(smallest / 2) == 0.0
 
     def process(self) -> None:
-        torch.set_flush_denormal(bool(self.value))
+        in_each_thread(lambda: torch.set_flush_denormal(bool(self.value)))
 
     def check(self) -> str:
-        if self.found(self.device) is not self.value:
-            raise IneffectiveError(f"this processor {'still' if self.value else 'no longer'} computes denormals")
+        # So many numbers that each thread gets some of them (at::internal::GRAIN_SIZE).
+        count, smallest = _DIVIDED * torch.get_num_threads(), torch.finfo(torch.float32).smallest_normal
+        shared = torch.full((count,), smallest, dtype=torch.float32, device="cpu")
+        zeros = int((shared / 2 == 0.0).sum())
+        if zeros != (shared.numel() if self.value else 0):
+            where = "in some threads" if 0 < zeros < shared.numel() else "here"
+            raise IneffectiveError(f"denormals are {'not all zero' if self.value else 'zero'} {where}")
         return "denormals are zero" if self.value else "denormals are computed"
