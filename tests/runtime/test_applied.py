@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -431,6 +433,27 @@ def test_kept_gradients_are_zeros() -> None:
     loop.step()
     gradients = [parameter.grad for parameter in loop.plain_model.parameters()]
     assert all(gradient is not None and not gradient.any() for gradient in gradients)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, partial(torch.optim.SGD, momentum=0.9, weight_decay=0.1)])
+def test_a_head_that_takes_no_part_in_a_step_is_left_alone(kind: Any) -> None:
+    """Kept gradients were zeros for it, with which the optimizer decayed and moved its weights."""
+
+    def trained(keep: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        body, heads = nn.Linear(4, 8), nn.ModuleList(nn.Linear(8, 1) for _ in range(2))
+        optimizer = kind([*body.parameters(), *heads.parameters()], lr=0.1)
+        applied = Applied({"memory.keep_gradients": keep})
+        for step in range(12):
+            head = heads[step // 3 % 2]
+            applied.backward(head(body(torch.randn(16, 4))).square().mean())
+            if step % 2:
+                assert applied.unscale(optimizer)  # it may be asked more than once
+            applied.step(optimizer)
+        return [parameter.detach() for parameter in (*body.parameters(), *heads.parameters())]
+
+    for kept, plain in zip(trained(True), trained(False), strict=True):
+        torch.testing.assert_close(kept, plain)
 
 
 def test_effects_know_which_of_several_devices_it_is() -> None:

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -100,17 +101,30 @@ class ExpandableSegments(Effect):
 
 
 class KeepGradients(Effect):
-    """Gradients become zero instead of nothing."""
+    """Gradients become zero instead of nothing; those that a step has left zero are nothing to the optimizer.
+
+    With zeros, one with momentum or weight decay would move a parameter that took no part in the step.
+    """
 
     kept = 0
+
+    def begin(self) -> None:
+        self._zeros: dict[torch.Tensor, tuple[int, int]] = {}  # of each parameter its gradient when that became zero
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._zeros:
+            for parameter in _parameters(optimizer):
+                if parameter.grad is not None and self._zeros.get(parameter) == _version(parameter.grad):
+                    parameter.grad = None
 
     def zero_grad(self, optimizer: torch.optim.Optimizer) -> bool:
         if self.is_off:
             return False
         optimizer.zero_grad(set_to_none=False)
-        if not self.kept:
-            parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
-            self.kept = sum(parameter.grad is not None for parameter in parameters)
+        for parameter in _parameters(optimizer):
+            if parameter.grad is not None:
+                self._zeros[parameter] = _version(parameter.grad)
+        self.kept = self.kept or len(self._zeros)
         return True
 
     def check(self) -> str:
@@ -119,6 +133,15 @@ class KeepGradients(Effect):
         if not self.kept:
             raise IneffectiveError("no gradient was kept")
         return f"{self.kept} gradients are kept"
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _version(gradient: torch.Tensor) -> tuple[int, int]:
+    """Return what changes when a gradient is added to, or is another tensor."""
+    return id(gradient), gradient._version
 
 
 class Checkpointing(Effect):
