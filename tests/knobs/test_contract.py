@@ -172,7 +172,7 @@ def test_an_explicit_list_of_cpus_is_kept_to(bench: Bench) -> None:
         ({"memory.checkpointing": "blocks"}, "no repeated blocks"),
         ({"model.attention": "flash"}, "no scaled dot-product attention"),
         ({"model.norm_biases": "drop"}, "no such bias"),
-        ({"layout.channels_last": True}, "no weight"),
+        ({"layout.channels_last": True}, "no convolution"),
         ({"optimizer.lr_rule": "linear"}, "the batch size is the training's own"),
     ],
 )

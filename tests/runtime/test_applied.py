@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,7 +113,7 @@ def test_defaults_train_as_a_plain_loop_does(context: KnobContext) -> None:
     [
         ({"precision.autocast": "bfloat16"}, "torch.bfloat16"),
         ({"precision.autocast": "float16"}, "torch.float16"),
-        ({"layout.channels_last": True}, "weights are stored with channels last"),
+        ({"layout.channels_last": True}, "convolutions read images with channels last"),
         ({"optimizer.fused": True}, "Adam fused"),
     ],
 )
@@ -130,12 +135,89 @@ def test_autocast_reaches_the_model() -> None:
     assert seen == [torch.bfloat16]
 
 
-def test_channels_last_reaches_batches_and_weights() -> None:
+def test_channels_last_reaches_batches_and_what_convolutions_read_and_no_weight() -> None:
     applied = Applied({"layout.channels_last": True})
     batch, labels = applied.batch((torch.ones(2, 3, 4, 5), torch.ones(2)))
     assert batch.stride() == (60, 1, 15, 3)
     assert labels.shape == (2,)
-    assert applied.model(nn.Conv2d(3, 4, 3)).weight.stride() == (27, 1, 9, 3)
+    seen: list[bool] = []
+
+    class Recording(nn.Conv2d):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            output = super().forward(input)
+            last = torch.channels_last
+            seen.append(output.stride(1) == 1 and output.is_contiguous(memory_format=last))
+            return output.contiguous()  # what follows is to be told once more
+
+    model = nn.Sequential(Recording(1, 4, 3), Recording(4, 4, 3))
+    assert applied.model(model) is model
+    model(torch.randn(2, 1, 8, 8)).sum().backward()
+    assert seen == [True, True]
+    for parameter in model.parameters():
+        assert parameter.is_contiguous() and parameter.grad is not None and parameter.grad.is_contiguous()
+    with torch.no_grad():
+        model(torch.randn(2, 1, 8, 8))
+    assert seen[2:] == [False, False]  # evaluations are as they were
+
+
+def test_a_model_with_channels_last_is_copied_and_pickled_without_us(tmp_path: Path) -> None:
+    model = Applied({"layout.channels_last": True}).model(nn.Sequential(nn.Conv2d(3, 4, 3)))
+    expected = model(torch.ones(1, 3, 5, 5))
+    torch.save(model, tmp_path / "model.pt")
+    code = """
+        import sys, torch
+        model = torch.load(sys.argv[1], weights_only=False)
+        print(model(torch.ones(1, 3, 5, 5)).sum().item(), "autoaccel" in sys.modules)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "model.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    total, ours = done.stdout.split()
+    assert float(total) == pytest.approx(expected.sum().item(), rel=1e-5) and ours == "False"
+    torch.testing.assert_close(copy.deepcopy(model)(torch.ones(1, 3, 5, 5)), expected)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, partial(torch.optim.SGD, momentum=0.9)])
+@pytest.mark.parametrize("loads", ["before", "after", "in mid-run"])
+def test_a_fused_optimizer_goes_on_from_a_state_of_another_layout(kind: Any, loads: str) -> None:
+    """On CPUs weights got each other's moments, without a word, and a checkpoint took the form away."""
+
+    def train(model: nn.Module, optimizer: torch.optim.Optimizer, applied: Applied, steps: int) -> None:
+        for step in range(steps):
+            torch.manual_seed(step)
+            applied.backward(applied.model(model)(applied.batch(torch.randn(4, 3, 6, 6))).square().mean())
+            applied.step(optimizer)
+
+    def begun() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 5, 2))
+        return model, kind(model.parameters(), lr=0.05)
+
+    plain, optimizer = begun()
+    train(plain, optimizer, Applied({}), 5)
+    of_weights = copy.deepcopy(plain.state_dict())
+    state = copy.deepcopy(optimizer.state_dict())
+    for of_parameter in state["state"].values():  # as one was saved whose weights had channels last
+        for name, value in of_parameter.items():
+            if isinstance(value, torch.Tensor) and value.dim() == 4:
+                of_parameter[name] = value.contiguous(memory_format=torch.channels_last)
+    train(plain, optimizer, Applied({}), 5)
+
+    model, resumed = begun()
+    applied = Applied({"layout.channels_last": True, "optimizer.fused": True})
+    if loads == "before":
+        resumed.load_state_dict(state)
+    resumed = applied.optimizer(resumed)
+    if loads == "in mid-run":
+        train(model, resumed, applied, 2)
+    if loads != "before":
+        resumed.load_state_dict(state)
+    model.load_state_dict(of_weights)
+    assert all(group["fused"] for group in resumed.param_groups)
+    train(model, resumed, applied, 5)
+    for one, other in zip(plain.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for group in resumed.state_dict()["state"].values():
+        assert all(value.is_contiguous() for value in group.values() if isinstance(value, torch.Tensor))
 
 
 def test_a_fused_optimizer_keeps_groups_and_arguments() -> None:

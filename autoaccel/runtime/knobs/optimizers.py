@@ -57,14 +57,23 @@ def _switch(
     for group in optimizer.param_groups:
         group.update(wanted)
     if wanted.get("fused"):
-        _move_step_counts(optimizer)
+        _lay_out(optimizer)
 
 
-def _move_step_counts(optimizer: torch.optim.Optimizer) -> None:
-    """Put the count of steps of each parameter where fused kernels look for it: beside the parameter."""
+def _lay_out(optimizer: torch.optim.Optimizer) -> None:
+    """Put the state of each parameter as fused kernels take it to be: its count of steps beside it, strides as its own.
+
+    On CPUs these kernels go through parameter, gradient and state as through flat memory: of a state with other
+    strides, as a checkpoint may bring it, each weight gets that of another (torch 2.13.0 and 2.15.0).
+    """
     for parameter, state in optimizer.state.items():
-        if isinstance(state, dict) and isinstance(count := state.get("step"), torch.Tensor):
-            state["step"] = count.to(parameter.device, torch.float32)
+        for name, value in state.items() if isinstance(state, dict) else ():
+            if not isinstance(value, torch.Tensor):
+                continue
+            if name == "step":
+                state[name] = value.to(parameter.device, torch.float32)
+            elif value.shape == parameter.shape and value.stride() != parameter.stride():
+                state[name] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
 class _Form(Effect):
@@ -85,6 +94,9 @@ class _Form(Effect):
         if kind is None or not forms or not has_form(optimizer, next(iter(forms))):
             return optimizer
         _switch(optimizer, kind, forms)
+        if optimizer is not self.switched:
+            # A checkpoint brings the form that it was saved under, and perhaps the strides of another.
+            optimizer.register_load_state_dict_post_hook(lambda loaded: _switch(loaded, kind, forms))
         if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(kind.step):
             optimizer.param_groups[:] = [_WatchedGroup(group) for group in optimizer.param_groups]
         self.switched, self.wanted = optimizer, forms

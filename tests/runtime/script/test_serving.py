@@ -123,7 +123,7 @@ def test_the_scripts_own_model_computes_as_the_settings_say(
     turn = trial.take_turn(GiveTurn(0.0, min_steps=3), SECONDS)
     assert isinstance(turn, Turn), turn
     assert trial.measurement.learned["precision.autocast"] == "matrix products come out as torch.bfloat16"
-    assert trial.measurement.learned["layout.channels_last"] == "1 weights are stored with channels last"
+    assert trial.measurement.learned["layout.channels_last"] == "1 convolutions read images with channels last"
     trial.close()
 
 
