@@ -13,6 +13,7 @@ from autoaccel.records.script import ScriptFacts
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.workload import Script, TrainingFacts, Workload
 from autoaccel.session.script_arguments import parse_arguments, with_arguments
+from autoaccel.space.knobs.arguments import is_harmless
 
 _HOUR = 3600.0
 _OF_SCRIPTS = ("steps", "hours", "metric", "metric_file", "direction", "in_place", "args")
@@ -31,8 +32,14 @@ def check_wishes_for(workload: Workload, options: TuneOptions) -> None:
         raise BadRequestError("--steps and --hours both say how long the script will train; choose one of them.")
     if options.hours is not None and not options.hours > 0:
         raise BadRequestError(f"--hours must be above 0, got {options.hours:g}.")
-    metric_source(options)
-    parse_arguments(options.args)
+    source = metric_source(options)
+    risky = [name for name in parse_arguments(options.args) if not is_harmless(name)]
+    if risky and source is None and not options.resume:  # else what was said when the run began holds
+        raise BadRequestError(
+            f"--arg {risky[0]} may change the training, and the training loss cannot judge that: it falls where a "
+            "regularizer is switched off. Name another metric: --metric 'val_acc: ([0-9.]+)' --direction maximize, or "
+            "--metric-file."
+        )
 
 
 def metric_source(options: TuneOptions) -> MetricSource | None:

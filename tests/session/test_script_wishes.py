@@ -178,3 +178,13 @@ def test_what_was_said_when_a_recipe_was_made_holds_when_it_is_checked() -> None
     read = msgspec.structs.replace(recipe, script=longer)
     assert as_tuned(FACTS, read).planned_steps == FACTS.planned_steps
     assert as_tuned(FACTS, RECIPE) == FACTS  # of no script
+
+
+def test_the_training_loss_judges_no_argument_that_may_change_the_training() -> None:
+    """It fell from 0.69 to 0.01 where an augmentation was switched off, and the accuracy on new samples with it."""
+    with pytest.raises(
+        BadRequestError, match=r"--arg augment may change the training, .* Name another metric: --metric"
+    ):
+        make_request(SCRIPT, TuneOptions(args=["num-workers=0,2", "augment=1,0"]))
+    make_request(SCRIPT, TuneOptions(args=["num-workers=0,2", "pin-memory"]))
+    make_request(SCRIPT, TuneOptions(args=["augment=1,0"], metric="val_acc: ([0-9.]+)", direction="maximize"))
