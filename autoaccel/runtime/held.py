@@ -103,6 +103,22 @@ def values_in(roots: Iterable[Any]) -> dict[str, Hashable]:
     return found
 
 
+def changed_between(before: dict[str, Hashable], now: dict[str, Hashable], names: frozenset[str]) -> str:
+    """Return the name of what has another value than before, and is read by loading; empty if nothing has."""
+    different = (name for name in [*before, *now] if before.get(name) != now.get(name))
+    return next((name for name in different if may_read(names, _last_of(name))), "")
+
+
+def _last_of(name: str) -> str:
+    """Return the attribute or variable at which a way ends: "rows" of "Samples.rows[3]"."""
+    return name.partition("[")[0].rpartition(".")[2]
+
+
+def changed_as_it_trains(name: str) -> str:
+    """Return why nobody else may load samples where the training changes what they come from."""
+    return f"the training changes {name} as it trains, and workers have what it was when they began"
+
+
 def functions_of(kind: type) -> Iterator[FunctionType]:
     """Yield the methods of a class that the user's own code defines, its constructor left out."""
     for each in kind.__mro__:

@@ -13,6 +13,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import tensors_of
+from autoaccel.runtime.held import changed_between, names_read, values_in
 from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.training import Training
@@ -25,11 +26,12 @@ _LOOK_SECONDS = 1.0  # after which no more are loaded: somebody waits for a run 
 
 
 class UserCodeFacts(NamedTuple):
-    """See TrainingFacts.found, TrainingFacts.own_autocast and TrainingFacts.shapes_change."""
+    """See TrainingFacts: found, own_autocast, shapes_change, and of loading_bound what a step shows."""
 
     settings: Settings
     autocast: str
     shapes_change: bool
+    changes: str = ""  # what of its samples' sources the step itself has changed
 
 
 def read_user_code(training: Training) -> UserCodeFacts:
@@ -40,6 +42,7 @@ def read_user_code(training: Training) -> UserCodeFacts:
     device = device_of(training)
     types: set[torch.dtype] = set()
     shapes_change = False
+    changes = ""
 
     def look(module: nn.Module, inputs: Any) -> None:
         if torch.is_autocast_enabled(device.type):
@@ -56,13 +59,22 @@ def read_user_code(training: Training) -> UserCodeFacts:
                 first = loop.next_batch()
                 with contextlib.suppress(Exception):  # a later batch that cannot be loaded says nothing of the step
                     shapes_change = _shapes_change(loop, first, until)
+                sources = [one for one in _sources(loop) if one is not None]
+                before = values_in(sources)
                 loop.step_on(first)
+                changes = changed_between(before, values_in(sources), names_read(sources))
         finally:
             hook.remove()
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
     of_optimizer = found_in(training.make_optimizer(training.model))
     settings = {**found_settings(device), **of_optimizer}
-    return UserCodeFacts(settings, " and ".join(autocast), shapes_change)
+    return UserCodeFacts(settings, " and ".join(autocast), shapes_change, changes)
+
+
+def _sources(loop: Loop) -> list[Any]:
+    """Return what the samples of a training come from."""
+    loader = loop.loader
+    return [loader.dataset, loader.collate_fn] if isinstance(loader, torch.utils.data.DataLoader) else []
 
 
 def _shapes_change(loop: Loop, first: Any, until: float) -> bool:

@@ -382,3 +382,29 @@ def test_the_form_of_the_users_optimizer_is_the_default_and_others_are_candidate
         learned, ineffective = loop.applied.check()
         assert learned.keys() == other.keys()
         assert not ineffective
+
+
+def test_a_step_that_changes_what_samples_are_made_of_is_seen() -> None:
+    """A loss may turn the difficulty of its dataset up: workers would load what was set when they began."""
+
+    class Harder(torch.utils.data.Dataset[Any]):
+        level, told = 1.0, 0.0
+
+        def __len__(self) -> int:
+            return 32
+
+        def __getitem__(self, index: int) -> Any:
+            return torch.full((4,), self.level), index % 2
+
+    for attribute, changes in (("level", "Harder.level"), ("told", "")):
+        data = Harder()
+
+        def loss(output: Any, target: Any, data: Any = data, attribute: str = attribute) -> Any:
+            setattr(data, attribute, getattr(data, attribute) + 0.5)
+            return torch.nn.functional.cross_entropy(output, target)
+
+        made = Training(
+            model=torch.nn.Linear(4, 2), train_data=data, eval_data=data, batch_size=4, loss=loss, evaluate="accuracy",
+            optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), epochs=1,
+        )  # fmt: skip
+        assert read_user_code(made).changes == changes

@@ -12,7 +12,18 @@ import torch
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime.datasets import why_bound
-from autoaccel.runtime.held import Held, functions_of, is_users, may_read, names_read, stores, values_in, walk
+from autoaccel.runtime.held import (
+    Held,
+    changed_as_it_trains,
+    changed_between,
+    functions_of,
+    is_users,
+    may_read,
+    names_read,
+    stores,
+    values_in,
+    walk,
+)
 from autoaccel.runtime.randomness import Apart, state_of
 from autoaccel.runtime.script.reading import loops_at, tree_of, unless_unreadable, value_of
 
@@ -23,8 +34,6 @@ _CHANGING = frozenset(
     | {"setdefault", "sort", "update", "add_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"}
 )
 """Methods of collections, arrays and tensors that change them."""
-
-_WORKERS_KEEP = "and workers have what it was when they began"
 
 
 class Watch:
@@ -58,10 +67,10 @@ class Watch:
             return
         began = time.perf_counter()
         before, order = self._last
-        if name := _changed(before, values_in(self._sources), self._names):
-            self.why = f"the training changes {name} as it trains, {_WORKERS_KEEP}"
-        elif order is not None and (name := _changed(order, values_in(self._order), self._names_of_order)):
-            self.why = f"the training decides on the order of samples as it trains ({name}), {_WORKERS_KEEP}"
+        if name := changed_between(before, values_in(self._sources), self._names):
+            self.why = changed_as_it_trains(name)
+        elif order is not None and (name := changed_between(order, values_in(self._order), self._names_of_order)):
+            self.why = f"the training decides on the order of samples as it trains ({name}), and workers ask it earlier"
         self.seconds += time.perf_counter() - began
 
     def loaded(self) -> None:
@@ -74,7 +83,7 @@ class Watch:
     def read(self, frames: Sequence[FrameType]) -> None:
         """Read whether the loops around an update change anything, perhaps in an epoch that is far away."""
         if not self.why and (name := told_in_loops(frames, self._sources)):
-            self.why = f"the training changes {name} as it trains, {_WORKERS_KEEP}"
+            self.why = changed_as_it_trains(name)
 
     def ended(self) -> str:
         """Return why samples must be loaded where and when they are; the sampler is asked, and not to be used again."""
@@ -84,17 +93,6 @@ class Watch:
 
     def _may_look(self) -> bool:
         return not self.why and self.seconds < _MAX_SECONDS
-
-
-def _changed(before: dict[str, Hashable], now: dict[str, Hashable], names: frozenset[str]) -> str:
-    """Return the name of what has another value than before, and is read by loading; empty if nothing has."""
-    different = (name for name in [*before, *now] if before.get(name) != now.get(name))
-    return next((name for name in different if may_read(names, _last_of(name))), "")
-
-
-def _last_of(name: str) -> str:
-    """Return the attribute or variable at which a way ends: "rows" of "Samples.rows[3]"."""
-    return name.partition("[")[0].rpartition(".")[2]
 
 
 def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any]) -> str:
