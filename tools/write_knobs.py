@@ -18,8 +18,10 @@ is missing where it has none. Written by `tools/write_knobs.py` from the declara
 *Risk*: **exact** gives the same numbers; **redraws** draws samples with other random numbers, as another seed does;
 **rounding** runs the same algorithm with other rounding; **changes training** gives another model, batch, number of
 steps or draw of samples. Whatever is not exact must keep the metric. What decides who loads a sample is exact unless
-loading draws random numbers: that is found out for each training. *Effect stage*: when it takes effect; knobs of the
-effect stages launch and environment must be set when a process starts.
+loading draws random numbers: that is found out for each training. Where workers would load other samples than the
+training itself, because it changes its dataset as it trains or its files cannot be shared, such knobs are closed.
+*Effect stage*: when it takes effect; knobs of the effect stages launch and environment must be set when a process
+starts.
 
 A package of yours can bring a knob of its own by an entry point of the group `autoaccel.knobs`:
 [examples/own_knob](../examples/own_knob). Its `off` is the value at which it does nothing. If its value can be read off
