@@ -13,7 +13,6 @@ import sqlite3
 import sys
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from multiprocessing.connection import Connection
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -208,7 +207,7 @@ def stores(code: CodeType) -> frozenset[str]:
 
 
 def _is_handle(thing: Any) -> bool:
-    if isinstance(thing, (socket.socket, sqlite3.Connection, Connection)):
+    if isinstance(thing, (socket.socket, sqlite3.Connection)):
         return True
     if isinstance(thing, io.IOBase):
         try:
@@ -217,7 +216,10 @@ def _is_handle(thing: Any) -> bool:
             return False
     kind = type(thing)
     library = (kind.__module__ or "").partition(".")[0]
-    if library in _LIBRARIES_OF_HANDLES:
+    if library in _LIBRARIES_OF_HANDLES or (kind.__module__, kind.__name__) == (
+        "multiprocessing.connection",
+        "Connection",
+    ):
         return True
     return kind.__name__ == "Environment" and "lmdb" in sys.modules
 

@@ -193,7 +193,8 @@ class RootCalls:
             # What was compiled meanwhile goes on calling this, and is called by a module that is no longer seen.
             if self._has_ended or torch.compiler.is_compiling():
                 return own(module, *args, **kwargs)
-            if not self._depth:
+            # Within the computation of gradients it is called again, part by part: by activation checkpointing.
+            if not self._depth and torch._C._current_graph_task_id() == -1:
                 self._called(module, torch.is_grad_enabled() and is_trained(module))
             self._depth += 1
             try:

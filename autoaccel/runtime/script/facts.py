@@ -125,6 +125,8 @@ def _planned(seen: Seen, length: int | None) -> tuple[int | None, str]:
     around = [list(reversed(seen.loops[number])) for number in sorted(set(seen.period))]
     loops = [same[0] for same in itertools.takewhile(lambda same: len(set(same)) == 1, zip(*around, strict=False))]
     loops = [loop._replace(rounds=length) if loop.makes_loader else loop for loop in loops]
+    if len(seen.period) > 1 and len(loops) > 1 and loops[-1].rounds == len(seen.period):
+        loops = loops[:-1]  # it is over the optimizers of a step
     rounds = planned_rounds(loops)
     words = ", ".join(loop.words for loop in loops if loop.rounds is not None)
     if rounds is None:

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.script import DOUBLE_BACKWARD, LoaderKey
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.accelerator import synchronize
@@ -34,6 +35,7 @@ from autoaccel.runtime.script.trainers import planned_by_trainer
 _GRAD = inspect.signature(torch.autograd.grad)
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
 _MAX_SECONDS = 3.0  # from the first of them, if they repeat by then; somebody waits
+_PATIENCE = 4  # times as long, until there was a step beside which nothing else was done, such as an evaluation
 _MIN_UPDATES = 8  # of another training, so that it is known to be one
 _MAX_UPDATES = 2000  # without a repetition
 _MAX_GRADIENTS = 1000  # computed before the first update: nobody accumulates so many
@@ -64,7 +66,7 @@ class Observer(Events):
         self._drawn: collections.Counter[LoaderKey] = collections.Counter()  # batches since the last update
         self._backwards = 0  # since then, outside of closures
         self._leaves: LeavesSeen | None = None  # at the first loss, of a script without an optimizer
-        self._has_begun = self._is_updating = False
+        self._has_begun = self._is_updating = self._spawns = False
         self._roots: RootCalls | None = None
 
     def attach(self, failed: Callable[[BaseException], None]) -> None:
@@ -84,6 +86,7 @@ class Observer(Events):
             (torch, "use_deterministic_algorithms", "asks for deterministic algorithms"),
         ):
             before(holder, name, lambda *_, words=words, **__: self._does(words))
+        before(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._starts_processes)
         before(torch.amp.GradScaler, "scale", self._loss_scaled)
         before(torch.autograd, "grad", self._grad_called)
 
@@ -93,7 +96,15 @@ class Observer(Events):
             self.own_updates.end()
         if self._updates:
             self._tell(last_training(self._updates, at_least=2))
+        if self._spawns:
+            raise BadRequestError(
+                "it trains in processes that it starts itself, with torch.multiprocessing, where its steps are not "
+                "heard. Let torchrun start them, and name that as the program: `autoaccel tune torchrun -- ...`."
+            )
         return False
+
+    def _starts_processes(self, *_: Any, **__: Any) -> None:
+        self._spawns = True
 
     def _does(self, words: str) -> None:
         # A module that is imported may do it for itself, and so may a compiler.
@@ -228,10 +239,16 @@ class Observer(Events):
         synchronize(next(iter(optimizer.param_groups[0]["params"])).device)
         now = time.perf_counter() - sum(watch.seconds for watch in self._watches.values())
         self._ends.append(now)
-        if len(self._updates) >= _UPDATES or now - self._first_at > _MAX_SECONDS:
+        if len(self._updates) >= _UPDATES or self._has_waited(now - self._first_at):
             start = last_training(self._updates, _MIN_UPDATES)
             if period_of(self._updates[start:]) or len(self._updates) >= _MAX_UPDATES:
                 self._tell(start)
+
+    def _has_waited(self, seconds: float) -> bool:
+        """Whether enough was seen for the time that it takes: a step beside which nothing else was done, at best."""
+        if seconds <= _MAX_SECONDS:
+            return False
+        return seconds > _PATIENCE * _MAX_SECONDS or any(self._seen.trains_alone(gap) for gap in self._seen.before[1:])
 
     def _tell(self, start: int) -> None:
         seen, period = self._seen, period_of(self._updates[start:])
@@ -242,7 +259,9 @@ class Observer(Events):
         ends = [before, *self._ends[start + len(period) - 1 :: len(period)]]
         seconds = [late - early for early, late in itertools.pairwise(ends)]
         # The first one began before its update did.
-        seen.step_seconds = statistics.median(seconds[1:] or seconds)
+        later = seconds[1:] or seconds
+        alone = [each for each, trains in zip(seconds[1:], seen.steps_alone[1:], strict=False) if trains]
+        seen.step_seconds = statistics.median(alone or later)
         seen.loaders = {key: self._loaders[key] for key in self._loaders if seen.draws(key)}
         seen.loading_bound = {key: watch.ended() for key, watch in self._watches.items() if seen.draws(key)}
         seen.compiles = seen.compiles or _has_compiled()

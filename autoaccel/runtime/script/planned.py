@@ -18,6 +18,7 @@ _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
 _ASSUMED_STEPS = 1000  # nor how long an epoch is
 _MAX_ASSUMED_SECONDS = 24 * 3600.0  # samplers that are not meant to end say that an epoch has 10**10 samples
 
+_COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"})  # lists' until Python 3.11
 _SAME_LENGTH = frozenset({"enumerate", "tqdm", "track", "progress_bar", "iter", "reversed", "list"})
 """Functions that give as many elements as their first argument has."""
 
@@ -38,9 +39,14 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """
     found: list[EnclosingLoop] = []
     for frame in frames:
+        if frame.f_code.co_name in _COMPREHENSIONS:
+            continue  # the loops around its line are those of the function that it is in
         tree = tree_of(frame.f_code.co_filename)
         inside = _that_count(loops_at(tree, frame)) if tree is not None else []
-        found += [_read(loop, frame) for loop in reversed(inside)]
+        read = [_read(loop, frame) for loop in reversed(inside)]
+        limit = _limit_of_all(inside, frame)
+        without = planned_rounds([_read(loop, frame, breaks=False) for loop in inside])
+        found += [limit] if limit is not None and (without is None or limit.rounds < without) else read  # type: ignore[operator]  # it has rounds
     return found
 
 
@@ -77,7 +83,28 @@ def _counts(loop: ast.For | ast.While) -> set[str]:
     return {ast.unparse(each.target) for each in loop.body if isinstance(each, ast.AugAssign)}
 
 
-def _read(loop: ast.For | ast.While, frame: FrameType) -> EnclosingLoop:
+def _limit_of_all(loops: list[ast.For | ast.While], frame: FrameType) -> EnclosingLoop | None:
+    """Return the limit at which an inner loop is left of a count that no loop around it begins anew; None without one.
+
+    Args:
+        loops: The outermost first.
+        frame: That they are in.
+    """
+    for place, loop in enumerate(loops[1:], 1):
+        for end in _conditions_of_breaks(loop):
+            count = ast.unparse(end.left)
+            is_reset = any(_assigns(node, count) for outer in loops[:place] for node in ast.walk(outer))
+            limit = None if is_reset or count not in _counts(loop) else unless_unreadable(_limit, end, frame)
+            if limit is not None:
+                return EnclosingLoop(f"{ast.unparse(end)} in {place_of(frame).partition(':')[0]}:{end.lineno}", limit)
+    return None
+
+
+def _assigns(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets)
+
+
+def _read(loop: ast.For | ast.While, frame: FrameType, breaks: bool = True) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
     file = place_of(frame).partition(":")[0]
     words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
@@ -85,7 +112,7 @@ def _read(loop: ast.For | ast.While, frame: FrameType) -> EnclosingLoop:
         rounds: int | None = 1
     else:
         rounds = unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
-    for end in _conditions_of_breaks(loop):
+    for end in _conditions_of_breaks(loop) if breaks else ():
         limit = unless_unreadable(_limit, end, frame)
         if limit is not None and (rounds is None or limit < rounds):
             words, rounds = f"{ast.unparse(end)} in {file}:{end.lineno}", limit
@@ -133,7 +160,8 @@ def _conditions_of_breaks(loop: ast.For | ast.While) -> list[ast.Compare]:
 def _that_suffice(test: ast.expr) -> list[ast.Compare]:
     """Return the comparisons each of which alone makes a condition true.
 
-    One beside `limit is not None` is among them, if it is compared with that limit: without one it cannot be read.
+    One beside `limit is not None`, or `limit > 0`, is among them, if it is compared with that limit: without one it
+    cannot be read.
     """
     if isinstance(test, ast.Compare):
         return [test]
@@ -141,7 +169,7 @@ def _that_suffice(test: ast.expr) -> list[ast.Compare]:
         return []
     parts = test.values
     if isinstance(test.op, ast.And):
-        limits = {ast.unparse(part.comparators[0]) for part in parts if isinstance(part, ast.Compare)}
+        limits = {ast.unparse(part.comparators[-1]) for part in parts if isinstance(part, ast.Compare)}
         parts = [part for part in parts if not _is_given(part, limits)]
         if len(parts) > 1:
             return []
@@ -149,8 +177,10 @@ def _that_suffice(test: ast.expr) -> list[ast.Compare]:
 
 
 def _is_given(test: ast.expr, limits: set[str]) -> bool:
-    """Whether a condition is that one of these limits is not None."""
-    return any(ast.unparse(test) == f"{limit} is not None" for limit in limits)
+    """Whether a condition is that one of these limits is given: it is not None, above 0, or true."""
+    if isinstance(test, ast.Compare):
+        return ast.unparse(test.left) in limits and all(isinstance(one, ast.Constant) for one in test.comparators)
+    return ast.unparse(test) in limits
 
 
 def _limit(test: ast.Compare, frame: FrameType) -> int | None:

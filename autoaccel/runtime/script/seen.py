@@ -62,6 +62,17 @@ class Seen:
         found: torch.device = self.optimizer.param_groups[0]["params"][0].device
         return found
 
+    def trains_alone(self, gap: Before) -> bool:
+        """Whether nothing was done before an update that was not done before the first one, but batches drawn."""
+        return not gap.others - gap.drawn.keys() - self.before[0].others
+
+    @property
+    def steps_alone(self) -> list[bool]:
+        """Of each whole step, whether it trains and nothing else."""
+        length = len(self.period)
+        alone = [self.trains_alone(gap) for gap in self.before]
+        return [all(alone[first : first + length]) for first in range(0, len(alone) - length + 1, length)]
+
     def feeds(self, key: LoaderKey) -> bool:
         """Whether a loader's batches are trained on: it was drawn from before most steps."""
         return sum(before.drawn[key] > 0 for before in self.before) > self.steps / 2
@@ -73,7 +84,17 @@ class Seen:
     @property
     def batches_a_step(self) -> int:
         """How many batches of the loader that feeds it a step takes: more than one are accumulated."""
-        return max(1, round(max((self.draws(key) for key in self.loaders if self.feeds(key)), default=0) / self.steps))
+        return max(1, round(max((self._draws_a_step(key) for key in self.loaders if self.feeds(key)), default=0)))
+
+    def _draws_a_step(self, key: LoaderKey) -> float:
+        """Return how many batches a whole step takes from a loader.
+
+        The first step is left out where there are others: statistics, a peek or a batch fetched ahead come before it.
+        """
+        length = len(self.period)
+        whole = self.before[: self.steps * length]
+        later = whole[length:] or whole
+        return sum(before.drawn[key] for before in later) / max(1, len(later) // length)
 
     @property
     def backwards(self) -> int:

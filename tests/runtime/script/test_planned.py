@@ -57,6 +57,14 @@ CASES = {
     "n, done = 0, True\nwhile True:\n    update()\n    n += 1\n    if done and n >= args.epochs: break": None,
     "for n in range(50):\n    update()\n    if n >= len(batches): break": 7,
     "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1": 10,
+    # One count over all epochs, beside a guard, in both loops or in the inner one.
+    "n, most = 0, 9\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n"
+    "        if most > 0 and n >= most: break\n    if most > 0 and n >= most: break": 9,
+    "n, most = 0, -1\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n"
+    "        if most > 0 and n >= most: break": 28,
+    "n = 0\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n        if n >= 50: break": 28,
+    "for e in range(4):\n    n = 0\n    for b in batches:\n        update(); n += 1\n        if n >= 5: break": 20,
+    "for e in range(4):\n    for b in batches:\n        any(update() for one in [1, 2])": 28,
     "for lr in [0.1, 0.01]:\n    for batch in batches:\n        update()": 14,
     "for lr in [0.1, *batches]:\n    update()": None,
     # One of the phases trains.
