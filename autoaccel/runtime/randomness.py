@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import itertools
 import pickle
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType, TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
 import numpy
 import torch
+
+from autoaccel.runtime.held import walk
 
 _NUMPY_SEEDS = 2**32  # numpy takes no larger ones
 
@@ -105,10 +105,6 @@ def _behind(function: Any) -> Any:
 
 _SHARED = (torch.default_generator, _behind(random.random), _behind(numpy.random.random))
 
-_DEEPEST = 6  # attributes of attributes
-_MAX_LOOKED_INTO = 1000  # objects
-_MAX_OF_ONE = 100  # a dataset may hold a list of a million paths
-
 
 def state_of(others: Iterable[State] = (), *, shared: bool = True) -> bytes:
     """Return the state of the generators that the process shares, unless it is not asked for, and of others."""
@@ -117,23 +113,21 @@ def state_of(others: Iterable[State] = (), *, shared: bool = True) -> bytes:
 
 
 def generators_of(thing: Any) -> list[State]:
-    """Return the generators that can be seen in an object: in its attributes and theirs, in what a function has bound.
+    """Return the generators that can be reached from an object, and those that lie in the modules of what is.
 
-    And in the variables of the modules that define their classes and functions; those that the process shares are left
-    out.
+    See `autoaccel.runtime.held.walk`; those that the process shares are left out.
     """
     found: dict[int, State] = {}
-    seen: dict[int, Any] = {}  # kept, so that no other object gets the same id
-    left = [(thing, 0)]
-    while left and len(seen) < _MAX_LOOKED_INTO:
-        one, depth = left.pop()
-        if id(one) in seen or isinstance(one, (str, bytes, int, float, torch.Tensor, numpy.ndarray, type(None))):
-            continue
-        seen[id(one)] = one
-        if state := _own_state(one):
-            found[id(one)] = state
-        elif depth < _DEEPEST:
-            left += [(part, depth + 1) for part in _parts(one)]
+    modules: set[str] = set()
+    for held in walk([thing]):
+        home = held.thing if isinstance(held.thing, (FunctionType, MethodType)) else type(held.thing)
+        module = sys.modules.get(home.__module__ or "")
+        is_new = module is not None and module.__name__ not in modules
+        for one in (held.thing, *(list(vars(module).values()) if module is not None and is_new else ())):
+            if state := _own_state(one):
+                found[id(one)] = state
+        if module is not None:
+            modules.add(module.__name__)
     return list(found.values())
 
 
@@ -148,24 +142,3 @@ def _own_state(thing: Any) -> State | None:
     if isinstance(thing, numpy.random.RandomState):
         return thing.get_state
     return thing.getstate if isinstance(thing, random.Random) else None
-
-
-def _parts(thing: Any) -> Iterator[Any]:
-    """Yield what an object consists of, as far as generators may be there."""
-    if isinstance(thing, (tuple, list, dict)):
-        yield from itertools.islice(thing.values() if isinstance(thing, dict) else thing, _MAX_OF_ONE)
-        return
-    if isinstance(thing, (type, ModuleType)):
-        return
-    if isinstance(thing, functools.partial):
-        yield from (thing.func, thing.args, thing.keywords)
-    if isinstance(thing, (MethodType, BuiltinMethodType)):
-        yield thing.__self__
-    if isinstance(thing, FunctionType):
-        for cell in thing.__closure__ or ():
-            with contextlib.suppress(ValueError):  # an empty one
-                yield cell.cell_contents
-    yield from list(getattr(thing, "__dict__", {}).values())
-    home = thing if isinstance(thing, (FunctionType, MethodType)) else type(thing)
-    module = sys.modules.get(home.__module__ or "")
-    yield from [value for value in vars(module).values() if _own_state(value)] if module else ()
