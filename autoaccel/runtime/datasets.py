@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from autoaccel.runtime.batches import parts_of
 from autoaccel.runtime.held import handle_in
+from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.randomness import Apart, State, generators_of, state_of
 
 _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
@@ -107,7 +108,12 @@ def _load_samples(dataset: Any) -> tuple[list[Any], list[int], bool]:
 
 
 def _differ_in_workers(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> bool:
-    """Return whether one of two workers loads another sample than this process; one that fails says nothing."""
+    """Return whether one of two workers loads another sample than this process; one that fails says nothing.
+
+    Only of workers that are forked: others import the user's program once more.
+    """
+    if context_name(loader) != "fork":
+        return False
     asked = list(zip(numbers, samples, strict=True))[:_LOADED_IN_WORKERS]
     batches = [[number] for number, _ in asked for _ in range(2)]  # workers take turns, so that each loads it
     in_workers: DataLoader[Any] = DataLoader(

@@ -215,13 +215,9 @@ def _is_handle(thing: Any) -> bool:
         except (OSError, ValueError):  # none of the kernel's
             return False
     kind = type(thing)
-    library = (kind.__module__ or "").partition(".")[0]
-    if library in _LIBRARIES_OF_HANDLES or (kind.__module__, kind.__name__) == (
-        "multiprocessing.connection",
-        "Connection",
-    ):
-        return True
-    return kind.__name__ == "Environment" and "lmdb" in sys.modules
+    module = kind.__module__ or ""
+    is_known = module.partition(".")[0] in _LIBRARIES_OF_HANDLES or module == "multiprocessing.connection"
+    return is_known or (kind.__name__ == "Environment" and "lmdb" in sys.modules)
 
 
 def _value(thing: Any) -> Hashable | None:
@@ -229,14 +225,16 @@ def _value(thing: Any) -> Hashable | None:
     if isinstance(thing, _PLAIN):
         return type(thing).__name__, repr(thing)[:1000]
     if isinstance(thing, torch.Tensor):
-        return "tensor", tuple(thing.shape), thing._version, _digest(thing)
+        return "tensor", tuple(thing.shape), _digest(thing)
     if isinstance(thing, numpy.memmap):
         return None
     if isinstance(thing, numpy.ndarray):
         return "array", thing.shape, _digest(thing)
     if isinstance(thing, (tuple, list)):
-        with contextlib.suppress(Exception):
-            return "list", len(thing), hash(tuple(thing)) if thing and isinstance(thing[0], _PLAIN) else 0
+        contents = 0
+        with contextlib.suppress(TypeError):  # something in it has no hash: its parts tell
+            contents = hash(tuple(thing)) if thing and isinstance(thing[0], _PLAIN) else 0
+        return "list", len(thing), contents
     if isinstance(thing, (Mapping, set, frozenset, collections.deque)):
         with contextlib.suppress(Exception):
             return "collection", len(thing)

@@ -242,7 +242,7 @@ def test_a_step_that_fails_is_told_when_it_is_measured() -> None:
     def fail() -> None:
         raise ValueError("no")
 
-    assert read_user_code(training(fail)) == (found_settings(CPU), "", False)
+    assert read_user_code(training(fail)) == (found_settings(CPU), "", False, "")
 
 
 def test_checks_do_not_depend_on_the_users_default_type() -> None:

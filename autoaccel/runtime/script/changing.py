@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -63,22 +63,33 @@ class Watch:
 
     def loads(self) -> None:
         """A batch is about to be drawn."""
-        if self._last is None or not self._may_look():
+        if self._last is not None:
+            self._look(self._compare)
+
+    def loaded(self) -> None:
+        """A batch was drawn."""
+        self._look(self._keep)
+
+    def _look(self, how: Callable[[], None]) -> None:
+        if self.why or self.seconds > _MAX_SECONDS:
             return
         began = time.perf_counter()
+        try:
+            how()
+        except Exception as error:  # whatever the user's objects raise where they are asked what nobody asks them
+            self.why = f"what its samples come from cannot be looked at ({type(error).__name__})"
+        self.seconds += time.perf_counter() - began
+
+    def _keep(self) -> None:
+        self._last = values_in(self._sources), values_in(self._order)
+
+    def _compare(self) -> None:
+        assert self._last is not None
         before, order = self._last
         if name := changed_between(before, values_in(self._sources), self._names):
             self.why = changed_as_it_trains(name)
         elif order is not None and (name := changed_between(order, values_in(self._order), self._names_of_order)):
             self.why = f"the training decides on the order of samples as it trains ({name}), and workers ask it earlier"
-        self.seconds += time.perf_counter() - began
-
-    def loaded(self) -> None:
-        """A batch was drawn."""
-        if self._may_look():
-            began = time.perf_counter()
-            self._last = values_in(self._sources), values_in(self._order)
-            self.seconds += time.perf_counter() - began
 
     def read(self, frames: Sequence[FrameType]) -> None:
         """Read whether the loops around an update change anything, perhaps in an epoch that is far away."""
@@ -90,9 +101,6 @@ class Watch:
         if not self.why and draws_among_others(self._loader):
             self.why = "its sampler draws random numbers between those of the training, and workers ask it earlier"
         return self.why
-
-    def _may_look(self) -> bool:
-        return not self.why and self.seconds < _MAX_SECONDS
 
 
 def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any]) -> str:

@@ -252,7 +252,7 @@ KNOBS = (
         effect="autoaccel.runtime.knobs.layout:ChannelsLast",
         by_hand=lambda value, device: ByHand(
             "model",
-            "{model} = {model}.to(memory_format=torch.channels_last)  # before its optimizer, DDP or checkpoints",
+            "{model} = {model}.to(memory_format=torch.channels_last)",
             "each batch of images in training: images = images.contiguous(memory_format=torch.channels_last)",
         ),
         values=switch,
