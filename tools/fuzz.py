@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-MAX_BYTES = 4096  # of an input: nesting, digits and lists of CPUs go wrong long before that
+MAX_BYTES = 1 << 16  # of an input: larger than any seed; nesting, digits and lists of CPUs go wrong before that
 
 
 def fuzz(name: str, seconds: int, corpus: Path) -> int:

@@ -20,7 +20,10 @@ from autoaccel.errors import BadRequestError
 from autoaccel.machine.ranks import first_host, rank_of, tasks_per_node
 from autoaccel.machine.topology_text import parse_topology
 from autoaccel.records.base import decode, encode
+from autoaccel.records.check import CheckedPair
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Recipe
+from autoaccel.records.workload import BuildFunction
 from autoaccel.report.tables import print_trials
 from autoaccel.report.terminal import print_recipe
 from autoaccel.runtime.script.listening import find_number
@@ -32,7 +35,7 @@ from autoaccel.space.domains import contexts_on
 from autoaccel.space.search_space import load_space
 from autoaccel.space.wishes import check_values
 from autoaccel.units import parse_duration, parse_max_drop, parse_numbers
-from tests.hostile.samples import this_machine
+from tests.hostile.samples import failed_trial, recipe, run_record, this_machine
 
 _TEMPORARY = tempfile.TemporaryDirectory(prefix="hostile-")
 atexit.register(_TEMPORARY.cleanup)
@@ -91,10 +94,10 @@ def _draft(data: bytes) -> None:
 
 
 READERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
-    "recipe": (_recipe, b"{}"),
-    "run": (_run, b"{}"),
-    "trials": (_trials, b"{}\n"),
-    "pairs": (_pairs, b"{}\n"),
+    "recipe": (_recipe, encode(recipe(of_script=True))),
+    "run": (_run, encode(run_record(BuildFunction("/none/model.py", "build", "0" * 64)))),
+    "trials": (_trials, encode(failed_trial()) + b"\n"),
+    "pairs": (_pairs, encode(CheckedPair("", 0, TrainedPair((0.9, 0.8)), 3.5)) + b"\n"),
     "space": (_space, b'title = "t"\n[knobs]\n"threads.affinity" = ["0-3,5", "none"]\n"loader.workers" = [1, 2]\n'),
     "topology": (lambda data: parse_topology(_text(data)), b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tNV4\t0-3\n"),
     "metric": (lambda data: find_number(_text(data), "a.b"), b'{"a": [{"b": 1}]}'),

@@ -13,11 +13,16 @@ import msgspec
 from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.torch_version import read_torch_version
 from autoaccel.records.machine import Machine, TorchFacts
+from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
+from autoaccel.records.request import Request
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.script import ScriptFacts
-from autoaccel.records.trial import Comparison
-from autoaccel.records.workload import BuildFunction, Script
-from autoaccel.space.knobs import KnobContext, default_settings
+from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Comparison, Measurement, Trial
+from autoaccel.records.workload import BuildFunction, Script, Workload
+from autoaccel.space.knobs import KnobContext, baseline_settings, default_settings
+from tests.samples import FACTS
 
 MODEL = "def build():\n    raise SystemExit('nothing of this file may run')\n"
 SCRIPT = "raise SystemExit('nothing of this file may run')\n"
@@ -54,6 +59,27 @@ def recipe(of_script: bool = False) -> Recipe:
         device="cpu",
         script=facts if of_script else None,
     )
+
+
+def run_record(workload: Workload) -> RunRecord:
+    """Return what a run of this machine keeps once its baseline was measured."""
+    own = baseline_settings(KnobContext(this_machine(), FACTS))
+    return RunRecord(
+        schema=RUN_SCHEMA,
+        request=Request(workload, 60.0, Constraint(0.01, True)),
+        machine=this_machine(),
+        facts=FACTS,
+        baseline_settings=own,
+        baseline=Measurement(1.0, (0.1,), ()),
+        diagnosis=None,
+        space=SearchSpace("default", {}, own, {}),
+    )
+
+
+def failed_trial() -> Trial:
+    """Return a trial of that run."""
+    own = baseline_settings(KnobContext(this_machine(), FACTS))
+    return Trial(1, {**own, "loader.workers": 2}, Failure("crashed", "it does"), 3.5)
 
 
 def as_json(record: Any) -> Any:

@@ -15,19 +15,16 @@ import autoaccel
 from autoaccel.errors import BadRequestError
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.messages import Failure
-from autoaccel.records.recipe import Constraint
-from autoaccel.records.request import Request
-from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Measurement, Trial
+from autoaccel.records.trial import Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from tests.hostile.doors import give, refused
-from tests.hostile.samples import MODEL, as_json, recipe, this_machine, write
+from tests.hostile.samples import MODEL, as_json, failed_trial, recipe, run_record, this_machine, write
 from tests.samples import FACTS
 
 RESUME = ["tune", "model.py", "--output", "run", "--resume"]
@@ -38,20 +35,8 @@ def folder(tmp_path: Path) -> Path:
     """A run of this machine that was interrupted after a trial."""
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "run").mkdir()
-    own = baseline_settings(KnobContext(this_machine(), FACTS))
-    record = RunRecord(
-        schema=RUN_SCHEMA,
-        request=Request(find_workload(str(tmp_path / "model.py")), 60.0, Constraint(0.01, True)),
-        machine=this_machine(),
-        facts=FACTS,
-        baseline_settings=own,
-        baseline=Measurement(1.0, (0.1,), ()),
-        diagnosis=None,
-        space=SearchSpace("default", {}, own, {}),
-    )
-    write(tmp_path / "run" / "run.json", as_json(record))
-    trial = Trial(1, {**own, "loader.workers": 2}, Failure("crashed", "it does"), 3.5)
-    write(tmp_path / "run" / "trials.jsonl", as_json(trial))
+    write(tmp_path / "run" / "run.json", as_json(run_record(find_workload(str(tmp_path / "model.py")))))
+    write(tmp_path / "run" / "trials.jsonl", as_json(failed_trial()))
     with (tmp_path / "run" / "trials.jsonl").open("a") as file:
         file.write("\n")
     return tmp_path
