@@ -96,10 +96,7 @@ def is_for_writing(mode: object, flags: object) -> bool:
     """Whether a file that is opened so, as Python's audit event tells, may be written to."""
     if isinstance(mode, str):
         return any(letter in mode for letter in "wax+")
-    if not isinstance(flags, int):
-        return False
-    nameless = getattr(os, "O_TMPFILE", 0)  # in a folder that is opened like a file, and gone when it is closed
-    return bool(flags & _WRITES) and not (nameless and flags & nameless == nameless)
+    return isinstance(flags, int) and bool(flags & _WRITES)
 
 
 def make_private(path: Path, scratch: Path, content: bool = True) -> None:

@@ -42,7 +42,7 @@ class Writes:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note what an event of Python's names; it is told before it happens."""
         match event:
-            case "open" if is_for_writing(*arguments[1:3]):
+            case "open" if is_for_writing(*arguments[1:3]) and not self._is_folder(arguments[0]):
                 self._note(arguments[0])
             case "os.mkdir" if not self._exists(arguments[0]):
                 self._note(arguments[0])
@@ -50,6 +50,10 @@ class Writes:
                 self._note(arguments[1])
             case "os.truncate" | "sqlite3.connect":
                 self._note(arguments[0])
+
+    def _is_folder(self, path: Any) -> bool:
+        """Whether it is one: opened for writing, it holds a file without a name, which is gone when it is closed."""
+        return isinstance(path, (str, bytes, os.PathLike)) and os.path.isdir(path)
 
     def _exists(self, path: Any) -> bool:
         return isinstance(path, (str, bytes, os.PathLike)) and os.path.lexists(path)
