@@ -53,7 +53,7 @@ class Writes:
 
     def _is_folder(self, path: Any) -> bool:
         """Whether it is one: opened for writing, it holds a file without a name, which is gone when it is closed."""
-        return isinstance(path, (str, bytes, os.PathLike)) and os.path.isdir(path)
+        return isinstance(path, (str, bytes, os.PathLike)) and Path(os.fsdecode(path)).is_dir()
 
     def _exists(self, path: Any) -> bool:
         return isinstance(path, (str, bytes, os.PathLike)) and os.path.lexists(path)
