@@ -36,7 +36,7 @@ _CHANGING = frozenset(
 """Methods of collections, arrays and tensors that change them."""
 
 
-class Watch:
+class SampleSources:
     """Sees whether anything that a loader's samples come from changes between two loads of it.
 
     What changes while a sample is loaded, such as a cache, is the dataset's own affair: it does so in workers as well.

@@ -21,7 +21,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.script import DOUBLE_BACKWARD, LoaderKey
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.accelerator import synchronize
-from autoaccel.runtime.script.changing import Watch
+from autoaccel.runtime.script.changing import SampleSources
 from autoaccel.runtime.script.cycle import last_training, period_of
 from autoaccel.runtime.script.events import Events, RootCalls, before, listen
 from autoaccel.runtime.script.facts import script_facts, training_facts
@@ -61,7 +61,7 @@ class Observer(Events):
         self._others: set[Hashable] = set()  # that were done since the last update, besides training
         self._gradients = 0  # computations of some, before the first update
         self._loaders: dict[LoaderKey, DataLoader[Any]] = {}
-        self._watches: dict[LoaderKey, Watch] = {}
+        self._sources: dict[LoaderKey, SampleSources] = {}
         self._iterators: dict[int, LoaderKey] = {}  # by id
         self._drawn: collections.Counter[LoaderKey] = collections.Counter()  # batches since the last update
         self._backwards = 0  # since then, outside of closures
@@ -134,10 +134,10 @@ class Observer(Events):
             key = self._iterators.get(id(iterator))
             if key is None:
                 return draws(iterator)
-            self._watches[key].loads()
+            self._sources[key].loads()
             batch = draws(iterator)
             self._drawn[key] += 1
-            self._watches[key].loaded()
+            self._sources[key].loaded()
             return batch
 
         DataLoader.__iter__, iterators.__next__ = begun, drawn  # type: ignore[method-assign]  # replaced while it is observed
@@ -167,9 +167,9 @@ class Observer(Events):
         key = key_of(loader)
         self._loaders[key] = loader
         self._others.add(key)
-        if key not in self._watches:
-            self._watches[key] = Watch(loader)
-        self._watches[key].epoch_begins()
+        if key not in self._sources:
+            self._sources[key] = SampleSources(loader)
+        self._sources[key].epoch_begins()
 
     def saves(self) -> None:
         """Note it: a checkpoint is no step."""
@@ -219,14 +219,14 @@ class Observer(Events):
         """Take the time from the first step on."""
         if not self._has_begun:
             self._has_begun = True
-            self._first_at = time.perf_counter() - sum(watch.seconds for watch in self._watches.values())
+            self._first_at = time.perf_counter() - sum(sources.seconds for sources in self._sources.values())
         if optimizer not in self._numbers:
             self._numbers.of(optimizer)
             self._seen.optimizers.append(optimizer)
             frames = list(user_frames())
             self._seen.loops.append(loops_around(frames))
-            for watch in self._watches.values():
-                watch.read(frames)
+            for sources in self._sources.values():
+                sources.read(frames)
             self._seen.plans.append(planned_by_trainer())
         self._is_updating = True
 
@@ -237,7 +237,7 @@ class Observer(Events):
         self._seen.before.append(Before(frozenset(self._others), self._drawn, self._backwards))
         self._others, self._drawn, self._backwards = set(), collections.Counter(), 0
         synchronize(next(iter(optimizer.param_groups[0]["params"])).device)
-        now = time.perf_counter() - sum(watch.seconds for watch in self._watches.values())
+        now = time.perf_counter() - sum(sources.seconds for sources in self._sources.values())
         self._ends.append(now)
         if len(self._updates) >= _UPDATES or self._has_waited(now - self._first_at):
             start = last_training(self._updates, _MIN_UPDATES)
@@ -263,7 +263,7 @@ class Observer(Events):
         alone = [each for each, trains in zip(seconds[1:], seen.steps_alone[1:], strict=False) if trains]
         seen.step_seconds = statistics.median(alone or later)
         seen.loaders = {key: self._loaders[key] for key in self._loaders if seen.draws(key)}
-        seen.loading_bound = {key: watch.ended() for key, watch in self._watches.items() if seen.draws(key)}
+        seen.loading_bound = {key: sources.ended() for key, sources in self._sources.items() if seen.draws(key)}
         seen.compiles = seen.compiles or _has_compiled()
         self._finished(training_facts(seen, script_facts(seen)))
 
