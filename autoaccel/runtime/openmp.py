@@ -16,7 +16,8 @@ _RUNTIME = re.compile(r"/lib(?:gomp|iomp5|omp)\b[^/]*\.so[^/]*$")
 def in_each_thread(call: Callable[[], object]) -> None:
     """Call a function in this thread, and in those among which its operators are divided, at the same time.
 
-    On Linux, by GOMP_parallel, which GNU's OpenMP runtime, Intel's and LLVM's have; elsewhere in this thread alone.
+    On Linux, by GOMP_parallel of GNU's OpenMP runtime (tried with torch 2.13.0), and of others that have it; elsewhere
+    in this thread alone.
     """
     call()
     with contextlib.suppress(OSError):  # no /proc

@@ -2,7 +2,7 @@
 
 A convolution answers in the format of its input, so its weights may stay as they are: and so do their gradients, the
 state of their optimizer, the buckets of DistributedDataParallel and checkpoints, which all go by the strides of
-weights. On CPUs a step is as fast as with converted weights.
+weights.
 """
 
 from __future__ import annotations
