@@ -63,7 +63,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def numbers(folder: Path) -> list[int]:
-    return [int(text) for path in folder.iterdir() if (text := path.read_text()) and path.suffix != ".new"]
+    # What ends in .new gets another name at any moment, also between being listed and being read.
+    return [int(text) for path in folder.iterdir() if path.suffix != ".new" and (text := path.read_text())]
 
 
 def living(pids: Sequence[int]) -> list[psutil.Process]:
