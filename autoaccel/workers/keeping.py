@@ -95,7 +95,7 @@ class _Keeper:
     def __init__(self, process: int, control: int, log: int | None) -> None:
         self._process = process
         self._control = control
-        self._log = None if log is None else os.dup(log)
+        self._log = None if log is None else _opened_to_overwrite(log)
         self._ended: set[int] = set()
         self._began = time.time()
 
@@ -144,8 +144,9 @@ class _Keeper:
             size = os.fstat(self._log).st_size
             if size > _MAX_LOG_BYTES:
                 end = os.pread(self._log, _KEPT_LOG_BYTES, size - _KEPT_LOG_BYTES)
-                os.ftruncate(self._log, 0)
-                os.write(self._log, b"[%d bytes omitted]\n" % (size - len(end)) + end)
+                kept = b"[%d bytes omitted]\n" % (size - len(end)) + end
+                os.pwrite(self._log, kept, 0)  # before the cut: nobody can print between the two and come first
+                os.ftruncate(self._log, len(kept))
                 return _FULL_LOG_MILLISECONDS
         return _LOG_MILLISECONDS
 
@@ -178,6 +179,13 @@ class _Keeper:
                 _signal(others or family, signal.SIGKILL)
             time.sleep(_LOOK_SECONDS)
         _remove_shared_memory(self._ended, self._began)
+
+
+def _opened_to_overwrite(log: int) -> int | None:
+    """Return another descriptor of a file that is open for appending; None where the system has none to give."""
+    with contextlib.suppress(OSError):
+        return os.open(f"/dev/fd/{log}", os.O_RDWR)
+    return None
 
 
 def _descendants(process: int) -> list[int]:
