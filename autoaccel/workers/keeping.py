@@ -31,6 +31,7 @@ _LOOK_SECONDS = 0.005  # between looks whether what was killed has ended
 _MAX_LOG_BYTES = 8 << 20  # of what is printed, before its end alone is kept
 _KEPT_LOG_BYTES = 1 << 20
 _LOG_MILLISECONDS = 500  # between looks at a log
+_TRIES_TO_SHORTEN = 20  # of a log to which more is printed meanwhile than is kept
 _FULL_LOG_MILLISECONDS = 20  # where it was full at the last one: a gigabyte a second can be printed
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -143,10 +144,7 @@ class _Keeper:
         with contextlib.suppress(OSError):  # a full disk
             size = os.fstat(self._log).st_size
             if size > _MAX_LOG_BYTES:
-                end = os.pread(self._log, _KEPT_LOG_BYTES, size - _KEPT_LOG_BYTES)
-                kept = b"[%d bytes omitted]\n" % (size - len(end)) + end
-                os.pwrite(self._log, kept, 0)  # before the cut: nobody can print between the two and come first
-                os.ftruncate(self._log, len(kept))
+                _shorten(self._log)
                 return _FULL_LOG_MILLISECONDS
         return _LOG_MILLISECONDS
 
@@ -186,6 +184,26 @@ def _opened_to_overwrite(log: int) -> int | None:
     with contextlib.suppress(OSError):
         return os.open(f"/dev/fd/{log}", os.O_RDWR)
     return None
+
+
+def _shorten(log: int) -> None:
+    """Keep the end of a file that others append to.
+
+    It is written over the beginning first, and cut off then: whoever prints meanwhile comes neither first nor between,
+    and what was printed until the cut is taken along.
+    """
+    kept = 0
+    for _ in range(_TRIES_TO_SHORTEN):
+        seen = os.fstat(log).st_size - _KEPT_LOG_BYTES
+        kept = os.pwrite(log, b"[%d bytes omitted]\n" % seen, 0)
+        while kept < 2 * _KEPT_LOG_BYTES:
+            printed = os.pread(log, _KEPT_LOG_BYTES, seen)
+            if not printed:
+                os.ftruncate(log, kept)
+                return
+            os.pwrite(log, printed, kept)
+            kept, seen = kept + len(printed), seen + len(printed)
+    os.ftruncate(log, kept)
 
 
 def _descendants(process: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import torch
@@ -29,8 +30,8 @@ def script_facts(seen: Seen) -> ScriptFacts:
     loaders = tuple(_loader(seen, key, loader) for key, loader in seen.loaders.items())
     lengths = [loader.batches for loader in loaders if loader.feeds]
     length = lengths[0] if len(lengths) == 1 else None
-    per_epoch = None if length is None else max(1, length // seen.batches_a_step)
     planned, planned_from = _planned(seen, length)
+    per_epoch = None if length is None else max(1, _steps_of(seen, length, 1))
     updated = _updated(seen)
     return ScriptFacts(
         models=tuple(
@@ -124,7 +125,7 @@ def _planned(seen: Seen, length: int | None) -> tuple[int | None, str]:
         return plan
     around = [list(reversed(seen.loops[number])) for number in sorted(set(seen.period))]
     loops = [same[0] for same in itertools.takewhile(lambda same: len(set(same)) == 1, zip(*around, strict=False))]
-    loops = [loop._replace(rounds=length) if loop.makes_loader else loop for loop in loops]
+    loops = [loop._replace(rounds=length, length=length) if loop.makes_loader else loop for loop in loops]
     if len(seen.period) > 1 and len(loops) > 1 and loops[-1].rounds == len(seen.period):
         loops = loops[:-1]  # it is over the optimizers of a step
     rounds = planned_rounds(loops)
@@ -132,8 +133,23 @@ def _planned(seen: Seen, length: int | None) -> tuple[int | None, str]:
     if rounds is None:
         return None, ""
     # The innermost loop may be one over batches, of which a step takes several.
-    is_over_batches = length is not None and loops[-1].rounds == length
-    return max(1, rounds // seen.batches_a_step if is_over_batches else rounds), words
+    batches = loops[-1].rounds
+    if batches is None or length is None or loops[-1].length != length or loops[-1].counts_updates:
+        return rounds, words
+    return max(1, _steps_of(seen, batches, rounds // batches, loops[-1].updates_at_end)), words
+
+
+def _steps_of(seen: Seen, batches: int, epochs: int, updates_at_end: bool = False) -> int:
+    """Return how many steps epochs of so many batches are.
+
+    Where a step takes several of them, and some are left, the end of an epoch that was seen tells what becomes of them,
+    else what the source says of it.
+    """
+    together = seen.batches_a_step
+    if seen.rest == "carried":
+        return epochs * batches // together
+    is_step = seen.rest == "step" if seen.rest else updates_at_end
+    return epochs * (math.ceil(batches / together) if is_step else batches // together)
 
 
 def _loader(seen: Seen, key: LoaderKey, loader: DataLoader[Any]) -> SeenLoader:

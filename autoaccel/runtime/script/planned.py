@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from torch.utils.data import DataLoader
 
+from autoaccel.runtime.script.limits import Limit, Loop, counts_of, is_assigned, limits_of, mentions, rounds_while
 from autoaccel.runtime.script.numbering import length_of
 from autoaccel.runtime.script.places import place_of
 from autoaccel.runtime.script.reading import Unreadable, loops_at, tree_of, unless_unreadable, value_of
@@ -24,11 +25,14 @@ _SAME_LENGTH = frozenset({"enumerate", "tqdm", "track", "progress_bar", "iter", 
 
 
 class EnclosingLoop(NamedTuple):
-    """A loop around an update."""
+    """A loop around an update, or the limit of several of them."""
 
     words: str  # "range(epochs) in train.py:48"
     rounds: int | None  # None: that cannot be read
     makes_loader: bool = False  # it is over a DataLoader that is made in the same line
+    length: int | None = None  # of what it is over, which a limit may not let it reach
+    counts_updates: bool = False  # it is limited by a count of updates, not of rounds
+    updates_at_end: bool = False  # the update is made under one of several conditions, such as that an epoch ends
 
 
 def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
@@ -42,11 +46,11 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
         if frame.f_code.co_name in _COMPREHENSIONS:
             continue  # the loops around its line are those of the function that it is in
         tree = tree_of(frame.f_code.co_filename)
-        inside = _that_count(loops_at(tree, frame)) if tree is not None else []
-        read = [_read(loop, frame) for loop in reversed(inside)]
-        limit = _limit_of_all(inside, frame)
-        without = planned_rounds([_read(loop, frame, breaks=False) for loop in inside])
-        found += [limit] if limit is not None and (without is None or limit.rounds < without) else read  # type: ignore[operator]  # it has rounds
+        inside = loops_at(tree, frame) if tree is not None else []
+        loops, is_program = _read_all(inside, frame)
+        found += reversed(loops)
+        if is_program:
+            break  # whatever is around them is left as well
     return found
 
 
@@ -68,58 +72,90 @@ def assumed_steps(steps_per_epoch: int | None, step_seconds: float) -> int:
     return max(1, min(steps, int(_MAX_ASSUMED_SECONDS / step_seconds)))
 
 
-def _that_count(loops: list[ast.For | ast.While]) -> list[ast.For | ast.While]:
-    """Return the loops without those within one that limits the number of their rounds: `while step < max_steps`."""
-    for place, loop in enumerate(loops):
-        if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare):
-            count = ast.unparse(loop.test.left)
-            if any(count in _counts(inner) for inner in loops[place + 1 :]):
-                return loops[: place + 1]
-    return loops
-
-
-def _counts(loop: ast.For | ast.While) -> set[str]:
-    """Return what each round of a loop counts."""
-    return {ast.unparse(each.target) for each in loop.body if isinstance(each, ast.AugAssign)}
-
-
-def _limit_of_all(loops: list[ast.For | ast.While], frame: FrameType) -> EnclosingLoop | None:
-    """Return the limit at which an inner loop is left of a count that no loop around it begins anew; None without one.
+def _read_all(loops: Sequence[Loop], frame: FrameType) -> tuple[list[EnclosingLoop], bool]:
+    """Return the loops of one function as they are read, the outermost first, and whether their end is the program's.
 
     Args:
         loops: The outermost first.
         frame: That they are in.
     """
-    for place, loop in enumerate(loops[1:], 1):
-        for end in _conditions_of_breaks(loop):
-            count = ast.unparse(end.left)
-            is_reset = any(_assigns(node, count) for outer in loops[:place] for node in ast.walk(outer))
-            limit = None if is_reset or count not in _counts(loop) else unless_unreadable(_limit, end, frame)
-            if limit is not None:
-                return EnclosingLoop(f"{ast.unparse(end)} in {place_of(frame).partition(':')[0]}:{end.lineno}", limit)
-    return None
+    read = [_read(loop, frame) for loop in loops]
+    for place in reversed(range(len(loops))):
+        loop, around, inside = loops[place], loops[:place], read[place + 1 :]
+        try:
+            limits = limits_of(loop, around, frame)
+        except (Unreadable, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError):
+            read[place] = read[place]._replace(rounds=None, makes_loader=False)
+            continue
+        for limit in limits:
+            own = read[place].rounds
+            file = place_of(frame).partition(":")[0]
+            limited = read[place]._replace(
+                words=f"{limit.words} in {file}:{limit.line}",
+                rounds=limit.rounds,
+                makes_loader=False,
+                counts_updates=limit.counts_updates,
+            )
+            begins_anew = limit.counted not in counts_of(loop, frame.f_lineno).growing or is_assigned(
+                limit.counted, around
+            )
+            if begins_anew and own is not None and limit.rounds > own:
+                continue  # it never comes to that
+            if limit.leaves == "loop" and (begins_anew or not around):
+                if own is None or limit.rounds < own:
+                    read[place] = limited
+                continue
+            if limit.leaves == "loop" and not any(mentions(limit.counted, outer) for outer in around):
+                limited = limited._replace(rounds=_with_rests(limit, own, read[:place]))
+            whole = planned_rounds(read[: place + 1])
+            if limited.rounds is None or whole is None or limited.rounds < whole:
+                return [limited, *inside], limit.leaves == "program"
+    return _that_count(loops, read, frame), False
 
 
-def _assigns(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets)
+def _with_rests(limit: Limit, own: int | None, around: Sequence[EnclosingLoop]) -> int | None:
+    """Return the rounds of a loop that is left at a limit of all epochs, and begun again all the same in later ones."""
+    epochs = planned_rounds(around)
+    if epochs is None or own is None:
+        return None
+    later = max(0, epochs - math.ceil(limit.rounds / own))
+    return limit.rounds + later * limit.is_made_first
 
 
-def _read(loop: ast.For | ast.While, frame: FrameType, breaks: bool = True) -> EnclosingLoop:
+def _that_count(loops: Sequence[Loop], read: list[EnclosingLoop], frame: FrameType) -> list[EnclosingLoop]:
+    """Return the loops, those within one left out that limits the number of their rounds: `while step < max_steps`."""
+    for place, loop in enumerate(loops):
+        inside = loops[place + 1 :]
+        if not isinstance(loop, ast.While) or not isinstance(loop.test, ast.Compare):
+            continue
+        count = ast.unparse(loop.test.left)
+        counts = [counts_of(inner, frame.f_lineno) for inner in inside]
+        if not any(count in each.growing for each in counts):
+            continue
+        limit, epoch = read[place], planned_rounds(read[place + 1 :])
+        if limit.rounds is not None and not any(mentions(count, inner) for inner in inside):
+            # It is compared once an epoch.
+            limit = limit._replace(rounds=None if epoch is None else math.ceil(limit.rounds / epoch) * epoch)
+        beside = any(count in each.beside_update for each in counts)
+        return [*read[:place], limit._replace(length=read[-1].length, counts_updates=beside)]
+    return read
+
+
+def _read(loop: Loop, frame: FrameType) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
     file = place_of(frame).partition(":")[0]
     words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
     if _is_for_onevalue_of(loop, frame.f_lineno):
         rounds: int | None = 1
+    elif isinstance(loop, ast.For):
+        rounds = unless_unreadable(_rounds, loop.iter, frame)
     else:
-        rounds = unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
-    for end in _conditions_of_breaks(loop) if breaks else ():
-        limit = unless_unreadable(_limit, end, frame)
-        if limit is not None and (rounds is None or limit < rounds):
-            words, rounds = f"{ast.unparse(end)} in {file}:{end.lineno}", limit
-    return EnclosingLoop(words, rounds, rounds is None and _makes_loader(expression, frame))
+        rounds = unless_unreadable(rounds_while, loop, frame)
+    makes_loader = rounds is None and _makes_loader(expression, frame)
+    return EnclosingLoop(words, rounds, makes_loader, rounds, updates_at_end=_updates_at_end(loop, frame.f_lineno))
 
 
-def _is_for_onevalue_of(loop: ast.For | ast.While, line: int) -> bool:
+def _is_for_onevalue_of(loop: Loop, line: int) -> bool:
     """Whether a line within a loop is run for one of its values: `if phase == "train"` in `for phase in phases`."""
     return isinstance(loop, ast.For) and any(
         isinstance(node, ast.If)
@@ -132,6 +168,17 @@ def _is_for_onevalue_of(loop: ast.For | ast.While, line: int) -> bool:
     )
 
 
+def _updates_at_end(loop: Loop, line: int) -> bool:
+    """Whether a line is run under either of two conditions: `if (i + 1) % 8 == 0 or i + 1 == len(loader)`."""
+    return any(
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.BoolOp)
+        and isinstance(node.test.op, ast.Or)
+        and node.body[0].lineno <= line <= (node.body[-1].end_lineno or line)
+        for node in ast.walk(loop)
+    )
+
+
 def _makes_loader(expression: ast.expr, frame: FrameType) -> bool:
     while isinstance(expression, ast.Call):
         kind = unless_unreadable(value_of, expression.func, frame)
@@ -139,61 +186,6 @@ def _makes_loader(expression: ast.expr, frame: FrameType) -> bool:
             return True
         expression = expression.args[0] if expression.args else expression.func
     return False
-
-
-def _conditions_of_breaks(loop: ast.For | ast.While) -> list[ast.Compare]:
-    """Return the conditions on the number of rounds under which a loop is left, as in `if step >= max_steps: break`."""
-    counts = _counts(loop)
-    if isinstance(loop, ast.For):
-        targets = loop.target.elts[:1] if isinstance(loop.target, ast.Tuple) else [loop.target]
-        counts |= {ast.unparse(each) for each in targets}
-    return [
-        test
-        for node in loop.body
-        if isinstance(node, ast.If) and any(isinstance(each, ast.Break) for each in node.body)
-        # Not the epochs without progress after which a training is stopped early: not every round counts those.
-        for test in _that_suffice(node.test)
-        if ast.unparse(test.left) in counts
-    ]
-
-
-def _that_suffice(test: ast.expr) -> list[ast.Compare]:
-    """Return the comparisons each of which alone makes a condition true.
-
-    One beside `limit is not None`, or `limit > 0`, is among them, if it is compared with that limit: without one it
-    cannot be read.
-    """
-    if isinstance(test, ast.Compare):
-        return [test]
-    if not isinstance(test, ast.BoolOp):
-        return []
-    parts = test.values
-    if isinstance(test.op, ast.And):
-        limits = {ast.unparse(part.comparators[-1]) for part in parts if isinstance(part, ast.Compare)}
-        parts = [part for part in parts if not _is_given(part, limits)]
-        if len(parts) > 1:
-            return []
-    return [found for part in parts for found in _that_suffice(part)]
-
-
-def _is_given(test: ast.expr, limits: set[str]) -> bool:
-    """Whether a condition is that one of these limits is given: it is not None, above 0, or true."""
-    if isinstance(test, ast.Compare):
-        return ast.unparse(test.left) in limits and all(isinstance(one, ast.Constant) for one in test.comparators)
-    return ast.unparse(test) in limits
-
-
-def _limit(test: ast.Compare, frame: FrameType) -> int | None:
-    """Return the number at which a count ends a loop.
-
-    Raises:
-        Unreadable: If the condition is another one.
-    """
-    if len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Eq)):
-        raise Unreadable
-    count, limit = value_of(test.left, frame), value_of(test.comparators[0], frame)
-    is_count = type(count) is int and isinstance(limit, (int, float)) and count < limit
-    return math.ceil(limit) if is_count else None
 
 
 def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
@@ -219,12 +211,3 @@ def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
     if name not in _SAME_LENGTH or not expression.args:
         raise Unreadable
     return _rounds(expression.args[0], frame)
-
-
-def _rounds_while(test: ast.expr, frame: FrameType) -> int | None:
-    """Return the limit of a count, as in `while step < max_steps`."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Lt, ast.LtE)):
-        count, limit = value_of(test.left, frame), value_of(test.comparators[0], frame)
-        if isinstance(count, int) and isinstance(limit, (int, float)):
-            return math.ceil(limit)
-    return None

@@ -64,7 +64,7 @@ def loops_at(tree: ast.Module, frame: FrameType) -> list[ast.For | ast.While]:
     return loops
 
 
-def unless_unreadable(read: Callable[[Any, FrameType], Any], expression: ast.expr, frame: FrameType) -> Any:
+def unless_unreadable(read: Callable[[Any, FrameType], Any], expression: ast.AST, frame: FrameType) -> Any:
     """Return what a function that may raise `Unreadable` reads; None if it does."""
     try:
         return read(expression, frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import statistics
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -84,17 +85,41 @@ class Seen:
     @property
     def batches_a_step(self) -> int:
         """How many batches of the loader that feeds it a step takes: more than one are accumulated."""
-        return max(1, round(max((self._draws_a_step(key) for key in self.loaders if self.feeds(key)), default=0)))
+        return max(1, max((self._draws_a_step(key) for key in self.loaders if self.feeds(key)), default=0))
 
-    def _draws_a_step(self, key: LoaderKey) -> float:
-        """Return how many batches a whole step takes from a loader.
+    def _draws_a_step(self, key: LoaderKey) -> int:
+        """Return how many batches a whole step takes from a loader, as most do that neither begin nor end an epoch.
 
-        The first step is left out where there are others: statistics, a peek or a batch fetched ahead come before it.
+        Where there are none, it is the most that was seen: the last step of an epoch may have what is left. The first
+        step is left out where there are others: statistics, a peek or a batch fetched ahead come before it.
         """
+        drawn, begins = self._draws(key)
+        apart = [first or last for first, last in zip(begins, [*begins[1:], True], strict=True)]
+        inner = [draws for draws, is_apart in zip(drawn, apart, strict=True) if not is_apart]
+        return statistics.median_high(inner) if inner else max(drawn[1:] or drawn)
+
+    def _draws(self, key: LoaderKey) -> tuple[list[int], list[bool]]:
+        """Return of each whole step how many batches it takes from a loader, and whether an epoch begins with it."""
         length = len(self.period)
-        whole = self.before[: self.steps * length]
-        later = whole[length:] or whole
-        return sum(before.drawn[key] for before in later) / max(1, len(later) // length)
+        steps = [self.before[first : first + length] for first in range(0, self.steps * length, length)]
+        drawn = [sum(gap.drawn[key] for gap in step) for step in steps]
+        return drawn, [any(key in gap.others for gap in step) for step in steps]
+
+    @property
+    def rest(self) -> str:
+        """What becomes of the batches at the end of an epoch that are too few for a step.
+
+        "step": a smaller one is made of them. "left": the next epoch's first step has them besides. "carried": it has
+        them among its own. Empty if the end of none was seen.
+        """
+        for key in filter(self.feeds, self.loaders):
+            drawn, begins = self._draws(key)
+            later = [place for place in range(1, len(drawn)) if begins[place]]
+            if any(drawn[place - 1] < self.batches_a_step for place in later if place > 1):
+                return "step"
+            if later:
+                return "left" if any(drawn[place] > self.batches_a_step for place in later) else "carried"
+        return ""
 
     @property
     def backwards(self) -> int:

@@ -69,6 +69,19 @@ for step in range(1000):
             model(x)
             time.sleep(4)
 """
+ACCUMULATED = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+made, PAUSE = 0, 0.0
+for epoch in range(3):
+    for number, (inputs, targets) in enumerate(loader, 1):
+        time.sleep(PAUSE)
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        IF:
+            optimizer.step()
+            optimizer.zero_grad()
+            made += 1
+            MORE
+"""
 CHECKPOINTED = """
 from torch.utils.checkpoint import checkpoint
 
@@ -122,6 +135,33 @@ def test_steps_and_batches_are_counted_right(source: str, script: Callable[..., 
         assert facts.script.planned_steps == 480
     assert (facts.script.steps_per_epoch, facts.batch_size) == (24, 10)
     assert not any("accumulates" in does for does in facts.script.does)
+
+
+@pytest.mark.parametrize(
+    ("when", "steps"),
+    [
+        pytest.param("if number % 7 == 0 or number == len(loader)", 3 * 4, id="a last step of what is left"),
+        pytest.param("if number % 7 == 0", 3 * 3, id="what is left waits for the next epoch"),
+        pytest.param("count = epoch * 24 + number; if count % 7 == 0", 72 // 7, id="counted over all epochs"),
+        pytest.param("if number % 7 == 0 or number == len(loader); SLOW", 3 * 4, id="slow", marks=pytest.mark.long),
+        pytest.param("if number % 4 == 0; if made >= 5: raise SystemExit", 5, id="updates limited"),
+        pytest.param("if number % 4 == 0; if number >= 9: break", 3 * 2, id="batches limited"),
+    ],
+)
+def test_what_is_left_of_an_epoch_is_counted_as_it_is(
+    when: str, steps: int, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    source = ACCUMULATED.replace("PAUSE = 0, 0.0", "PAUSE = 0, 0.5" if "SLOW" in when else "PAUSE = 0, 0.0")
+    parts = when.replace("; SLOW", "").split("; ")
+    before = [part for part in parts[:-1] if not part.startswith("if")]
+    condition, *more = [part for part in parts if part.startswith("if")]
+    source = source.replace("        IF:", "".join(f"        {part}\n" for part in before) + f"        {condition}:")
+    source = source.replace("MORE", "" if "number >= 9" in when else "".join(more))
+    if "number >= 9" in when:
+        source += f"        {more[0]}\n"
+    facts = describe(starter_of(script(BEGIN + source)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert facts.script.planned_steps == steps
 
 
 def test_an_evaluation_after_the_first_step_is_no_steps_time(

@@ -49,20 +49,56 @@ CASES = {
     "for fold in range(2):\n    for other in range(9):\n        pass\n    for batch in batches: update()": 14,
     "def late():\n    update()\nfor epoch in range(3):\n    def inner():\n        late()\n    inner()": 3,
     "while True:\n    update()\n    break": None,
-    "n = 0\nwhile True:\n    update()\n    n += 1\n    if n > args.epochs:\n        break": 3,
-    "for n, batch in enumerate(batches):\n    update()\n    if n == 5:\n        break": 5,
+    "n = 0\nwhile True:\n    update()\n    n += 1\n    if n > args.epochs:\n        break": 4,
+    "for n, batch in enumerate(batches):\n    update()\n    if n == 5:\n        break": 6,
     "n = 0\nwhile True:\n    update()\n    n += 1\n    if args.epochs is not None and n >= args.epochs: break": 3,
     "n, done = 0, False\nwhile True:\n    update()\n    n += 1\n    if done or n >= args.epochs: break": 3,
     "n, best = 0, 1\nwhile True:\n    update()\n    n += 1\n    if best is not None and n >= args.epochs: break": None,
-    "n, done = 0, True\nwhile True:\n    update()\n    n += 1\n    if done and n >= args.epochs: break": None,
-    "for n in range(50):\n    update()\n    if n >= len(batches): break": 7,
-    "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1": 10,
+    "n, done = 0, True\nwhile True:\n    update()\n    n += 1\n    if done and n >= args.epochs: break": 3,
+    "n, done = 0, False\nwhile True:\n    update()\n    n += 1\n    done = n > 7\n"
+    "    if done and n >= args.epochs: break": None,
+    "for n in range(50):\n    update()\n    if n >= len(batches): break": 8,
+    # A limit that is looked at once an epoch, and one that is looked at in each round.
+    "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1": 14,
+    "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1\n        if n >= 10: break": 10,
     # One count over all epochs, beside a guard, in both loops or in the inner one.
     "n, most = 0, 9\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n"
     "        if most > 0 and n >= most: break\n    if most > 0 and n >= most: break": 9,
     "n, most = 0, -1\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n"
     "        if most > 0 and n >= most: break": 28,
     "n = 0\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n        if n >= 50: break": 28,
+    # Only the epoch is left: each later one makes a step before it looks at the count.
+    "n = 0\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n        if n >= 9: break": 11,
+    "n = 0\nfor e in range(4):\n    for b in batches:\n        if n >= 9: break\n        update()\n        n += 1": 9,
+    # Left by other means.
+    "def f():\n    n = 0\n    while True:\n        for b in batches:\n            update()\n            n += 1\n"
+    "            if n >= 9: return\nf()": 9,
+    "def f():\n    for e in range(4):\n        for n, b in enumerate(batches):\n            update()\n"
+    "            if n + 1 == 5: return\nf()": 5,
+    "import sys\ndef f():\n    for n, b in enumerate(batches):\n        if n == 3: sys.exit()\n        update()\n"
+    "try:\n    for e in range(4): f()\nexcept SystemExit: pass": 3,
+    "n, done = 0, False\nwhile not done:\n    for b in batches:\n        update()\n        n += 1\n"
+    "        if n == 9:\n            done = True\n            break": 9,
+    "def forever(things):\n    while True: yield from things\n"
+    "for n, b in enumerate(forever(batches)):\n    update()\n    if n + 1 >= 50: break": 50,
+    "n = 0\nwhile True:\n    if n < 5:\n        update()\n        n += 1\n    else: break": 5,
+    "dry = True\nfor e in range(4):\n    for b in batches:\n        update()\n        if dry: break": 4,
+    "dry = False\nfor e in range(4):\n    for b in batches:\n        update()\n        if dry: break": 28,
+    # Counts that grow by other numbers, begin elsewhere, or are compared before they grow.
+    "n = 0\nwhile n < 100:\n    update()\n    n += 30": 4,
+    "n = 1\nwhile n <= 10:\n    update()\n    n = n + 1": 10,
+    "n = 0\nwhile n < 10:\n    n += 1\n    update()": 10,
+    "seen = 0\nfor b in range(99):\n    update()\n    seen += 32\n    if seen >= 100: break": 4,
+    "n = 5\nfor b in range(99):\n    update()\n    n += 1\n    if n >= 9: break": 4,
+    # What a count is compared with cannot be read: no number is better than a wrong one.
+    "def most(): return 9\nfor n in range(99):\n    update()\n    if n > most(): break": None,
+    "seen = 0\nfor n in range(99):\n    update()\n    seen += len(str(n)) * 7\n    if seen > 9: break": None,
+    "import time\nt = time.time()\nfor n in range(99):\n    update()\n    if time.time() - t > 60: break": None,
+    "n = 0\nfor e in range(99):\n    for b in batches:\n        update()\n        n += 1\n    if n > 20: break": None,
+    # Early stopping again: the best epoch is no limit.
+    "best = 0\nfor e in range(9):\n    update()\n    if e < 3: best = e\n    if e - best > 2: break": 9,
+    # Neither is what ends a loop that the update is not in.
+    "for e in range(9):\n    update()\n    for n in range(5):\n        if n > 2: break": 9,
     "for e in range(4):\n    n = 0\n    for b in batches:\n        update(); n += 1\n        if n >= 5: break": 20,
     "for e in range(4):\n    for b in batches:\n        any(update() for one in [1, 2])": 28,
     "for lr in [0.1, 0.01]:\n    for batch in batches:\n        update()": 14,
