@@ -110,6 +110,9 @@ def test_a_knob_has_other_values_or_says_why_not(name: str, bench: Bench) -> Non
 SLOW = ("compile.fullgraph", "compile.dynamic", "compile.region", "compile.optimizer")
 """Each costs a compilation; they are measured in pairs with all others by `make benchmark NAME=knobs`."""
 
+SHOWN_BY_OTHERS = ("compile.mode", "threads.omp_places", "threads.omp_schedule", "threads.omp_wait_policy")
+"""They take effect as others of their kind do, by a compilation or a variable."""
+
 TRACELESS = ("loader.prefetch", "loader.persistent", "loader.context", "loader.non_blocking", "optimizer.batch_factor")
 """They leave nothing in the process that could be looked at."""
 
@@ -118,7 +121,7 @@ TRACELESS = ("loader.prefetch", "loader.persistent", "loader.context", "loader.n
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.long) if name == "compile.mode" else name
+        pytest.param(name, marks=pytest.mark.long) if name in SHOWN_BY_OTHERS else name
         for name in KNOBS
         if name not in SLOW
     ],
@@ -201,6 +204,7 @@ def test_freed_memory_that_comes_back_from_the_system_is_told() -> None:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
 @pytest.mark.filterwarnings("ignore:Skipping serialization:UserWarning")  # torch 2.6, where nothing is cached yet
+@pytest.mark.long
 def test_cuda_graphs_that_were_skipped_are_told() -> None:
     """As they are on a CPU, where nobody offers that mode."""
     from torch import nn

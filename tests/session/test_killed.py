@@ -52,6 +52,7 @@ def repeated(run: Path) -> list[int]:
     return [number for number, times in collections.Counter(numbers).items() if times > 1]
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_goes_on_by_its_printed_command(write_model: WriteModel, tmp_path: Path) -> None:
     """At once, in the baseline, and after each trial; and what may be secret is in one file alone."""
     arguments, run = begin(write_model, tmp_path, "10m"), tmp_path / "my run"

@@ -342,6 +342,7 @@ def test_starts_that_slow_each_other_down_no_longer_overlap(
     assert sum(starter.spent_on.values()) - counted <= time.perf_counter() - began  # no second is counted twice
 
 
+@pytest.mark.long
 def test_starts_that_keep_each_other_from_going_on_go_on_one_by_one(
     starter_for: StarterOf, write_model: WriteModel, tmp_path: Path
 ) -> None:

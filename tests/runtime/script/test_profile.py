@@ -67,6 +67,7 @@ def test_phases_and_parts_of_a_script_are_told(
     assert found.conditions.gradients and not found.conditions.autocast
 
 
+@pytest.mark.long
 def test_forward_passes_that_are_not_heard_are_told_though_gradients_are_cleared_after_them(
     folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
