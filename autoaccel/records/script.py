@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from autoaccel.records.base import Record
-from autoaccel.records.bounds import Count, PositiveSeconds
+from autoaccel.records.bounds import Count, PositiveSeconds, Seconds
 from autoaccel.records.script_metric import MetricSource
 from autoaccel.records.settings import Value
 
@@ -49,6 +53,15 @@ class SeenLoader(Record, frozen=True):
     fixed: str = ""  # why its arguments must stay; empty if they may change
 
 
+class OtherTraining(Record, frozen=True):
+    """Steps that a script makes in another training than the one that is looked at."""
+
+    comes_first: bool  # before the one that is looked at
+    optimizers: str  # their classes; empty if it was not seen
+    steps: Count | None  # None: that is not known
+    where: str  # "train.py:31"
+
+
 NOT_GIVEN = "(not given)"
 """The value of an argument that a script is run without."""
 
@@ -84,6 +97,10 @@ class ScriptFacts(Record, frozen=True):
     arguments: tuple[ScriptArgument, ...] = ()  # that are tuned
     metric: MetricSource | None = None  # where it says how good its model is; None: its training loss does
     evaluations: Count = 0  # steps, of those seen, beside an evaluation or a checkpoint: they are not measured
+    seen_seconds: Seconds = 0.0  # that the steps seen took, with what lay between them
+    other_seconds: Seconds = 0.0  # of them, beside training: an evaluation, a checkpoint, a rollout
+    growth: Annotated[float, Meta(ge=1, le=1e9)] = 1.0  # of the time of a step over those seen, the last over the first
+    others: tuple[OtherTraining, ...] = ()
     writes: tuple[str, ...] = ()  # what it made or wrote outside of its working folder
     in_place: bool = False  # whether its trials work in its own folder instead of a copy
     updates_itself: bool = False  # whether it makes its updates by hand, without an optimizer of torch's

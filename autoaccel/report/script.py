@@ -13,6 +13,7 @@ from autoaccel.records.script import ScriptFacts, SeenLoader
 from autoaccel.units import format_duration
 
 _MAX_WRITES = 5
+_MENTIONED_SHARE = 0.1  # of the time that was seen
 
 Row = tuple[str, str]
 """What is told, and that."""
@@ -26,6 +27,7 @@ def script_rows(seen: ScriptSeen) -> list[Row]:
     rows += [("loader", _loader_words(loader)) for loader in script.loaders]
     rows.append(("step", _step_words(script)))
     rows.append(("planned", _planned_words(script, seen.planned_steps)))
+    rows += [("besides", words) for words in _besides(script)]
     if script.does:
         rows.append(("does already", ", ".join(script.does)))
     if script.writes:
@@ -80,6 +82,27 @@ def _step_words(script: ScriptFacts) -> str:
     if not script.evaluations:
         return seen
     return f"{seen}, {script.evaluations:,} with an evaluation or a checkpoint beside them, which is not measured"
+
+
+def _besides(script: ScriptFacts) -> list[str]:
+    """Return what the script does beside the steps that are looked at."""
+    found = []
+    if script.other_seconds > _MENTIONED_SHARE * script.seen_seconds:
+        found.append(
+            f"evaluations, rollouts or checkpoints: {format_duration(script.other_seconds)} of the "
+            f"{format_duration(script.seen_seconds)} that were seen; times of whole runs are told without them"
+        )
+    if script.growth > 1:
+        found.append(
+            f"its steps take longer and longer, {script.growth:.1f} times as long after {script.steps_seen:,} of them; "
+            "times of whole runs are told as if they did not"
+        )
+    for other in script.others:
+        when = "before these steps" if other.comes_first else "after these steps"
+        steps = "another training" if other.steps is None else f"{other.steps:,} steps"
+        of = f" of {other.optimizers}" if other.optimizers else ""
+        found.append(f"{when}, {steps}{of}{_at(other.where)}: not measured")
+    return found
 
 
 def _writes_words(script: ScriptFacts) -> str:

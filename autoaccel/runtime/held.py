@@ -25,7 +25,7 @@ _INSTALLED = (*installed_folders(), "<")
 _DEEPEST = 6  # attributes of attributes
 _MAX_LOOKED_INTO = 3000  # objects
 _MAX_OF_ONE = 100  # a dataset may hold a list of a million paths
-_WHOLE_BYTES = 4 << 20  # of numbers that are compared one by one; of more, a few
+_WHOLE_BYTES = 64 << 20  # of numbers that are compared one by one; of more, a few
 _SAMPLED = 4096
 
 _LIBRARIES_OF_HANDLES = frozenset(
@@ -225,7 +225,9 @@ def _value(thing: Any) -> Hashable | None:
     if isinstance(thing, _PLAIN):
         return type(thing).__name__, repr(thing)[:1000]
     if isinstance(thing, torch.Tensor):
-        return "tensor", tuple(thing.shape), _digest(thing)
+        # Torch counts what is done to a tensor in place (not by way of an array that shares its memory).
+        version = 0 if thing.is_inference() else thing._version
+        return "tensor", tuple(thing.shape), version, _digest(thing)
     if isinstance(thing, numpy.memmap):
         return None
     if isinstance(thing, numpy.ndarray):

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, defau
 from autoaccel.records.workload import BuildFunction
 from autoaccel.runtime import datasets
 from autoaccel.runtime.datasets import look_at_samples, why_bound
+from autoaccel.runtime.held import values_in
 from autoaccel.runtime.loading import build_training, describe, load_build
 
 DRAWS = "loading a sample draws random numbers, and workers draw different ones"
@@ -227,3 +228,13 @@ def test_a_handle_is_found_before_anything_is_loaded(tmp_path: Path) -> None:
         words = "Samples.files[2] is an open file or connection, whose place processes would share"
         assert why_bound(DataLoader(held)) == words
         assert why_bound(DataLoader(Subset(held, [1]))) == words.replace("Samples", "Subset.dataset", 1)
+
+
+@pytest.mark.parametrize("kind", ["tensor", "array"])
+def test_one_number_that_changes_in_a_large_array_is_seen(kind: str) -> None:
+    """A replay buffer is written to row by row; torch counts changes of a tensor, arrays up to 64 MB are read whole."""
+    held: Any = torch.zeros(25_000_000) if kind == "tensor" else numpy.zeros(8_000_000)
+    before = values_in([held])
+    assert values_in([held]) == before
+    held[4_567_891] = 1
+    assert values_in([held]) != before

@@ -18,7 +18,7 @@ from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.knobs.optimizers import has_form
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.modules import count_parameters, normalises_batches, repeated_blocks
-from autoaccel.runtime.script.numbering import ranks_now
+from autoaccel.runtime.script.numbering import length_of, ranks_now
 from autoaccel.runtime.script.planned import assumed_steps, planned_rounds
 from autoaccel.runtime.script.seen import Seen
 
@@ -28,9 +28,8 @@ METRIC = "training loss"
 def script_facts(seen: Seen) -> ScriptFacts:
     """Return what was seen of a script, as data."""
     loaders = tuple(_loader(seen, key, loader) for key, loader in seen.loaders.items())
-    lengths = [loader.batches for loader in loaders if loader.feeds]
-    length = lengths[0] if len(lengths) == 1 else None
-    planned, planned_from = _planned(seen, length)
+    length = _length(seen)
+    planned, planned_from = planned_steps(seen)
     per_epoch = None if length is None else max(1, _steps_of(seen, length, 1))
     updated = _updated(seen)
     return ScriptFacts(
@@ -53,6 +52,10 @@ def script_facts(seen: Seen) -> ScriptFacts:
         backwards=max(1, round(seen.backwards / seen.steps)),
         does=_does(seen),
         evaluations=seen.evaluations,
+        seen_seconds=seen.seen_seconds,
+        other_seconds=seen.other_seconds,
+        growth=seen.growth,
+        others=seen.others,
         updates_itself=seen.updates_itself,
         ranks=ranks_now(),
         calls_models=bool(seen.roots),
@@ -112,15 +115,12 @@ def _found_in_loader(loader: SeenLoader | None) -> Settings:
     return {**found, **of_workers, "loader.context": loader.context}
 
 
-def _planned(seen: Seen, length: int | None) -> tuple[int | None, str]:
-    """Return how many steps it will make, and what that was read from.
+def planned_steps(seen: Seen) -> tuple[int | None, str]:
+    """Return how many steps a training makes, and what that was read from.
 
     From a trainer that says it, else from the loops around all that makes up a step.
-
-    Args:
-        seen: What was seen.
-        length: Batches of an epoch.
     """
+    length = _length(seen)
     if plan := seen.plans[seen.period[0]]:
         return plan
     around = [list(reversed(seen.loops[number])) for number in sorted(set(seen.period))]
@@ -136,10 +136,16 @@ def _planned(seen: Seen, length: int | None) -> tuple[int | None, str]:
     batches = loops[-1].rounds
     if batches is None or length is None or loops[-1].length != length or loops[-1].counts_updates:
         return rounds, words
-    return max(1, _steps_of(seen, batches, rounds // batches, loops[-1].updates_at_end)), words
+    return max(1, _steps_of(seen, batches, rounds // batches)), words
 
 
-def _steps_of(seen: Seen, batches: int, epochs: int, updates_at_end: bool = False) -> int:
+def _length(seen: Seen) -> int | None:
+    """Return the batches of an epoch; None where no loader of a length feeds the training, or several do."""
+    lengths = [length_of(loader) for key, loader in seen.loaders.items() if seen.feeds(key)]
+    return lengths[0] if len(lengths) == 1 else None
+
+
+def _steps_of(seen: Seen, batches: int, epochs: int) -> int:
     """Return how many steps epochs of so many batches are.
 
     Where a step takes several of them, and some are left, the end of an epoch that was seen tells what becomes of them,
@@ -148,20 +154,17 @@ def _steps_of(seen: Seen, batches: int, epochs: int, updates_at_end: bool = Fals
     together = seen.batches_a_step
     if seen.rest == "carried":
         return epochs * batches // together
-    is_step = seen.rest == "step" if seen.rest else updates_at_end
+    said = any(loop.updates_at_end for loop in seen.loops[seen.period[0]])
+    is_step = seen.rest == "step" if seen.rest else said
     return epochs * (math.ceil(batches / together) if is_step else batches // together)
 
 
 def _loader(seen: Seen, key: LoaderKey, loader: DataLoader[Any]) -> SeenLoader:
-    try:
-        batches = len(loader)
-    except TypeError:
-        batches = None
     fixed = "its data is a stream, which workers either divide among themselves or repeat"
     return SeenLoader(
         key=key,
         where=seen.origins.where(loader),
-        batches=batches,
+        batches=length_of(loader),
         feeds=seen.feeds(key),
         workers=loader.num_workers,
         pins_memory=loader.pin_memory,

@@ -18,19 +18,21 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.script import DOUBLE_BACKWARD, LoaderKey
+from autoaccel.records.script import DOUBLE_BACKWARD, LoaderKey, OtherTraining
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.script.changing import SampleSources
 from autoaccel.runtime.script.cycle import last_training, period_of
 from autoaccel.runtime.script.events import Events, RootCalls, before, listen
 from autoaccel.runtime.script.facts import script_facts, training_facts
+from autoaccel.runtime.script.following import where_another_follows
 from autoaccel.runtime.script.numbering import Numbers, key_of
 from autoaccel.runtime.script.own_updates import LeavesSeen, OwnUpdates
 from autoaccel.runtime.script.places import is_called_by_torch, user_frames
 from autoaccel.runtime.script.planned import loops_around
-from autoaccel.runtime.script.seen import Before, Seen
+from autoaccel.runtime.script.seen import Before, Seen, growth_of
 from autoaccel.runtime.script.trainers import planned_by_trainer
+from autoaccel.runtime.script.trainings import Training, Trainings
 
 _GRAD = inspect.signature(torch.autograd.grad)
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
@@ -54,7 +56,9 @@ class Observer(Events):
         self._finished = finished
         self._seen = Seen()
         self._numbers = Numbers()
+        self._trainings = Trainings(self._tell)
         self._updates: list[int] = []
+        self._begin = 0  # of them, with which the training began that is looked at
         self._ends: list[float] = []  # of each of them
         self._first_at = 0.0
         self._origins = self._seen.origins
@@ -94,8 +98,11 @@ class Observer(Events):
         """The script has ended: tell what was seen, if there was anything."""
         if self.own_updates is not None:
             self.own_updates.end()
-        if self._updates:
-            self._tell(last_training(self._updates, at_least=2))
+        start = self._begin + last_training(self._updates[self._begin :], at_least=2)
+        if (not self._trainings.found and self._updates) or (self._is_another and period_of(self._updates[start:])):
+            self._trainings.add(self._training(start))
+        if self._trainings.found:
+            self._trainings.end()
         if self._spawns:
             raise BadRequestError(
                 "it trains in processes that it starts itself, with torch.multiprocessing, where its steps are not "
@@ -219,15 +226,22 @@ class Observer(Events):
         """Take the time from the first step on."""
         if not self._has_begun:
             self._has_begun = True
-            self._first_at = time.perf_counter() - sum(sources.seconds for sources in self._sources.values())
+            self._first_at = self._now()
         if optimizer not in self._numbers:
             self._numbers.of(optimizer)
             self._seen.optimizers.append(optimizer)
             frames = list(user_frames())
             self._seen.loops.append(loops_around(frames))
+            if self._trainings.found:
+                self._trainings.begins(self._seen.loops[-1])
+                self._begin, self._first_at = len(self._updates), self._now()
+            self._seen.follows.append(where_another_follows(frames))
             for sources in self._sources.values():
                 sources.read(frames)
             self._seen.plans.append(planned_by_trainer())
+        elif self._trainings.goes_on(len(self._updates)):
+            frames = list(user_frames())
+            self._trainings.read_on(loops_around(frames), where_another_follows(frames))
         self._is_updating = True
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
@@ -237,34 +251,58 @@ class Observer(Events):
         self._seen.before.append(Before(frozenset(self._others), self._drawn, self._backwards))
         self._others, self._drawn, self._backwards = set(), collections.Counter(), 0
         synchronize(next(iter(optimizer.param_groups[0]["params"])).device)
-        now = time.perf_counter() - sum(sources.seconds for sources in self._sources.values())
+        now = self._now()
         self._ends.append(now)
-        if len(self._updates) >= _UPDATES or self._has_waited(now - self._first_at):
-            start = last_training(self._updates, _MIN_UPDATES)
+        if self._trainings.found and not self._is_another:
+            return
+        if self._updates[-1] < self._updates[self._begin]:
+            self._trainings.end()  # what seemed to be another training has joined the one before it
+        if len(self._updates) - self._begin >= _UPDATES or self._has_waited(now - self._first_at):
+            start = self._begin + last_training(self._updates[self._begin :], _MIN_UPDATES)
             if period_of(self._updates[start:]) or len(self._updates) >= _MAX_UPDATES:
-                self._tell(start)
+                self._trainings.add(self._training(start))
+
+    @property
+    def _is_another(self) -> bool:
+        """Whether another training has begun after the last one that was found."""
+        return bool(self._trainings.found) and self._begin > self._trainings.found[-1].start
+
+    def _now(self) -> float:
+        """Return the time, without that which was spent on looking."""
+        return time.perf_counter() - sum(sources.seconds for sources in self._sources.values())
 
     def _has_waited(self, seconds: float) -> bool:
         """Whether enough was seen for the time that it takes: a step beside which nothing else was done, at best."""
         if seconds <= _MAX_SECONDS:
             return False
-        return seconds > _PATIENCE * _MAX_SECONDS or any(self._seen.trains_alone(gap) for gap in self._seen.before[1:])
+        later = self._seen.before[self._begin + 1 :]
+        return seconds > _PATIENCE * _MAX_SECONDS or any(self._seen.trains_alone(gap) for gap in later)
 
-    def _tell(self, start: int) -> None:
-        seen, period = self._seen, period_of(self._updates[start:])
+    def _training(self, start: int) -> Training:
+        """Return the training that begins with an update."""
+        seen, period = self._seen.copy(), period_of(self._updates[start:])
         if period is None:
             raise seen.no_period(len(self._updates))
         seen.period, seen.before = period, seen.before[start:]
-        before = self._ends[start - 1] if start else self._first_at
+        before = self._ends[start - 1] if start > self._begin else self._first_at
         ends = [before, *self._ends[start + len(period) - 1 :: len(period)]]
         seconds = [late - early for early, late in itertools.pairwise(ends)]
         # The first one began before its update did.
         later = seconds[1:] or seconds
-        alone = [each for each, trains in zip(seconds[1:], seen.steps_alone[1:], strict=False) if trains]
+        trains = seen.steps_alone[1:]
+        alone = [each for each, does in zip(seconds[1:], trains, strict=False) if does]
         seen.step_seconds = statistics.median(alone or later)
+        seen.growth = growth_of(alone)
+        beside = [each - seen.step_seconds for each, does in zip(seconds[1:], trains, strict=False) if not does]
+        seen.seen_seconds, seen.other_seconds = sum(later), max(0.0, sum(beside))
         seen.loaders = {key: self._loaders[key] for key in self._loaders if seen.draws(key)}
-        seen.loading_bound = {key: sources.ended() for key, sources in self._sources.items() if seen.draws(key)}
         seen.compiles = seen.compiles or _has_compiled()
+        return Training(seen, start, self._updates[self._begin : start] if not self._begin else [])
+
+    def _tell(self, training: Training, others: tuple[OtherTraining, ...]) -> None:
+        seen = training.seen
+        bound = {key: sources.ended() for key, sources in self._sources.items() if seen.draws(key)}
+        seen.loading_bound, seen.others = bound, others
         self._finished(training_facts(seen, script_facts(seen)))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
+import copy
 import itertools
 import statistics
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,10 +14,13 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.script import LoaderKey
+from autoaccel.records.script import LoaderKey, OtherTraining
 from autoaccel.runtime.script.places import Origins
 from autoaccel.runtime.script.planned import EnclosingLoop
 from autoaccel.runtime.script.trainers import TrainerPlan
+
+_IN_ORDER = 0.8
+_GROWN = 1.2  # by a fifth: what a step takes scatters by less
 
 
 class Before(NamedTuple):
@@ -44,8 +48,19 @@ class Seen:
         self.has_loss = False
         self.updates_itself = False
         self.loading_bound: dict[LoaderKey, str] = {}  # why samples must be loaded where and when they are
+        self.follows: list[str] = []  # where another training follows, as is read at the first update of each optimizer
+        self.others: tuple[OtherTraining, ...] = ()
         self.period: tuple[int, ...] = ()
-        self.step_seconds = 0.0
+        self.growth = 1.0  # of the time that a step takes, over those seen
+        self.step_seconds = self.seen_seconds = self.other_seconds = 0.0
+
+    def copy(self) -> Seen:
+        """Return what was seen until now, of the same objects."""
+        other = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict, set)):
+                setattr(other, name, copy.copy(value))
+        return other
 
     @property
     def steps(self) -> int:
@@ -165,3 +180,21 @@ class Seen:
             f"the order in which its {len(self.optimizers)} optimizers make updates does not repeat within {updates} "
             "updates, so it is unclear what a step is. Name a file whose build() returns a Training."
         )
+
+
+def growth_of(seconds: Sequence[float]) -> float:
+    """Return by what factor steps have become longer, their last quarter over their first; 1 where they do not grow.
+
+    They grow if nearly all of them stand in the order of their lengths (Spearman's correlation of at least 0.8), which
+    those of a busy machine do not.
+
+    Args:
+        seconds: Of steps that follow one another.
+    """
+    quarter = len(seconds) // 4
+    if quarter < 3:
+        return 1.0
+    by_length = sorted(range(len(seconds)), key=seconds.__getitem__)
+    order = statistics.correlation(by_length, range(len(seconds)))
+    grown = statistics.median(seconds[-quarter:]) / statistics.median(seconds[:quarter])
+    return grown if order >= _IN_ORDER and grown >= _GROWN else 1.0
