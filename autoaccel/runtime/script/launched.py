@@ -14,9 +14,10 @@ from functools import partial
 from types import TracebackType
 
 from autoaccel.records.base import decode
-from autoaccel.records.launching import LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
+from autoaccel.records.launching import COUNTED, LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
 from autoaccel.records.messages import Describe, Failure, Measure, WorkerSpec
 from autoaccel.records.workload import Script
+from autoaccel.runtime.script.children import count_updates
 from autoaccel.runtime.script.private_copies import copy_before_writing
 from autoaccel.runtime.script.serving import Attached, attach_of, fail
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
@@ -38,6 +39,13 @@ def join_training() -> None:
         _Leader(launched.spec, launched.line)
     else:
         when_torch_is_imported(partial(_follow, launched.spec))
+
+
+def join_script() -> None:
+    """Count the updates of this process, which a script has started itself, for the process that it was started by."""
+    path = os.environ.pop(COUNTED)
+    _take_variables()
+    count_updates(path)
 
 
 def _take_variables() -> str:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from autoaccel.records.messages import Failure
+from autoaccel.records.messages import Describe, Described, Failure
 from autoaccel.records.workload import Script, TrainingFacts
+from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.starter import WorkerStarter
 from tests.runtime.script.asking import describe
 
@@ -148,3 +149,122 @@ def test_a_training_in_processes_of_its_own_gets_the_sentence_that_helps(
     assert isinstance(found, Failure) and found.kind == "invalid"
     assert found.message.startswith("it trains in processes that it starts itself, with torch.multiprocessing")
     assert "autoaccel tune torchrun" in found.message
+
+
+PROCESSES = """
+def work(steps):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(steps):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        time.sleep(0.05)
+
+if __name__ == "__main__":
+    context = torch.multiprocessing.get_context("METHOD")
+    workers = [context.Process(target=work, args=(STEPS,)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    AND
+    for worker in workers:
+        worker.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "steps"),
+    [("fork", 100_000), ("fork", 1), ("spawn", 100_000), pytest.param("forkserver", 1, marks=pytest.mark.long)],
+)
+def test_processes_that_train_though_the_script_does_not_get_the_sentence_that_helps(
+    method: str, steps: int, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    source = PROCESSES.replace("METHOD", method).replace("STEPS", str(steps)).replace("AND", "")
+    found = describe(starter_of(script(BEGIN + source)))
+    assert isinstance(found, Failure) and found.kind == "invalid"
+    assert found.message.startswith("it trains in processes that it starts itself, with multiprocessing, where its")
+    assert "autoaccel tune torchrun" in found.message
+
+
+def test_processes_that_make_no_updates_or_make_them_beside_a_training_are_as_they_were(
+    script: Callable[..., Script], starter_of: Starter
+) -> None:
+    found = describe(
+        starter_of(script(BEGIN + PROCESSES.replace("METHOD", "fork").replace("STEPS", "0").replace("AND", "")))
+    )
+    assert isinstance(found, Failure) and found.message.startswith("it ended before an optimizer of torch.optim made")
+    source = PROCESSES.replace("METHOD", "fork").replace("STEPS", "100_000").replace("AND", "work(1000)")
+    assert isinstance(describe(starter_of(script(BEGIN + source))), TrainingFacts)
+
+
+LATE = """
+time.sleep(3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(480):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+    time.sleep(PAUSE)
+"""
+
+
+@pytest.mark.parametrize("pause", [0.01, 1000.0])
+def test_who_waits_for_the_first_look_hears_of_the_first_step(
+    pause: float, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    starter, told = starter_of(script(BEGIN + LATE.replace("PAUSE", str(pause)))), list[float]()
+    wait = LookWait(seconds=100.0, further_seconds=1.0 if pause > 1 else 60.0, late_seconds=0.2, tell_late=told.append)
+    answer = starter.receive_description(starter.start(Describe(tells_first_step=True), {}, "describe"), wait)
+    assert isinstance(answer, Described) == (pause < 1)
+    assert wait.first_step_seconds is not None and 3.0 < wait.first_step_seconds < 100.0
+    assert len(told) == 1 and 0.2 <= told[0] < wait.first_step_seconds
+    if isinstance(answer, Failure):
+        assert answer.kind == "hung" and 1.0 <= wait.waited_seconds < 30.0
+
+
+HOLDS = """
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(self):
+        for step in range(300):
+            loss = self.model(torch.randn(32, 16)).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def begin(self):
+        self.model = nn.Linear(16, 8)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.train()
+
+
+def make():
+    model = nn.Linear(16, 8)
+    return model
+
+
+LINE
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "held_as"),
+    [
+        ("trainer = Trainer(model=nn.Linear(16, 8))\ntrainer.train()", ()),
+        ("net = nn.Linear(16, 8)\nTrainer(net).train()", ("net",)),
+        ("Trainer(make()).train()", None),
+        ("Trainer(nn.Linear(1, 1)).begin()", ("self.model",)),
+    ],
+)
+def test_what_holds_a_model_where_it_was_made_is_seen(
+    line: str, held_as: tuple[str, ...] | None, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    facts = describe(starter_of(script(HOLDS.replace("LINE", line))))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert [model.held_as for model in facts.script.models] == [held_as]
