@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autoaccel.cli.common import EXIT_FASTER, Commands
 from autoaccel.errors import BadRequestError
-from autoaccel.text import say
+from autoaccel.text import one_line, say
 from autoaccel.units import excerpt
 
 
@@ -20,7 +20,7 @@ def add_init(commands: Commands) -> None:
 
 
 def _init(parsed: argparse.Namespace) -> int:
-    from autoaccel.commands.drafting import draft_build
+    from autoaccel.commands.drafting import draft_build, todo_lines
     from autoaccel.records.files import check_output, is_regular
 
     script = Path(parsed.script)
@@ -32,5 +32,8 @@ def _init(parsed: argparse.Namespace) -> int:
     check_output("--output", output)
     text = draft_build(script, str(output))
     output.write_text(text, encoding="utf-8")
-    say(f"{output} is written. Complete its {text.count('TODO') - 1} lines marked TODO, then tune it.")
+    todo = todo_lines(text)
+    say(f"{output} is written. Complete its {len(todo)} lines marked TODO, then tune it.")
+    for number, what in todo:
+        say(f"  line {number}: {one_line(what)}")
     return EXIT_FASTER

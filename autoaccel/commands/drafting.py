@@ -7,18 +7,19 @@ import builtins
 from collections.abc import Iterator
 from pathlib import Path
 
+from autoaccel.commands.training_loop import Arguments, called, loop_parts
 from autoaccel.errors import BadRequestError
 from autoaccel.records.files import parse_source
 
 _HEAD = '''"""A draft of build(), made of {name}. Complete what is marked TODO, then: autoaccel tune {output}"""
 
 {imports}
-from autoaccel import Training
+from autoaccel import {ours}
 
 
 def build() -> Training:
 '''
-_TODO = "  # TODO: "
+_TODO = "# TODO: "
 
 
 def draft_build(path: Path, output: str) -> str:
@@ -41,28 +42,38 @@ def draft_build(path: Path, output: str) -> str:
             f"{path}: must make an optimizer, as in optimizer = torch.optim.Adam(model.parameters()), and none is seen."
         )
     model = _parameters_of(optimizer.value)
-    loaders = [node for node in _assignments(tree) if _called(node.value) == "DataLoader"]
+    loop = loop_parts(tree, path.name, model, ast.unparse(optimizer.targets[0]))
+    loaders = [node for node in _assignments(tree) if called(node.value) == "DataLoader"]
     models = [node for node in _assignments(tree) if ast.unparse(node.targets[0]) == model]
     copied = sorted([*models[:1], *loaders], key=lambda node: node.lineno)
-    arguments = _arguments(tree, model, optimizer.value, [ast.unparse(node.targets[0]) for node in loaders])
+    names = [ast.unparse(node.targets[0]) for node in loaders]
+    arguments = _arguments(tree, model, optimizer.value, names, loop.accumulates) | loop.arguments
     body = [line for node in copied for line in (f"# {path.name}:{node.lineno}", ast.unparse(node))]
     written = ast.parse("\n".join([*body, *(code for code, _ in arguments.values())]))
     if missing := _undefined(written, tree):
-        body.insert(0, f"# TODO: {', '.join(missing)} must be made first, as {path.name} does.")
+        body.insert(0, f"{_TODO}{', '.join(missing)} must be made first, as {path.name} does.")
+    body += [_TODO + sentence for sentence in loop.todo]
     body.append("return Training(")
     for name, (code, todo) in arguments.items():
-        body.append(f"    {name}={code},{_TODO + todo if todo else ''}")
+        body.append(f"    {name}={code},{f'  {_TODO}{todo}' if todo else ''}")
     body.append(")")
-    head = _HEAD.format(name=path.name, output=output, imports="\n".join(_imports(path, tree)))
+    ours = "Clip, Training" if "clip" in arguments else "Training"
+    head = _HEAD.format(name=path.name, output=output, imports="\n".join(_imports(path, tree)), ours=ours)
     return head + "\n".join(f"    {line}" for text in body for line in text.splitlines()) + "\n"
 
 
-def _arguments(tree: ast.Module, model: str, optimizer: ast.expr, loaders: list[str]) -> dict[str, tuple[str, str]]:
+def todo_lines(draft: str) -> list[tuple[int, str]]:
+    """Return what is left to do in a draft, each with the number of its line."""
+    lines = enumerate(draft.splitlines(), start=1)
+    return [(number, line.rpartition(_TODO)[2]) for number, line in lines if _TODO in line]
+
+
+def _arguments(tree: ast.Module, model: str, optimizer: ast.expr, loaders: list[str], may_divide: bool) -> Arguments:
     """Return the arguments of a Training, each with what is left to do."""
     assert isinstance(optimizer, ast.Call)
     rest = [*map(ast.unparse, optimizer.args[1:]), *map(ast.unparse, optimizer.keywords)]
     made = f"lambda params: {ast.unparse(optimizer.func)}({', '.join(['params', *rest])})"
-    loss, epochs = _loss(tree, model), _epochs(tree)
+    loss, epochs = _loss(tree, model, may_divide), _epochs(tree)
     train = next((name for name in loaders if "train" in name), loaders[0] if loaders else "")
     other = next((name for name in loaders if name != train), "")
     return {
@@ -83,11 +94,6 @@ def _assignments(tree: ast.Module) -> Iterator[ast.Assign]:
             yield node
 
 
-def _called(value: ast.expr) -> str:
-    """Return the last name of what is called; empty if it is no call."""
-    return ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
-
-
 def _parameters_of(value: ast.expr) -> str:
     """Return whose parameters an optimizer is made of, such as `model`; empty if the value makes none."""
     if not (isinstance(value, ast.Call) and value.args):
@@ -96,8 +102,14 @@ def _parameters_of(value: ast.expr) -> str:
     return first.removesuffix(".parameters()") if first.endswith(".parameters()") else ""
 
 
-def _loss(tree: ast.Module, model: str) -> str:
-    """Return the function of an output and a target that the loss is; empty if it is made otherwise."""
+def _loss(tree: ast.Module, model: str, may_divide: bool) -> str:
+    """Return the function of an output and a target that the loss is; empty if it is made otherwise.
+
+    Args:
+        tree: Of the script.
+        model: What it trains, as it writes it.
+        may_divide: Whether the loss may be divided by the number of batches whose gradients are accumulated.
+    """
     kept = {
         ast.unparse(node.func.value)
         for node in ast.walk(tree)
@@ -105,9 +117,11 @@ def _loss(tree: ast.Module, model: str) -> str:
     }
     for node in _assignments(tree):
         value = node.value
+        if may_divide and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
+            value = value.left
         if ast.unparse(node.targets[0]) in kept and isinstance(value, ast.Call) and len(value.args) == 2:
             simple = isinstance(value.args[1], ast.Name) and not value.keywords
-            if simple and (_called(value.args[0]) == model or isinstance(value.args[0], ast.Name)):
+            if simple and (called(value.args[0]) == model or isinstance(value.args[0], ast.Name)):
                 return ast.unparse(value.func)
     return ""
 
@@ -118,7 +132,7 @@ def _epochs(tree: ast.Module) -> str:
         if (
             isinstance(node, ast.For)
             and "epoch" in ast.unparse(node.target)
-            and _called(node.iter) in ("range", "trange")
+            and called(node.iter) in ("range", "trange")
         ):
             assert isinstance(node.iter, ast.Call)
             first, *others = map(ast.unparse, node.iter.args)
@@ -143,7 +157,7 @@ def _undefined(written: ast.Module, tree: ast.Module) -> list[str]:
     loads = [node for node in ast.walk(written) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     used = dict.fromkeys(node.id for node in sorted(loads, key=lambda node: (node.lineno, node.col_offset)))
     made = {node.id for node in ast.walk(written) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    made |= {"params", "Training", *dir(builtins)}
+    made |= {node.arg for node in ast.walk(written) if isinstance(node, ast.arg)} | {"Clip", "Training", *dir(builtins)}
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             made |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import re
+import shutil
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,12 +14,13 @@ import msgspec
 from autoaccel.commands.source_edits import (
     Edit,
     Source,
-    assigned_name,
     first_line_edit,
     keyword_edit,
     line_after_edit,
+    model_name,
     wrapping_edits,
 )
+from autoaccel.commands.trainer_switches import switches_of
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
@@ -73,8 +76,18 @@ def explain(use: RecipeUse) -> Explanation:
     # What a launcher starts lies where it was started.
     path = Path(script.folder, "train.py") if script.is_launcher else Path(script.path)
     files, unplaced = _changes(path, recipe.script, lines)
-    also = tuple(line for line in lines if line.by_hand.also and line not in unplaced)
+    told = {setting for line in unplaced for setting in line.setting.split(", ")}
+    also = tuple(line for line in lines if line.by_hand.also and line.setting not in told)
+    source = _read(path, {}) if unplaced else None
+    switches = switches_of(source.tree, better) if source else {}
+    unplaced = tuple(_with_switch(line, switches) for line in unplaced)
     return Explanation(command, command != own, files, also, unplaced, tuple(impossible))
+
+
+def _with_switch(line: Unplaced, switches: Mapping[str, str]) -> Unplaced:
+    """Return a line with what a trainer is told instead, if it has switches for all that the line does."""
+    found = [switches.get(setting.partition("=")[0], "") for setting in line.setting.split(", ")]
+    return line._replace(switch="; ".join(found)) if all(found) else line
 
 
 def _context_here(use: RecipeUse) -> KnobContext:
@@ -99,10 +112,15 @@ def _check_is_word(knob: Knob, value: Value, context: KnobContext, recipe: Path)
 
 
 def _program(script: Script) -> tuple[str, ...]:
-    """Return what a person types to start a script."""
+    """Return what a person types to start a script: of a program that the shell finds its name."""
     if script.module:
         return "python", "-m", script.module
-    return (Path(script.program).name,) if script.is_launcher else ("python", script.program)
+    program = Path(script.program)
+    if program.suffix == ".py":
+        return "python", script.program
+    found = shutil.which(program.name)
+    is_found = found is not None and Path(found).resolve() == program.resolve()
+    return (program.name if is_found or script.is_launcher else script.program,)
 
 
 def _by_hand(name: str, value: Value, context: KnobContext) -> ByHand | None:
@@ -117,20 +135,8 @@ def _changes(
     edits: dict[Path, list[Edit]] = defaultdict(list)
     sources: dict[Path, Source] = {}
     unplaced = list[Unplaced]()
-    compiling = ", ".join(line.by_hand.code for line in lines if line.by_hand.place == "compile")
-    entered = ", ".join(line.by_hand.code for line in lines if line.by_hand.place == "forward")
-    has_compiled = has_entered = False
-    for line in lines:
-        place, code = line.by_hand.place, line.by_hand.code
-        if place == "compile":
-            if has_compiled:
-                continue
-            has_compiled, code = True, f"{{model}} = torch.compile({{model}}, {compiling})"
-        if place == "forward":
-            if has_entered:
-                continue
-            has_entered, code = True, entered
-        found = _edits_for(path, seen, place, code, sources)
+    for line in _joined(lines):
+        found = _edits_for(path, seen, line.by_hand.place, line.by_hand.code, sources)
         if not found:
             unplaced.append(line)
         for file, edit in found:
@@ -141,7 +147,21 @@ def _changes(
         if after is not None:
             files.append(ChangedFile(file.name, sources[file].data.decode(), after))
     broken = {file.name for file in edits} - {file.name for file in files}
-    return tuple(files), tuple(lines) if broken else tuple(unplaced)
+    return tuple(files), tuple(_joined(lines)) if broken else tuple(unplaced)
+
+
+def _joined(lines: list[Unplaced]) -> list[Unplaced]:
+    """Return the lines with all that torch.compile is told in one call, and all that a call is within in one block."""
+    found = []
+    for place, form in (("compile", "{{model}} = torch.compile({{model}}, {code})"), ("forward", "{code}")):
+        of_place = [line for line in lines if line.by_hand.place == place]
+        lines = [line for line in lines if line.by_hand.place != place]
+        if of_place:
+            code = form.format(code=", ".join(line.by_hand.code for line in of_place))
+            also = "; ".join(filter(None, (line.by_hand.also for line in of_place)))
+            first = of_place[0].by_hand
+            found.append(Unplaced(", ".join(line.setting for line in of_place), ByHand(first.place, code, also)))
+    return lines + found
 
 
 def _edits_for(
@@ -166,7 +186,7 @@ def _edits_for(
         for model in seen.models:
             file, number = _located(path, model.where)
             source = _read(file, sources)
-            name = assigned_name(source, number) if source else ""
+            name = model_name(source, number, model.kind, model.held_as) if source else ""
             text = code.replace("{model}", name)
             found.append((file, line_after_edit(source, number, text) if source and name else None))
     else:
@@ -184,7 +204,7 @@ def _around_calls(
     for model in seen.models:
         file, number = _located(path, model.where)
         source = _read(file, sources)
-        names.add(assigned_name(source, number) if source else "")
+        names.add(model_name(source, number, model.kind, model.held_as) if source else "")
         files.add(file)
     found: list[tuple[Path, Edit | None]] = []
     for file in sorted(files):

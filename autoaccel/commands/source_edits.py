@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 _POSITIONS = {"num_workers": 5, "multiprocessing_context": 11}
@@ -88,10 +88,40 @@ def keyword_edit(source: Source, line: int, kind: str, code: str) -> Edit | None
     return Edit(end, end, f", {code}")
 
 
-def assigned_name(source: Source, line: int) -> str:
-    """Return what the statement at a line assigns to, such as `self.model`; empty if that is not one thing."""
+def model_name(source: Source, line: int, kind: str, held_as: Collection[str] | None) -> str:
+    """Return what the statement at a line assigns a model to, such as `self.model`; empty if that is not one thing.
+
+    Empty, too, if it may be something that only holds the model, such as a trainer.
+
+    Args:
+        source: The file.
+        line: Where the model was constructed.
+        kind: Its class.
+        held_as: What was seen to hold it there; None: that was not seen.
+    """
     statement = _assignment(source, line)
-    return ast.unparse(statement.targets[0]) if statement is not None else ""
+    if statement is None:
+        return ""
+    name, made_by = ast.unparse(statement.targets[0]), _made_by(statement.value)
+    if made_by != kind and held_as is not None:
+        return name if name in held_as else ""
+    # An object of another class holds the model; what a function returns mostly is it.
+    return "" if made_by != kind and made_by[:1].isupper() else name
+
+
+def _made_by(value: ast.expr) -> str:
+    """Return the last name of what is called to make a value, but for calls that return what they are called of."""
+    if not isinstance(value, ast.Call):
+        return ""
+    if isinstance(value.func, ast.Attribute) and value.func.attr in _RETURN_SELF:
+        return _made_by(value.func.value)
+    return ast.unparse(value.func).rpartition(".")[2]
+
+
+_RETURN_SELF = frozenset(
+    ("to", "cuda", "cpu", "train", "eval", "float", "double", "half", "bfloat16", "requires_grad_", "apply")
+)
+"""Methods of a module that return it."""
 
 
 def line_after_edit(source: Source, line: int, code: str) -> Edit | None:

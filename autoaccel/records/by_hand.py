@@ -30,6 +30,7 @@ class Unplaced(NamedTuple):
 
     setting: str  # "loader.workers=2"
     by_hand: ByHand
+    switch: str = ""  # what a trainer is told instead, such as "TrainingArguments(..., bf16=True)"
 
 
 class Explanation(NamedTuple):

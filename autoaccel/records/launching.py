@@ -16,6 +16,8 @@ class Launched(Record, frozen=True):
 LAUNCHED = "AUTOACCEL_LAUNCHED"
 LAUNCHER = "AUTOACCEL_LAUNCHER"
 """Process number of the launcher, which is not told anything itself."""
+COUNTED = "AUTOACCEL_COUNTED"
+"""Path of the file in which a process that the script itself has started counts its updates."""
 PATH = "PYTHONPATH"
 OWN_PATH = "AUTOACCEL_OWN_PYTHONPATH"
 """What PYTHONPATH was before the folder was put first in it by which they are heard."""

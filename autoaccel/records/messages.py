@@ -29,6 +29,8 @@ class Probe(Record, frozen=True, tag="probe"):
 class Describe(Record, frozen=True, tag="describe"):
     """Build the Training and tell what it is."""
 
+    tells_first_step: bool = False  # whether a script that has made its first step sends StepMade
+
 
 class Measure(Record, frozen=True, tag="measure"):
     """Build, warm up, then measure steps whenever a turn is given; if asked to finish, train on and evaluate."""
@@ -165,6 +167,12 @@ class Profiled(Record, frozen=True, tag="profiled"):
     measuring: str = ""  # what is measured next, so that there is more to come; empty: this is all
 
 
+class StepMade(Record, frozen=True, tag="step"):
+    """Sent before Described: a script has made its first step, and is looked at until it has repeated one."""
+
+    at: float  # by time.perf_counter(), a clock that all processes of a machine share
+
+
 class Described(Record, frozen=True, tag="described"):
     """Answer to Describe."""
 
@@ -233,6 +241,7 @@ def without_numbers(text: str) -> str:
 
 Answer = (
     Probed
+    | StepMade
     | Described
     | Profiled
     | TrainResult

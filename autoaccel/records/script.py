@@ -19,13 +19,18 @@ class SeenModel(Record, frozen=True):
     parameters: int
     trained: int  # of them, those that its optimizers update
     where: str  # "train.py:31", where it was constructed
+    held_as: tuple[str, ...] | None = None  # what holds it there, such as "model"; None: that function has ended
+
+
+BY_HAND = "updates by hand"
+"""What takes the place of an optimizer's class where a script makes its updates itself."""
 
 
 class SeenOptimizer(Record, frozen=True):
     """An optimizer that made steps."""
 
-    kind: str
-    parameters: int
+    kind: str  # its class, or BY_HAND
+    parameters: int  # 0: not known
     where: str
 
 

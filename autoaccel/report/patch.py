@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from autoaccel.records.by_hand import ByHand, Explanation
+from autoaccel.records.by_hand import ByHand, Explanation, Unplaced
 from autoaccel.text import one_line, shell_word
 
 _WHERE = {
@@ -13,7 +13,7 @@ _WHERE = {
     "loader": "an argument of the DataLoader that feeds the training",
     "optimizer": "an argument of the optimizer",
     "model": "after the model is made",
-    "compile": "an argument of torch.compile",
+    "compile": "where the model is made",
     "forward": "around each call of the model in training",
 }
 
@@ -30,7 +30,7 @@ def patch_lines(explanation: Explanation) -> Iterator[str]:
     for line in explanation.also:
         yield one_line(f"# {line.setting} also needs: {line.by_hand.also}")
     for line in explanation.unplaced:
-        yield one_line(f"# {line.setting}, {_WHERE[line.by_hand.place]}: {_code(line.by_hand)}")
+        yield one_line(f"# {line.setting}{_what(line)}")
     for setting in explanation.impossible:
         yield one_line(f"# {setting}: no line has the same effect; `autoaccel run` has")
 
@@ -43,6 +43,10 @@ def _shown(command: tuple[str, ...]) -> str:
         is_variable = equals and name.isidentifier() and name.isupper()
         words.append(f"{name}={shell_word(value)}" if is_variable else shell_word(word))
     return " ".join(words)
+
+
+def _what(line: Unplaced) -> str:
+    return f": {line.switch}" if line.switch else f", {_WHERE[line.by_hand.place]}: {_code(line.by_hand)}"
 
 
 def _code(by_hand: ByHand) -> str:

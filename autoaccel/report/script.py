@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.progress import ScriptSeen
-from autoaccel.records.script import ScriptFacts, SeenLoader
+from autoaccel.records.script import BY_HAND, ScriptFacts, SeenLoader, SeenOptimizer
 from autoaccel.units import format_duration
 
 _MAX_WRITES = 5
@@ -23,7 +23,7 @@ def script_rows(seen: ScriptSeen) -> list[Row]:
     """Return what was seen of a script and what can be tuned in it; several rows of one kind follow one another."""
     script = seen.script
     rows = [("model", _model_words(script, number)) for number in range(len(script.models))]
-    rows += [("optimizer", f"{one.kind}, {one.parameters:,} parameters{_at(one.where)}") for one in script.optimizers]
+    rows += [("optimizer", _optimizer_words(one)) for one in script.optimizers]
     rows += [("loader", _loader_words(loader)) for loader in script.loaders]
     rows.append(("step", _step_words(script)))
     rows.append(("planned", _planned_words(script, seen.planned_steps)))
@@ -64,6 +64,11 @@ def _model_words(script: ScriptFacts, number: int) -> str:
     return f"{model.kind}, {model.parameters:,} parameters{frozen}{_at(model.where)}"
 
 
+def _optimizer_words(optimizer: SeenOptimizer) -> str:
+    count = f", {optimizer.parameters:,} parameters" if optimizer.parameters else ""
+    return f"{optimizer.kind}{count}{_at(optimizer.where)}"
+
+
 def _loader_words(loader: SeenLoader) -> str:
     key = loader.key
     samples = "" if key.samples is None else f" of {key.samples:,} samples"
@@ -75,7 +80,9 @@ def _loader_words(loader: SeenLoader) -> str:
 
 def _step_words(script: ScriptFacts) -> str:
     names = [script.optimizers[one].kind for one in script.cycle]
-    updates = f"an update of {names[0]}" if len(names) == 1 else f"{len(names)} updates: {', '.join(names)}"
+    updates = f"{len(names)} updates: {', '.join(names)}"
+    if len(names) == 1:
+        updates = "an update by hand" if names[0] == BY_HAND else f"an update of {names[0]}"
     seen = f"{updates}; {format_duration(script.step_seconds)} each, seen {script.steps_seen:,} times"
     if script.ranks > 1:
         seen += f" on the first of {script.ranks} ranks"

@@ -15,6 +15,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
+from autoaccel.session.least_run import least_costs, least_times, too_slow
 from autoaccel.session.pairs import Reference
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, is_of_its_own, lacks_room
@@ -29,6 +30,7 @@ from autoaccel.statistics.turn_plan import (
     trial_seconds,
     turns_worth,
 )
+from autoaccel.units import format_duration
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
@@ -276,10 +278,15 @@ class LiveBaseline:
         self._rests = True
 
     def _start(self) -> Measuring:
+        left = self._run.clock.left
         timeout = self._run.clock.timeout("the baseline was measured", share=0.5)
         measuring = self._run.starter.start_measuring(self.settings, "baseline", timeout)
         if isinstance(measuring, Failure):
             self._run.starter.check_room()
+            if measuring.kind == "hung" and self._run.stages.current is None:
+                why = f"your own settings were not warmed up within {format_duration(timeout)}"
+                costs = least_costs(self._run.request.budget_seconds, left, least_times(timeout, 0.0))
+                raise too_slow(self._run.request.workload, costs, why, measuring.log_tail)
             raise workload_error(measuring, self._run.request.workload, "under your own settings")
         return measuring
 

@@ -190,12 +190,17 @@ def enough_budget(costs: Costs) -> str:
     return f"{minutes}m" if minutes <= _MAX_MINUTES_SHOWN else f"{math.ceil(minutes / 60)}h"
 
 
-def too_small(costs: Costs, step_seconds: float) -> str:
-    """Return the sentence for a budget that is smaller than the least, with one that would do."""
+def too_small(costs: Costs, why: str) -> str:
+    """Return the sentence for a budget that is smaller than the least, with one that would do.
+
+    Args:
+        costs: Of the run.
+        why: What takes so long, as a clause: "a step takes 2.0 s here".
+    """
     metric = " and the cheapest evidence for the metric" if costs.min_evidence else ""
-    budget, step = format_duration(costs.earlier + costs.budget), format_duration(step_seconds)
+    budget = format_duration(costs.earlier + costs.budget)
     return (
-        f"the budget of {budget} is too small: a step takes {step} here, so the baseline, one trial, a proof in "
+        f"the budget of {budget} is too small: {why}, so the baseline, one trial, a proof in "
         f"{costs.min_pairs} pairs of processes{metric} take about {format_duration(costs.leanest_run)} in total, and "
         f"{format_duration(costs.least_budget)} if the machine becomes slower. Use --budget {enough_budget(costs)}."
     )

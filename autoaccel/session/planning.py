@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from autoaccel.errors import BudgetSpentError
 from autoaccel.records.space import SearchSpace
-from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.evidence import choose_evidence, is_kept_anyway, training_costs
+from autoaccel.session.least_run import LARGE_SPEEDUP, RunTimes, least_times
 from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import may_compare_updates, why_not_by_rounding
 from autoaccel.session.setup import can_win
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext, baseline_settings
-from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, decided_speedup
+from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
+from autoaccel.units import format_duration
 from autoaccel.workers.measuring import Measuring
+
+if TYPE_CHECKING:
+    from autoaccel.session.baseline import LiveBaseline
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
 _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
-
-_LARGE_SPEEDUP = decided_speedup(MIN_PAIRS)
-"""What the leanest run is expected to find: a smaller speed-up takes more pairs than the fewest."""
-
-
-class _Times(NamedTuple):
-    """What the baseline shows of the time that things take, in seconds."""
-
-    warmup_step_seconds: Sequence[float]  # each of its first steps
-    ready_seconds: float  # until it has started and warmed up
-    step_seconds: float
-    trial_seconds: float  # of settings with a large speed-up
-    pair_seconds: float  # a pair of processes that does not train to its end
-    min_pair_seconds: float  # the same with a large speed-up
-    still_to_come: float = 0.0  # until it is measured
 
 
 class Planner:
@@ -61,6 +49,29 @@ class Planner:
         rounding = [one for one in self._inexact if not why_not_by_rounding(one, own, space.risks)]
         self._may_only_round = bool(rounding) and may_compare_updates(context.training)
 
+    def after_look(self, first_step_seconds: float, step_seconds: float) -> None:
+        """Refuse a budget that the first look at a script shows to be far too small.
+
+        What the look has taken, the next process may not take: files were cold, and the machine was asked what it can
+        do beside it. So no budget is refused in which there is time for a run of half of these times.
+
+        Args:
+            first_step_seconds: From the start of the process to the end of the first step.
+            step_seconds: What a step took.
+
+        Raises:
+            BudgetSpentError: With one that would do.
+        """
+        start_seconds = max(0.0, first_step_seconds - step_seconds)
+        if not can_win(start_seconds, start_seconds + self._facts.planned_steps * step_seconds):
+            return
+        least = self._costs(least_times(start_seconds / 2, step_seconds / 2))
+        if least.leanest_run > least.budget:
+            why = f"the first step was made after {format_duration(first_step_seconds)}, and a step takes "
+            costs = self._costs(least_times(start_seconds, step_seconds))
+            name = Path(self._run.request.workload.path).name
+            raise BudgetSpentError(f"{name}: {too_small(costs, why + format_duration(step_seconds))}")
+
     def after_first_steps(self, baseline: Measuring) -> None:
         """Make the plan from the first steps of the baseline.
 
@@ -74,8 +85,8 @@ class Planner:
         step_seconds = min(baseline.measurement.warmup_step_seconds)
         turns = plan_turns(step_seconds, self._facts.device)
         ready, again = baseline.ready_seconds, baseline.ready_again_seconds
-        usual, large = turns.usual_deviation, _LARGE_SPEEDUP
-        times = _Times(
+        usual, large = turns.usual_deviation, LARGE_SPEEDUP
+        times = RunTimes(
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
             ready_seconds=ready,
             step_seconds=step_seconds,
@@ -96,13 +107,13 @@ class Planner:
         Raises:
             BudgetSpentError: If nothing fits and there is no first plan.
         """
-        times = _Times(
+        times = RunTimes(
             warmup_step_seconds=baseline.measurement.warmup_step_seconds,
             ready_seconds=baseline.ready_seconds,
             step_seconds=baseline.step_seconds,
-            trial_seconds=baseline.trial_seconds(_LARGE_SPEEDUP),
+            trial_seconds=baseline.trial_seconds(LARGE_SPEEDUP),
             pair_seconds=baseline.pair_seconds(),
-            min_pair_seconds=baseline.pair_seconds(_LARGE_SPEEDUP),
+            min_pair_seconds=baseline.pair_seconds(LARGE_SPEEDUP),
         )
         self._follow(times, must_fit=self._run.stages.current is None)
         stages = self._run.stages
@@ -111,14 +122,15 @@ class Planner:
             if not self._run.folder.spent_seconds:  # the search of a resumed run has begun
                 stages.expect("search", plan.expected_search(baseline.trial_seconds()))
 
-    def _follow(self, times: _Times, must_fit: bool) -> None:
+    def _follow(self, times: RunTimes, must_fit: bool) -> None:
         """Make the plan and follow it; if nothing fits, raise if something must, else leave all as it is."""
         costs = self._costs(times)
         if plan := plan_stages(costs):
             self._run.stages.follow(plan)
         elif must_fit:
             name = Path(self._run.request.workload.path).name
-            raise BudgetSpentError(f"{name}: {too_small(costs, times.step_seconds)}")
+            why = f"a step takes {format_duration(times.step_seconds)} here"
+            raise BudgetSpentError(f"{name}: {too_small(costs, why)}")
 
     @property
     def profile_seconds(self) -> float:
@@ -127,7 +139,7 @@ class Planner:
         planned = plan.seconds["profile"] if plan else 0.0
         return max(0.0, planned - self._before_profile)
 
-    def _costs(self, times: _Times) -> Costs:
+    def _costs(self, times: RunTimes) -> Costs:
         """Return what the parts of the run cost."""
         warmup, step_seconds = times.warmup_step_seconds, times.step_seconds
         request, stages, now = self._run.request, self._run.stages, self._run.clock.spent
@@ -153,7 +165,7 @@ class Planner:
             min_pair=times.min_pair_seconds,
             min_pairs=MIN_PAIRS,
             pairs=MIN_PAIRS + FURTHER_PAIRS,
-            min_evidence=evidence(0.0, _LARGE_SPEEDUP),
+            min_evidence=evidence(0.0, LARGE_SPEEDUP),
             evidence=evidence(METRIC_SHARE * request.budget_seconds, 1.0),
             trials=0 if self._has_trials else 1,
             earlier=earlier,

@@ -29,6 +29,7 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import unprovable_lines, unprovable_words
 from autoaccel.report.wording import closed_words, inexact_words, left_out_words
 from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.first_look import first_look, look_wait_of
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.kept_apart import tell_protection
 from autoaccel.session.plan import PROFILE_SHARE
@@ -42,7 +43,7 @@ from autoaccel.space.narrow import close, narrow
 from autoaccel.space.room import BATCH_FACTOR, without_room
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
-from autoaccel.workers.describing import probe_and_describe
+from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.profiling import ask_profile, profile_task
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     run.tell(StageStarted("hardware", "what this machine can do"))
     tell_protection(run.starter, run.tell)
     watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
-    machine, facts = _look_around(run, earlier, load)
+    wait = look_wait_of(run)
+    machine, facts = _look_around(run, earlier, load, wait)
     context = KnobContext(machine, facts)
     run = replace(run, starter=run.starter.at(context))
     space = _load(run.request, context)
@@ -86,8 +88,10 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
     study = _join(run, stack, address, basis, context)
 
-    run.tell(StageStarted("baseline", "your own settings, measured first"))
     planner = Planner(run, context, space)
+    if facts.script is not None and wait.first_step_seconds is not None:
+        planner.after_look(wait.first_step_seconds, facts.script.step_seconds)
+    run.tell(StageStarted("baseline", "your own settings, measured first"))
     memory_bytes = machine.usable_memory_bytes
     baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps, memory_bytes)
     run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
@@ -110,14 +114,15 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     return setup
 
 
-def _look_around(run: TuningRun, earlier: RunRecord | None, load: Load) -> tuple[Machine, TrainingFacts]:
+def _look_around(
+    run: TuningRun, earlier: RunRecord | None, load: Load, wait: LookWait
+) -> tuple[Machine, TrainingFacts]:
     """Return what the machine and the training are; tell what disturbs measuring.
 
     Raises:
         BadRequestError: If the run began on another machine.
     """
-    timeout_seconds = run.clock.timeout("the training was built", share=0.25)
-    machine, facts = probe_and_describe(run.starter, run.request.workload, timeout_seconds)
+    machine, facts = first_look(run, wait)
     _check_same_machine(earlier, machine)
     for hint in quiet_hints(machine, load):
         run.tell(Note(hint))

@@ -12,10 +12,15 @@ from autoaccel.machine.gpus import read_gpu_use
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Describe, Described, Failure, Probe, Probed
 from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.starter import WorkerStarter
 
 PROBE_SECONDS = 120.0
 START_SECONDS = 600.0  # for a build() outside any budget
+
+
+class LookEndedError(Exception):
+    """The first look at a training took longer than it may; with the end of its log."""
 
 
 def probe_machine(starter: WorkerStarter) -> Machine:
@@ -54,22 +59,31 @@ def _facts_of(described: Described | Failure, workload: Workload) -> TrainingFac
 
 
 def probe_and_describe(
-    starter: WorkerStarter, workload: Workload, timeout_seconds: float
+    starter: WorkerStarter, workload: Workload, waits: float | LookWait
 ) -> tuple[Machine, TrainingFacts]:
     """Return what `probe_machine` and `describe_workload` return, in the time of the slower one.
+
+    Args:
+        starter: Starts the workers.
+        workload: What is described.
+        waits: See `WorkerStarter.receive_description`.
 
     Raises:
         AutoaccelError: If torch cannot be imported.
         BadRequestError: If build() returns the wrong thing.
         WorkloadFailedError: If it fails, with the user's own traceback.
+        LookEndedError: If it takes longer than it may.
     """
     # Describing makes a step: where only one process may use a GPU, no other may ask the GPU what it can do meanwhile.
     alone = any(gpu.is_exclusive for gpu in read_gpu_use())
     machine = probe_machine(starter) if alone else None
-    describing = starter.start(Describe(), {}, "describe")
+    describing = starter.start(Describe(tells_first_step=isinstance(waits, LookWait)), {}, "describe")
     try:
         machine = machine or probe_machine(starter)
-        return machine, _facts_of(starter.receive_description(describing, timeout_seconds), workload)
+        described = starter.receive_description(describing, waits)
+        if isinstance(waits, LookWait) and isinstance(described, Failure) and described.kind == "hung":
+            raise LookEndedError(described.log_tail)
+        return machine, _facts_of(described, workload)
     finally:
         describing.close()
 

@@ -49,6 +49,7 @@ from autoaccel.workers.environment import WORKER_MARK, trackers_offline, worker_
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
+from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.measuring import Measuring, Readiness, Settled, SpentOn, failure_of, repeated_if_interrupted
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
@@ -273,20 +274,25 @@ class WorkerStarter:
             return self.ask(task, settings, name, kind, timeout_seconds)
         return self._explained(failure)
 
-    def receive_description(self, worker: Worker | WorkerGroup, timeout_seconds: float) -> Described | Failure:
+    def receive_description(self, worker: Worker | WorkerGroup, waits: float | LookWait) -> Described | Failure:
         """Return what a worker has described; from now on, fork servers import what its training imported.
 
         The worker is closed: the step that it made may have started loader workers, which would keep loading while
         something is measured.
+
+        Args:
+            worker: That has been started for it.
+            waits: For so many seconds, or as that says: the worker then tells of its first step.
         """
         try:
-            answer = worker.receive(timeout_seconds)
+            answer = waits.receive(worker) if isinstance(waits, LookWait) else worker.receive(waits)
         finally:
             worker.close()
         if not isinstance(answer, Described):
             failure = failure_of(answer)
             if self._has_learned(failure):
-                return self.receive_description(self.start(Describe(), {}, "describe"), timeout_seconds)
+                again = self.start(Describe(tells_first_step=isinstance(waits, LookWait)), {}, "describe")
+                return self.receive_description(again, waits)
             return self._explained(failure)
         self._servers.modules.extend(answer.modules)
         return answer

@@ -151,3 +151,85 @@ def test_what_a_launcher_starts_is_changed_where_it_lies(tmp_path: Path) -> None
     assert not found.is_started_otherwise and not found.unplaced
     (file,) = found.files
     assert "AdamW(model.parameters(), lr=1e-2, foreach=True)" in file.after
+
+
+COMPILED = {"compile.mode": "default", "compile.backend": "inductor"}
+AROUND = (
+    "# precision.autocast=bfloat16, around each call of the model in training: with "
+    'torch.autocast("cpu", dtype=torch.bfloat16)'
+)
+TRAINED_BY = "import torch\nfrom a import Trainer, NeuralNet, TrainingArguments\nLINE\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "held_as", "compiled"),
+    [
+        ("model = torch.nn.Linear(2, 2)", "Linear", None, "model"),
+        ("model = torch.nn.Linear(2, 2).to('cpu')", "Linear", ("model",), "model"),
+        ("self.net = torch.nn.Linear(2, 2)", "Linear", None, "self.net"),
+        ("net = create('resnet')", "ResNet", None, "net"),  # the function that made it has ended
+        ("net = create('resnet')", "ResNet", ("net", "other"), "net"),
+        ("model = Auto.from_pretrained('a')", "Bert", ("model",), "model"),
+        ("model = Wrapped(torch.nn.Linear(2, 2))", "Net", ("model",), "model"),  # its __new__ returns another
+        ("trainer = Trainer(model=torch.nn.Linear(2, 2))", "Linear", ("x",), ""),
+        ("trainer = Trainer(model=torch.nn.Linear(2, 2))", "Linear", None, ""),
+        ("learner = vision_learner(data, 'resnet')", "Sequential", (), ""),
+        ("model = PPO('MlpPolicy', env)", "Policy", None, ""),
+        ("fit(torch.nn.Linear(2, 2))", "Linear", (), ""),
+    ],
+)
+def test_a_model_is_compiled_and_nothing_that_holds_it(
+    line: str, kind: str, held_as: tuple[str, ...] | None, compiled: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINED_BY.replace("LINE", line))
+    model = SeenModel(kind, 6, 6, "train.py:3", held_as)
+    seen = msgspec.structs.replace(MLP, models=(model,))
+    files, unplaced = _changes(path, seen, lines_of(COMPILED))
+    arguments = 'mode="default", backend="inductor"'
+    if compiled:
+        assert f"{line}\n{compiled} = torch.compile({compiled}, {arguments})\n" in files[0].after and not unplaced
+        return
+    assert not files
+    assert list(patch_lines(Explanation((), False, files, (), unplaced, ()))) == [
+        f"# compile.mode, compile.backend, where the model is made: model = torch.compile(model, {arguments})"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "settings", "said"),
+    [
+        ("a = TrainingArguments('out')", {"compile.mode": "default"},
+         '# compile.mode=default: TrainingArguments(..., torch_compile=True, torch_compile_mode="default")'),
+        ("a = TrainingArguments('out')", {"precision.autocast": "bfloat16"},
+         "# precision.autocast=bfloat16: TrainingArguments(..., bf16=True)"),
+        ("a = NeuralNet(Net)", {"compile.mode": "default"},
+         '# compile.mode=default: NeuralNet(..., compile=True, compile__mode="default")'),
+        ("import lightning as L; t = L.Trainer()", {"precision.autocast": "bfloat16"},
+         '# precision.autocast=bfloat16: Trainer(..., precision="bf16-mixed")'),
+        ("t = Trainer()", {"precision.autocast": "bfloat16"}, AROUND),
+    ],
+)  # fmt: skip
+def test_a_trainer_with_a_switch_is_told_by_that(
+    line: str, settings: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINED_BY.replace("LINE", line))
+    facts = msgspec.structs.replace(MLP, models=(SeenModel("Net", 6, 6, ""),), optimizers=(), loaders=())
+    recipe = msgspec.structs.replace(RECIPE, settings={**RECIPE.baseline.settings, **settings}, script=facts)
+    script = Script(str(path), "train.py", str(tmp_path), "0" * 64)
+    assert list(patch_lines(explain(RecipeUse(recipe, tmp_path / "recipe.json", script)))) == [said]
+
+
+def test_a_program_is_started_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "learn"
+    program.write_text(f"#!{sys.executable}\nimport learning\n")
+    program.chmod(0o755)
+    settings = {**RECIPE.baseline.settings, "threads.intra_op": 1}
+    recipe = msgspec.structs.replace(RECIPE, settings=settings, script=MLP)
+    for path, name in ((f"{tmp_path}/bin:/usr/bin:/bin", "learn"), ("/usr/bin:/bin", str(program))):
+        monkeypatch.setenv("PATH", path)
+        script = Script(str(program), str(program), str(tmp_path), "0" * 64, ("train", "--depth", "3"))
+        command = explain(RecipeUse(recipe, tmp_path / "recipe.json", script)).command
+        assert command[command.index(name) :] == (name, "train", "--depth", "3") and "python" not in command

@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 
 from autoaccel.records.progress import ScriptSeen
-from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.script import BY_HAND, LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
 from autoaccel.records.script_metric import FileMetric
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.script import script_rows, script_table
@@ -50,6 +50,15 @@ def test_each_part_has_its_words() -> None:
         ("not tuned", "a.b, e.f: no"),
         ("not tuned", "c.d: never"),
     ]
+
+
+def test_updates_by_hand_are_no_class_of_the_users() -> None:
+    for count, words in ((1000, "updates by hand, 1,000 parameters (a.py:4)"), (0, "updates by hand (a.py:4)")):
+        optimizers = (SeenOptimizer(BY_HAND, count, "a.py:4"),)
+        facts = msgspec.structs.replace(FACTS, optimizers=optimizers, cycle=(0,))
+        rows = dict(script_rows(msgspec.structs.replace(SEEN, script=facts)))
+        assert rows["optimizer"] == words
+        assert rows["step"] == "an update by hand; 250 ms each, seen 8 times"
 
 
 def test_what_could_not_be_read_is_said_to_be_assumed() -> None:

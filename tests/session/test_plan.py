@@ -100,7 +100,7 @@ def test_the_budget_that_is_recommended_would_do(step_seconds: float) -> None:
     enough = parse_duration(enough_budget(costs))
     assert plan_stages(costs_of(step_seconds, enough)) is not None
     assert enough <= 1.25 * costs.least_budget + (60 if enough <= 7200 else 3600)  # as it is rounded
-    said = too_small(costs, step_seconds)
+    said = too_small(costs, "a step takes long")
     assert "20.0 s is too small" in said and f"--budget {enough_budget(costs)}" in said
     # The next run may begin in a minute in which everything takes a fifth longer.
     slower = {
@@ -140,7 +140,7 @@ def test_a_run_that_goes_on_needs_no_first_trial_and_adds_up() -> None:
     resumed = dataclasses.replace(costs, trials=0, earlier=300.0)
     assert resumed.leanest_run == pytest.approx(costs.leanest_run - costs.trial)
     assert parse_duration(enough_budget(resumed)) >= 300.0 + resumed.leanest_run
-    assert "budget of 6 min 40 s" in too_small(resumed, 2.0)
+    assert "budget of 6 min 40 s" in too_small(resumed, "a step takes 2.0 s")
 
 
 def test_the_first_trial_leaves_the_least_proof_and_later_ones_the_rest_of_the_plan() -> None:

@@ -25,6 +25,7 @@ from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.deciding import MIN_PAIRS, decided_speedup
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
+from autoaccel.units import parse_duration
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
 
@@ -47,6 +48,36 @@ def planned(folder: Path, context: KnobContext, budget: float) -> Plan:
     Planner(run, KnobContext(context.machine, training), space).after_first_steps(cast("Measuring", baseline))
     assert run.stages.current is not None
     return run.stages.current
+
+
+def looked(folder: Path, context: KnobContext, budget: float, first_step: float, step: float, epochs: int) -> None:
+    """Let a planner hear what the first look at a training shows."""
+    assert context.training is not None
+    training = msgspec.structs.replace(context.training, epochs=epochs)
+    request = Request(BuildFunction("/m.py", "build", ""), budget, Constraint(0.01, False), TuneOptions())
+    run = TuningRun(request, RunFolder(folder), cast("WorkerStarter", None), BudgetClock(budget), ignore)
+    Planner(run, KnobContext(context.machine, training), SearchSpace("test", {}, {}, {})).after_look(first_step, step)
+
+
+@pytest.mark.parametrize(
+    ("budget", "first_step", "step", "epochs", "named"),
+    [
+        (200.0, 70.0, 0.01, 100_000, "11m"),
+        (120.0, 22.0, 20.0, 1000, "13m"),
+        (300.0, 70.0, 0.01, 100_000, ""),  # a second start may take half as long, as files are no longer cold
+        (200.0, 70.0, 0.01, 1, ""),  # nothing can be won, so no budget would do
+    ],
+)
+def test_the_first_look_refuses_what_is_far_too_small(
+    tmp_path: Path, context: KnobContext, budget: float, first_step: float, step: float, epochs: int, named: str
+) -> None:
+    if not named:
+        looked(tmp_path, context, budget, first_step, step, epochs)
+        return
+    with pytest.raises(BudgetSpentError, match="the first step was made after") as refused:
+        looked(tmp_path, context, budget, first_step, step, epochs)
+    assert str(refused.value).endswith(f"Use --budget {named}.")
+    looked(tmp_path, context, parse_duration(named), first_step, step, epochs)
 
 
 def test_the_leanest_run_is_costed_with_the_speedup_that_the_fewest_pairs_prove(

@@ -34,7 +34,13 @@ def script_facts(seen: Seen) -> ScriptFacts:
     updated = _updated(seen)
     return ScriptFacts(
         models=tuple(
-            SeenModel(_name(root), count_parameters(root), _count(root, updated), seen.origins.where(_own(root)))
+            SeenModel(
+                _name(root),
+                count_parameters(root),
+                _count(root, updated),
+                seen.origins.where(_own(root)),
+                seen.origins.held_as(_own(root), root),
+            )
             for root in _models(seen, updated)
         ),
         optimizers=tuple(

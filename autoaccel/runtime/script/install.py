@@ -15,7 +15,7 @@ from autoaccel.records.script import LoaderKey, ScriptFacts
 from autoaccel.records.settings import Value
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import map_tensors
-from autoaccel.runtime.knobs.effect import Effect
+from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.loaders import draw_as, draw_seeds_as_told
 from autoaccel.runtime.script.numbering import Naming, length_of, size_of_batches, whole
 
@@ -34,6 +34,8 @@ class AppliedToScript(Applied):
         """Called with the error of the first call of a model under these settings: a script may catch it, and go on."""
         self._calls = 0  # of models that were equipped
         self._calls_before = 0  # the last check
+        self._loaders = 0  # that have got the settings' arguments
+        _in_force.append(self)
 
     @property
     def has_equipped_all(self) -> bool:
@@ -42,6 +44,35 @@ class AppliedToScript(Applied):
         return not self.changing_calls and all(
             effect.is_off or (type(effect).optimizer, type(effect).rate_factor) == own for effect in self._effects
         )
+
+    def loader_changed(self) -> None:
+        """Note that a loader has got the settings' arguments."""
+        self._loaders += 1
+
+    def effects_at_end(self) -> tuple[list[str], dict[str, str]]:
+        """Return which settings took effect, now that the script is over, and which did not and why.
+
+        Not by `check` alone: workers of loaders are gone by now.
+        """
+        took, not_taken = list[str](), dict[str, str]()
+        for effect in self._effects:
+            if reason := self._why_not(effect):
+                not_taken[effect.name] = reason
+            else:
+                took.append(effect.name)
+        return took, not_taken
+
+    def _why_not(self, effect: Effect) -> str:
+        if type(effect).loader_arguments is not Effect.loader_arguments:
+            return "" if self._loaders else "no DataLoader was made like the one that fed the training"
+        if effect.name in self.changing_calls and not self._calls:
+            return "no model was called to train it"
+        try:
+            effect.check()
+        except IneffectiveError as error:
+            return str(error)
+        found = effect.found(self.device)
+        return "" if found is None or found == effect.value else f"the script has set {found}"
 
     def equip_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Let an optimizer that is about to make its first update do it as the settings say."""
@@ -109,7 +140,15 @@ def _as_float32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.dtype in _SHORT else tensor
 
 
-def install_loaders(facts: ScriptFacts, applied: Applied, named: Naming = whole) -> None:
+_in_force: list[AppliedToScript] = []  # in this process
+
+
+def effects_at_end() -> tuple[list[str], dict[str, str]]:
+    """Return which settings took effect in this process, and which did not; see `AppliedToScript.effects_at_end`."""
+    return _in_force[-1].effects_at_end() if _in_force else ([], {})
+
+
+def install_loaders(facts: ScriptFacts, applied: AppliedToScript, named: Naming = whole) -> None:
     """Give each loader that is made from now on, and whose batches are trained on, the settings' arguments.
 
     Args:
@@ -130,6 +169,7 @@ def install_loaders(facts: ScriptFacts, applied: Applied, named: Naming = whole)
             kept = bool(given.get("persistent_workers") and given.get("num_workers"))
             given = {**given, **changed_arguments(given, applied)}
             own_init(loader, **given)
+            applied.loader_changed()
             draw_as(loader, kept)
             return
         own_init(loader, **given)

@@ -9,12 +9,15 @@ import atexit
 import os
 import socket
 import sys
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
 from autoaccel.records.base import decode
-from autoaccel.records.launching import LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
+from autoaccel.records.launching import COUNTED, LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
 from autoaccel.records.messages import Describe, Failure, Measure, WorkerSpec
+from autoaccel.records.workload import Script
+from autoaccel.runtime.script.children import count_updates
 from autoaccel.runtime.script.private_copies import copy_before_writing
 from autoaccel.runtime.script.serving import Attached, attach_of, fail
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
@@ -29,13 +32,20 @@ def join_training() -> None:
     launched = decode(told, Launched)
     copy_before_writing(launched.spec.scratch)
     if launched.line is None:
-        when_torch_is_imported(partial(_apply, launched.spec))
+        when_torch_is_imported(partial(_apply_to_run, launched.spec))
         return
     die_with_parent(os.getppid())  # which the tuner may have killed with all of its session, but not this one
     if int(os.environ.get("RANK", "0")) == 0:
         _Leader(launched.spec, launched.line)
     else:
         when_torch_is_imported(partial(_follow, launched.spec))
+
+
+def join_script() -> None:
+    """Count the updates of this process, which a script has started itself, for the process that it was started by."""
+    path = os.environ.pop(COUNTED)
+    _take_variables()
+    count_updates(path)
 
 
 def _take_variables() -> str:
@@ -47,6 +57,20 @@ def _take_variables() -> str:
     else:
         os.environ.pop(PATH, None)
     return told
+
+
+def _apply_to_run(spec: WorkerSpec) -> None:
+    from autoaccel.runtime.script.running import tell_effects
+
+    _apply(spec)
+    if int(os.environ.get("RANK", "0")) == 0 and isinstance(spec.workload, Script):
+        atexit.register(_in_this_process, os.getpid(), partial(tell_effects, spec.workload.program))
+
+
+def _in_this_process(process: int, call: Callable[[], None]) -> None:
+    """Make the call, unless this is a process that the script has forked."""
+    if os.getpid() == process:
+        call()
 
 
 def _apply(spec: WorkerSpec) -> None:

@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import numpy
@@ -22,6 +23,7 @@ from autoaccel.records.script import DOUBLE_BACKWARD, LoaderKey, OtherTraining
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.script.changing import SampleSources
+from autoaccel.runtime.script.children import Children
 from autoaccel.runtime.script.cycle import last_training, period_of
 from autoaccel.runtime.script.events import Events, RootCalls, before, listen
 from autoaccel.runtime.script.facts import script_facts, training_facts
@@ -47,13 +49,17 @@ _OWN_UPDATES = 4  # computations of gradients, without an optimizer, after which
 class Observer(Events):
     """Hears of a script's first updates, and tells what it has seen once they repeat."""
 
-    def __init__(self, finished: Callable[[TrainingFacts], None]) -> None:
+    def __init__(
+        self, finished: Callable[[TrainingFacts], None], first_step: Callable[[], None] = lambda: None
+    ) -> None:
         """Begin with nothing seen.
 
         Args:
             finished: Called with what was seen; it does not return.
+            first_step: Called once, after the first update.
         """
         self._finished = finished
+        self._first_step = first_step
         self._seen = Seen()
         self._numbers = Numbers()
         self._trainings = Trainings(self._tell)
@@ -72,6 +78,7 @@ class Observer(Events):
         self._leaves: LeavesSeen | None = None  # at the first loss, of a script without an optimizer
         self._has_begun = self._is_updating = self._spawns = False
         self._roots: RootCalls | None = None
+        self._children: Children | None = None
 
     def attach(self, failed: Callable[[BaseException], None]) -> None:
         """Hear of all that follows in this process."""
@@ -91,6 +98,7 @@ class Observer(Events):
         ):
             before(holder, name, lambda *_, words=words, **__: self._does(words))
         before(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._starts_processes)
+        self._children = Children(partial(self._children_train, failed))
         before(torch.amp.GradScaler, "scale", self._loss_scaled)
         before(torch.autograd, "grad", self._grad_called)
 
@@ -104,11 +112,14 @@ class Observer(Events):
         if self._trainings.found:
             self._trainings.end()
         if self._spawns:
-            raise BadRequestError(
-                "it trains in processes that it starts itself, with torch.multiprocessing, where its steps are not "
-                "heard. Let torchrun start them, and name that as the program: `autoaccel tune torchrun -- ...`."
-            )
+            raise _trains_elsewhere("torch.multiprocessing")
+        if self._children is not None and self._children.updates:
+            raise _trains_elsewhere("multiprocessing")
         return False
+
+    def _children_train(self, failed: Callable[[BaseException], None]) -> None:
+        if not self._updates:
+            failed(_trains_elsewhere("multiprocessing"))
 
     def _starts_processes(self, *_: Any, **__: Any) -> None:
         self._spawns = True
@@ -253,6 +264,8 @@ class Observer(Events):
         synchronize(next(iter(optimizer.param_groups[0]["params"])).device)
         now = self._now()
         self._ends.append(now)
+        if len(self._updates) == 1:
+            self._first_step()
         if self._trainings.found and not self._is_another:
             return
         if self._updates[-1] < self._updates[self._begin]:
@@ -304,6 +317,13 @@ class Observer(Events):
         bound = {key: sources.ended() for key, sources in self._sources.items() if seen.draws(key)}
         seen.loading_bound, seen.others = bound, others
         self._finished(training_facts(seen, script_facts(seen)))
+
+
+def _trains_elsewhere(by: str) -> BadRequestError:
+    return BadRequestError(
+        f"it trains in processes that it starts itself, with {by}, where its steps are not heard. Let torchrun start "
+        "them, and name that as the program: `autoaccel tune torchrun -- ...`."
+    )
 
 
 def _has_compiled() -> bool:

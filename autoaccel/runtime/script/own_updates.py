@@ -7,13 +7,18 @@ from typing import Protocol
 
 import torch
 
+from autoaccel.records.script import BY_HAND
+
 
 class UpdatesByHand(torch.optim.Optimizer):
     """Stands in for the optimizer that a script does without. It makes no update."""
 
     def __init__(self, parameters: Sequence[torch.Tensor] = ()) -> None:
         """Name what the script updates, as far as that is known."""
-        super().__init__(list(parameters) or [torch.zeros(1)], {})
+        super().__init__(list(parameters) or [torch.zeros(0)], {})
+
+
+UpdatesByHand.__name__ = BY_HAND  # optimizers are told by the names of their classes; this one is none of the user's
 
 
 class HearsUpdates(Protocol):

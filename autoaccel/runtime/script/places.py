@@ -6,8 +6,10 @@ import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any, TypeVar
+from types import CodeType, FrameType
+from typing import Any, NamedTuple, TypeVar
+
+from torch import nn
 
 from autoaccel.runtime.script.entry import installed_folders
 
@@ -38,33 +40,64 @@ def place_of(frame: FrameType) -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def where_constructed(thing: Any) -> str:
-    """Return from where the user's code constructs an object, its own constructors left out; empty if it does not.
+class _Origin(NamedTuple):
+    """Where a thing was constructed."""
+
+    of: weakref.ref[Any]
+    where: str  # "train.py:31"; empty: not by the user's code
+    code: CodeType | None  # of the function there
+
+
+def _origin(thing: Any) -> _Origin:
+    """Return from where the user's code constructs an object, its own constructors left out.
 
     To be called in the constructor.
     """
     for frame in user_frames():
         names = frame.f_code.co_varnames
         if not (frame.f_code.co_name == "__init__" and names and frame.f_locals.get(names[0]) is thing):
-            return place_of(frame)
-    return ""
+            return _Origin(weakref.ref(thing), place_of(frame), frame.f_code)
+    return _Origin(weakref.ref(thing), "", None)
 
 
 class Origins:
     """Remembers where things were constructed, for as long as they live; they need not be hashable."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[weakref.ref[Any], str]] = {}  # by id, which another thing may have later
+        self._found: dict[int, _Origin] = {}  # by id, which another thing may have later
 
     def note(self, thing: Any) -> None:
         """Remember from where the user's code constructs a thing. To be called in its constructor."""
-        self._found[id(thing)] = weakref.ref(thing), where_constructed(thing)
+        self._found[id(thing)] = _origin(thing)
 
     def where(self, thing: Any) -> str:
         """Return where a thing was constructed, such as "train.py:31"; empty if that was not seen."""
-        of, where = self._found.get(id(thing), (None, ""))
-        return where if of is not None and of() is thing else ""
+        origin = self._origin_of(thing)
+        return origin.where if origin is not None else ""
+
+    def held_as(self, thing: Any, *forms: Any) -> tuple[str, ...] | None:
+        """Return which variables hold a thing in the function that has constructed it; None if that has ended.
+
+        To be called within the user's code. What it is an attribute of, other than `self`, is no variable.
+
+        Args:
+            thing: Which was constructed.
+            forms: What may be held in its place, such as a module that wraps it.
+        """
+        origin = self._origin_of(thing)
+        frame = next((one for one in user_frames() if origin is not None and one.f_code is origin.code), None)
+        if frame is None:
+            return None
+        attributes = getattr(frame.f_locals.get("self"), "__dict__", {})
+        held = {**frame.f_locals, **{f"self.{name}": value for name, value in attributes.items()}}
+        if isinstance(frame.f_locals.get("self"), nn.Module):
+            held |= {f"self.{name}": value for name, value in frame.f_locals["self"].named_children()}
+        return tuple(name for name, value in held.items() if any(value is one for one in (thing, *forms)))
+
+    def _origin_of(self, thing: Any) -> _Origin | None:
+        origin = self._found.get(id(thing))
+        return origin if origin is not None and origin.of() is thing else None
 
     def all(self, kind: type[_Kind]) -> list[_Kind]:
         """Return all things of a kind that are still there, in no order."""
-        return [thing for of, _ in self._found.values() if isinstance(thing := of(), kind)]
+        return [thing for origin in self._found.values() if isinstance(thing := origin.of(), kind)]

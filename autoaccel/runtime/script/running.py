@@ -16,7 +16,7 @@ from autoaccel.runtime.script.entry import enter
 from autoaccel.runtime.script.entry import main as run
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.vision import watch_for_torchvision
-from autoaccel.text import say
+from autoaccel.text import one_line, say
 
 
 def main() -> None:
@@ -35,7 +35,11 @@ def main() -> None:
     except SystemExit as end:
         if end.code not in (None, 0):
             raise
-    if os.getpid() == process and not any(has_heard() for has_heard in heard):
+    finally:
+        has_trained = any(has_heard() for has_heard in heard)
+        if os.getpid() == process and has_trained:
+            tell_effects(script.program)
+    if os.getpid() == process and not has_trained:
         say(f"autoaccel: {script.program}: {_UNHEARD}", to_stderr=True)
         sys.exit(2)
 
@@ -44,6 +48,21 @@ _UNHEARD = (
     "the recipe took no effect on a training: this program ended without an update of an optimizer of torch.optim in "
     "its own process. If processes that it starts train, start it with torchrun; else run it without the recipe."
 )
+
+
+def tell_effects(program: str) -> None:
+    """Tell at the end of a training which settings took effect in it and which did not, unless all did.
+
+    Args:
+        program: What was run, as a person typed it.
+    """
+    from autoaccel.runtime.script.install import effects_at_end
+
+    took, not_taken = effects_at_end()
+    if not_taken:
+        did = f"{', '.join(took)} took effect" if took else "nothing of the recipe took effect"
+        did_not = "; ".join(f"{name} did not ({reason})" for name, reason in not_taken.items())
+        say(one_line(f"autoaccel: {program}: {did}; {did_not}"), to_stderr=True)
 
 
 def _attach(spec: WorkerSpec) -> Callable[[], bool]:

@@ -6,6 +6,7 @@ Imports no torch: the script imports it when it likes, and is heard from then on
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -112,18 +113,27 @@ def attach_of(spec: WorkerSpec, line: Line) -> Callable[[Callable[[BaseException
     if isinstance(task, Describe):
         parsed: dict[str, str] = {}
         watch_parsers(parsed)
-        return partial(_observe, line, parsed, None if spec.covered else Writes(_own_folders(spec, script)))
+        writes = None if spec.covered else Writes(_own_folders(spec, script))
+        return partial(_observe, line, task, parsed, writes)
     assert isinstance(task, Measure | RecordUpdates | CompareUpdates | TakeProfile)  # no other is for a script
     return partial(_attend, spec, task, line)
 
 
 def _observe(
-    line: Line, parsed: dict[str, str], writes: Writes | None, failed: Callable[[BaseException], None]
+    line: Line,
+    task: Describe,
+    parsed: dict[str, str],
+    writes: Writes | None,
+    failed: Callable[[BaseException], None],
 ) -> Attached:
-    from autoaccel.records.messages import Described
+    from autoaccel.records.messages import Described, StepMade
     from autoaccel.runtime.script.observe import Observer
 
-    observer = Observer(lambda facts: finish(line, Described(_completed(facts, parsed, writes))))
+    def first_step() -> None:
+        if task.tells_first_step:
+            line.write(StepMade(at=time.perf_counter()))
+
+    observer = Observer(lambda facts: finish(line, Described(_completed(facts, parsed, writes))), first_step)
     observer.attach(failed)
     return observer
 

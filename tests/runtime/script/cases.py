@@ -348,7 +348,7 @@ CASES = [
     Case(
         "hand_sgd.py",
         models=(("Sequential", 9610, "model = nn.Sequential("),),
-        optimizers=(("UpdatesByHand", "loss.backward()"),),
+        optimizers=(("updates by hand", "loss.backward()"),),
         fed_by="Subset 64 RandomSampler",
         batches=24,
         per_epoch=24,
@@ -358,14 +358,14 @@ CASES = [
     Case(
         "by_hand.py",
         models=(),
-        optimizers=(("UpdatesByHand", "loss.backward()"),),
+        optimizers=(("updates by hand", "loss.backward()"),),
         evaluations=False,
         lines=0,
     ),
     Case(
         "functional.py",
         models=(("Sequential", 193, "model = nn.Sequential("),),
-        optimizers=(("UpdatesByHand", "grads, loss = step("),),
+        optimizers=(("updates by hand", "grads, loss = step("),),
         planned=10_000_000,
         evaluations=False,
         lines=1,

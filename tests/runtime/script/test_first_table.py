@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from autoaccel.records.messages import Failure
-from autoaccel.records.progress import ScriptSeen
+from autoaccel.records.messages import Describe, Described, Failure
 from autoaccel.records.workload import Script, TrainingFacts
-from autoaccel.report.script import script_rows
-from autoaccel.runtime.script.seen import growth_of
+from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.starter import WorkerStarter
 from tests.runtime.script.asking import describe
 
@@ -193,124 +191,120 @@ def test_a_training_in_processes_of_its_own_gets_the_sentence_that_helps(
     assert "autoaccel tune torchrun" in found.message
 
 
-TWO_PHASES = """
-def train(parameters, epochs):
-    optimizer = torch.optim.SGD(parameters, lr=0.01)
-    for epoch in range(epochs):
-        for inputs, targets in loader:
-            time.sleep(PAUSE)
-            optimizer.zero_grad()
-            nn.functional.mse_loss(model(inputs), targets).backward()
-            optimizer.step()
-
-train(model[2].parameters(), FIRST)
-train(model.parameters(), SECOND)
-"""
-SEARCHED = """
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-
-def step(inputs, targets):
-    optimizer.zero_grad()
-    nn.functional.mse_loss(model(inputs), targets).backward()
-    optimizer.step()
-
-for number, batch in enumerate(loader):
-    step(*batch)
-for epoch in range(20):
-    for batch in loader:
-        step(*batch)
-"""
-FOLDS = """
-for fold in range(4):
-    model = nn.Linear(8, 1)
+PROCESSES = """
+def work(steps):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for epoch in range(5):
-        for inputs, targets in loader:
-            optimizer.zero_grad()
-            nn.functional.mse_loss(model(inputs), targets).backward()
-            optimizer.step()
-"""
-ROLLOUTS = """
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for rollout in range(20):
-    with torch.no_grad():
-        for frame in range(20):
-            model(x)
-            time.sleep(0.05)
-    for update in range(20):
+    for step in range(steps):
         optimizer.zero_grad()
         model(x).square().mean().backward()
-        time.sleep(0.02)
         optimizer.step()
+        time.sleep(0.05)
+
+if __name__ == "__main__":
+    context = torch.multiprocessing.get_context("METHOD")
+    workers = [context.Process(target=work, args=(STEPS,)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    AND
+    for worker in workers:
+        worker.join()
 """
 
 
-GROWING = """
+@pytest.mark.parametrize(
+    ("method", "steps"),
+    [("fork", 100_000), ("fork", 1), ("spawn", 100_000), pytest.param("forkserver", 1, marks=pytest.mark.long)],
+)
+def test_processes_that_train_though_the_script_does_not_get_the_sentence_that_helps(
+    method: str, steps: int, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    source = PROCESSES.replace("METHOD", method).replace("STEPS", str(steps)).replace("AND", "")
+    found = describe(starter_of(script(BEGIN + source)))
+    assert isinstance(found, Failure) and found.kind == "invalid"
+    assert found.message.startswith("it trains in processes that it starts itself, with multiprocessing, where its")
+    assert "autoaccel tune torchrun" in found.message
+
+
+def test_processes_that_make_no_updates_or_make_them_beside_a_training_are_as_they_were(
+    script: Callable[..., Script], starter_of: Starter
+) -> None:
+    found = describe(
+        starter_of(script(BEGIN + PROCESSES.replace("METHOD", "fork").replace("STEPS", "0").replace("AND", "")))
+    )
+    assert isinstance(found, Failure) and found.message.startswith("it ended before an optimizer of torch.optim made")
+    source = PROCESSES.replace("METHOD", "fork").replace("STEPS", "100_000").replace("AND", "work(1000)")
+    assert isinstance(describe(starter_of(script(BEGIN + source))), TrainingFacts)
+
+
+LATE = """
+time.sleep(3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-losses = []
-for step in range(2000):
-    losses.append(nn.functional.mse_loss(model(x), x[:, :1]).item())
-    time.sleep(0.01 * len(losses))
+for step in range(480):
     optimizer.zero_grad()
     model(x).square().mean().backward()
     optimizer.step()
+    time.sleep(PAUSE)
 """
 
 
-def phases(first: int, second: int, pause: float = 0.0) -> str:
-    source = TWO_PHASES.replace("FIRST", str(first)).replace("SECOND", str(second))
-    return source.replace("PAUSE", str(pause))
-
-
-@pytest.mark.parametrize(
-    ("source", "steps", "others"),
-    [
-        pytest.param(phases(2, 50), 1200, [(True, "SGD", 48)], id="the head first"),
-        pytest.param(phases(10, 2), 240, [(False, "SGD", 48)], id="a short one at the end"),
-        pytest.param(phases(50, 2, 0.02), 1200, [(False, "", None)], id="a long one first"),
-        pytest.param(SEARCHED, 24 + 480, [], id="the same optimizer goes on"),
-        pytest.param(FOLDS, 480, [], id="folds"),
-    ],
-)
-def test_a_training_that_comes_first_or_later_is_not_taken_for_all(
-    source: str,
-    steps: int,
-    others: list[tuple[bool, str, int | None]],
-    script: Callable[..., Script],
-    starter_of: Starter,
+@pytest.mark.parametrize("pause", [0.01, 1000.0])
+def test_who_waits_for_the_first_look_hears_of_the_first_step(
+    pause: float, script: Callable[..., Script], starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + source)))
-    assert isinstance(facts, TrainingFacts) and facts.script is not None
-    found = [(other.comes_first, other.optimizers, other.steps) for other in facts.script.others]
-    assert (facts.script.planned_steps, found) == (steps, others)
+    starter, told = starter_of(script(BEGIN + LATE.replace("PAUSE", str(pause)))), list[float]()
+    wait = LookWait(seconds=100.0, further_seconds=1.0 if pause > 1 else 60.0, late_seconds=0.2, tell_late=told.append)
+    answer = starter.receive_description(starter.start(Describe(tells_first_step=True), {}, "describe"), wait)
+    assert isinstance(answer, Described) == (pause < 1)
+    assert wait.first_step_seconds is not None and 3.0 < wait.first_step_seconds < 100.0
+    assert len(told) == 1 and 0.2 <= told[0] < wait.first_step_seconds
+    if isinstance(answer, Failure):
+        assert answer.kind == "hung" and 1.0 <= wait.waited_seconds < 30.0
 
 
-def test_rollouts_are_said(script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + ROLLOUTS)))
-    assert isinstance(facts, TrainingFacts) and facts.script is not None
-    assert facts.script.planned_steps == 400
-    assert 1.0 <= facts.script.other_seconds < facts.script.seen_seconds
-    rows = script_rows(ScriptSeen(facts.script, 400, (), {}))
-    assert any("rollouts" in words and "were seen" in words for kind, words in rows if kind == "besides")
+HOLDS = """
+import torch
+from torch import nn
 
 
-def test_steps_that_become_longer_are_said(script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + GROWING)))
-    assert isinstance(facts, TrainingFacts) and facts.script is not None
-    assert 2 < facts.script.growth < 12
-    rows = script_rows(ScriptSeen(facts.script, 2000, (), {}))
-    assert any("longer and longer" in words for kind, words in rows if kind == "besides")
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(self):
+        for step in range(300):
+            loss = self.model(torch.randn(32, 16)).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def begin(self):
+        self.model = nn.Linear(16, 8)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.train()
+
+
+def make():
+    model = nn.Linear(16, 8)
+    return model
+
+
+LINE
+"""
 
 
 @pytest.mark.parametrize(
-    ("seconds", "growth"),
+    ("line", "held_as"),
     [
-        ([1.0, 1.3] * 12, 1.0),  # now and then
-        ([1 + 0.001 * step for step in range(24)], 1.0),  # by too little to be told from chance
-        ([1 + 0.05 * step for step in range(24)], 1.8),
-        ([2 - 0.05 * step for step in range(24)], 1.0),  # it warms up
-        ([1.0, 2.0, 3.0], 1.0),
+        ("trainer = Trainer(model=nn.Linear(16, 8))\ntrainer.train()", ()),
+        ("net = nn.Linear(16, 8)\nTrainer(net).train()", ("net",)),
+        ("Trainer(make()).train()", None),
+        ("Trainer(nn.Linear(1, 1)).begin()", ("self.model",)),
     ],
 )
-def test_growth_is_told_from_what_scatters(seconds: list[float], growth: float) -> None:
-    assert growth_of(seconds) == pytest.approx(growth, abs=0.01)
+def test_what_holds_a_model_where_it_was_made_is_seen(
+    line: str, held_as: tuple[str, ...] | None, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    facts = describe(starter_of(script(HOLDS.replace("LINE", line))))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert [model.held_as for model in facts.script.models] == [held_as]

@@ -106,8 +106,51 @@ def test_it_is_left_alone_where_nothing_is_left_to_be_done(tmp_path: Path, setti
 def test_what_has_no_effect_is_said_once(tmp_path: Path) -> None:
     source = SOURCE.replace("torch.optim.Adam", "torch.optim.Rprop")
     done = run(tmp_path, {"optimizer.fused": True}, source.replace('["fused"]', '.get("fused")'))
-    assert done.stderr == "autoaccel: optimizer.fused has no effect: the optimizer has no fused form\n"
+    said, at_end = done.stderr.splitlines()
+    assert said == "autoaccel: optimizer.fused has no effect: the optimizer has no fused form"
+    reason = "optimizer.fused did not (the optimizer has no fused form)"
+    assert at_end == f"autoaccel: train.py: nothing of the recipe took effect; {reason}"
     assert done.returncode == 5
+
+
+PARTS = {"optimizer.fused": True, "loader.workers": 1, "precision.autocast": "bfloat16"}
+FUNCTIONAL = SOURCE.replace("model(inputs)", "torch.nn.functional.linear(inputs, model.weight, model.bias)")
+NO_LOADER = "no DataLoader was made like the one that fed the training"
+NO_MODEL = "no model was called to train it"
+NO_FUSED = "the optimizer has no fused form"
+
+
+@pytest.mark.parametrize(
+    ("source", "took", "not_taken"),
+    [
+        (SOURCE.replace("shuffle=True", "shuffle=False"), "optimizer.fused, precision.autocast",
+         {"loader.workers": NO_LOADER}),
+        (FUNCTIONAL, "loader.workers, optimizer.fused", {"precision.autocast": NO_MODEL}),
+        (SOURCE.replace("Adam(", "Rprop(").replace('["fused"]', '.get("fused")'), "loader.workers, precision.autocast",
+         {"optimizer.fused": NO_FUSED}),
+        (SOURCE.replace("range(3)", "range(1)").replace("shuffle=True", "shuffle=False"),  # four updates
+         "optimizer.fused, precision.autocast", {"loader.workers": NO_LOADER}),
+        (FUNCTIONAL.replace("sys.exit(5)", "raise SystemExit(6)").replace("shuffle=True", "shuffle=False"),
+         "optimizer.fused", {"loader.workers": NO_LOADER, "precision.autocast": NO_MODEL}),
+    ],
+)  # fmt: skip
+def test_what_took_effect_in_part_is_told_at_the_end(
+    tmp_path: Path, source: str, took: str, not_taken: dict[str, str]
+) -> None:
+    done = run(tmp_path, PARTS, source)
+    *_, at_end = done.stderr.splitlines()
+    begin = f"autoaccel: train.py: {took} took effect; "
+    assert at_end.startswith(begin), done.stderr
+    assert dict(part.removesuffix(")").split(" did not (") for part in at_end.removeprefix(begin).split("; ")) == (
+        not_taken
+    )
+    assert done.returncode == (6 if "SystemExit" in source else 5)
+
+
+def test_nothing_is_told_at_the_end_where_all_took_effect(tmp_path: Path) -> None:
+    for source in (SOURCE, SOURCE.replace("range(3)", "range(1)")):
+        done = run(tmp_path, PARTS, source)
+        assert (done.stderr, done.returncode) == ("", 5)
 
 
 @pytest.mark.parametrize("settings", [{}, {"optimizer.fused": True}])

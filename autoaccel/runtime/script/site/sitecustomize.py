@@ -1,4 +1,4 @@
-"""Python imports this at the start of whatever a script's launcher starts, because its folder comes first on the path.
+"""Python imports this at the start of whatever a script, or its launcher, starts, as its folder is first on the path.
 
 It lets autoaccel hear the script, then gives way to the sitecustomize that Python would have imported, if there is one.
 """
@@ -35,6 +35,17 @@ def _give_way() -> None:
             raise
 
 
+def _count() -> None:
+    sys.path.append(_HOME)
+    try:
+        from autoaccel.runtime.script.launched import join_script
+    finally:
+        sys.path.remove(_HOME)
+    join_script()
+
+
 if "AUTOACCEL_LAUNCHER" in os.environ:
     _hear()
+elif "AUTOACCEL_COUNTED" in os.environ:
+    _count()
 _give_way()
