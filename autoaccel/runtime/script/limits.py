@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
+from autoaccel.runtime.script.counts import Counts, Loop, counts_of, grown_by, rise_of
 from autoaccel.runtime.script.reading import Unreadable, value_of
-
-Loop = ast.For | ast.While
 
 _ENDS_OF_PROGRAMS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "now", "process_time"})
@@ -51,50 +50,6 @@ class _Exit(NamedTuple):
     leaves: str
 
 
-class Counts(NamedTuple):
-    """What grows in a loop on the way to a line in it: its statements by their targets, as written."""
-
-    grows: dict[str, ast.stmt]  # in every round
-    beside_update: dict[str, ast.stmt]  # under the condition of the update
-    targets: frozenset[str]  # that the loop itself gives numbers to
-    within: frozenset[str]  # in loops inside of it
-
-    @property
-    def growing(self) -> frozenset[str]:
-        """By each round or each update."""
-        return frozenset((*self.grows, *self.beside_update))
-
-    @property
-    def all(self) -> frozenset[str]:
-        """Numbers of the loop's own and of those inside of it included."""
-        return self.growing | self.targets | self.within
-
-
-def counts_of(loop: Loop, line: int) -> Counts:
-    """Return what grows in a loop on the way to a line in it."""
-    grows: dict[str, ast.stmt] = {}
-    beside: dict[str, ast.stmt] = {}
-    within: set[str] = set()
-
-    def visit(body: Sequence[ast.stmt], found: dict[str, ast.stmt]) -> None:
-        for node in body:
-            if name := _grown(node):
-                found[name] = node
-            if not node.lineno <= line <= (node.end_lineno or node.lineno):
-                continue
-            if isinstance(node, ast.If):
-                visit(node.body if line < _begin(node.orelse) else node.orelse, beside)
-            elif isinstance(node, (ast.With, ast.Try)):
-                visit(node.body, found)
-            elif isinstance(node, (ast.For, ast.While)):
-                within.update(name for each in ast.walk(node) if isinstance(each, ast.stmt) and (name := _grown(each)))
-
-    visit(loop.body, grows)
-    target = loop.target if isinstance(loop, ast.For) else None
-    first = target.elts[0] if isinstance(target, ast.Tuple) else target
-    return Counts(grows, beside, frozenset([ast.unparse(first)] if first is not None else []), frozenset(within))
-
-
 def limits_of(loop: Loop, around: Sequence[Loop], frame: FrameType) -> list[Limit]:
     """Return the limits at which a loop is left by `break`, `return` or the end of the program.
 
@@ -130,8 +85,8 @@ def rounds_while(loop: ast.While, frame: FrameType) -> int | None:
     name = ast.unparse(test.left)
     growth = 1  # where it grows is not to be found: by one, at the end
     for node in ast.walk(loop):
-        if isinstance(node, ast.stmt) and _grown(node) == name:
-            growth = _growth(node, frame)
+        if isinstance(node, ast.stmt) and grown_by(node) == name:
+            growth = rise_of(node, frame)
             start -= growth * (node.lineno < frame.f_lineno)
     rounds = (most - start) / growth
     return math.floor(rounds) + 1 if isinstance(test.ops[0], ast.LtE) else math.ceil(rounds)
@@ -140,7 +95,7 @@ def rounds_while(loop: ast.While, frame: FrameType) -> int | None:
 def is_assigned(name: str, loops: Sequence[Loop]) -> bool:
     """Whether a loop begins a count anew."""
     nodes = (node for loop in loops for node in ast.walk(loop))
-    return any(isinstance(node, ast.Assign) and name in _assigned(node) and not _grown(node) for node in nodes)
+    return any(isinstance(node, ast.Assign) and name in _assigned(node) and not grown_by(node) for node in nodes)
 
 
 def mentions(name: str, loop: Loop) -> bool:
@@ -226,36 +181,6 @@ def _is_counted(test: ast.expr, counts: Counts) -> bool:
     return False
 
 
-def _begin(body: Sequence[ast.stmt]) -> float:
-    return body[0].lineno if body else math.inf
-
-
-def _grown(node: ast.stmt) -> str:
-    """Return what a statement adds something to; empty if it adds nothing."""
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-        return ast.unparse(node.target)
-    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
-        target = ast.unparse(node.targets[0])
-        return target if target == ast.unparse(node.value.left) else ""
-    return ""
-
-
-def _growth(node: ast.stmt, frame: FrameType) -> int:
-    """Return how much a statement adds.
-
-    Raises:
-        Unreadable: If that is no number above zero that can be read.
-    """
-    if isinstance(node, ast.AugAssign):
-        added = value_of(node.value, frame)
-    else:
-        assert isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp)
-        added = value_of(node.value.right, frame)
-    if type(added) is not int or added <= 0:
-        raise Unreadable
-    return added
-
-
 def _limit(test: ast.expr, end: _Exit, counts: Counts, frame: FrameType) -> list[Limit]:
     """Return the limit of a comparison of a count; none where what is compared is no count.
 
@@ -280,7 +205,7 @@ def _limit(test: ast.expr, end: _Exit, counts: Counts, frame: FrameType) -> list
         raise Unreadable
     is_first, growth = frame.f_lineno < end.line, 1
     if grown is not None:
-        growth = _growth(grown, frame)
+        growth = rise_of(grown, frame)
         # What the count is where it is compared for the first time.
         count += growth * ((grown.lineno < end.line) - (grown.lineno < frame.f_lineno))
     if kind is ast.Eq and count > most:

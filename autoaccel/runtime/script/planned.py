@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from torch.utils.data import DataLoader
 
-from autoaccel.runtime.script.limits import Limit, Loop, counts_of, is_assigned, limits_of, mentions, rounds_while
+from autoaccel.runtime.script.counts import Loop, counts_of
+from autoaccel.runtime.script.limits import Limit, is_assigned, limits_of, mentions, rounds_while
 from autoaccel.runtime.script.numbering import length_of
 from autoaccel.runtime.script.places import place_of
 from autoaccel.runtime.script.reading import Unreadable, loops_at, tree_of, unless_unreadable, value_of
