@@ -32,7 +32,9 @@ def make_series(folder: Path) -> None:
         day, rest = divmod(hour, 24)
         month, of_month = divmod(day, 28)
         year, of_year = divmod(month, 12)
-        values = [math.sin(hour * math.pi / 12 + one) + 0.3 * math.cos(hour * math.pi / 84 * (one + 1)) for one in range(7)]
+        values = [
+            math.sin(hour * math.pi / 12 + one) + 0.3 * math.cos(hour * math.pi / 84 * (one + 1)) for one in range(7)
+        ]
         date = f"{2020 + year}-{of_year + 1:02d}-{of_month + 1:02d} {rest:02d}:00:00"
         lines.append(",".join([date, *(f"{value:.4f}" for value in values)]))
     (made / "made.csv").write_text("\n".join(lines) + "\n")
