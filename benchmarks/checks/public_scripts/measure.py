@@ -53,6 +53,7 @@ def first_look(script: PublicScript, folder: str, run: str) -> dict[str, Any]:
     space = load_space(TuneOptions().space, KnobContext(machine, facts))
     seen = _told(facts.script) | {
         "step_samples": facts.batch_size,
+        "open": [name for name in script.right.not_exact if name in space.open],
         "closed": {name: space.closed[name] for name in script.right.not_exact if name in space.closed},
         "inexact": {name: why for name, why in space.inexact.items() if name in script.right.not_exact},
     }
@@ -106,7 +107,7 @@ def wrong(right: Right, seen: dict[str, Any]) -> list[str]:
     accumulates = any("accumulates" in one for one in seen["does"])
     if right.accumulates is not None and accumulates != right.accumulates:
         found.append(f"accumulates {accumulates}, not {right.accumulates}")
-    exact = [name for name in right.not_exact if name not in seen["closed"] and name not in seen["inexact"]]
+    exact = [name for name in seen["open"] if name not in seen["inexact"]]
     return found + [f"{name} counts as exact" for name in exact]
 
 
