@@ -48,5 +48,27 @@ def make_words(folder: Path) -> None:
     (data / "train.txt").write_text("\n".join(lines) + "\n")
 
 
-MADE: dict[str, Callable[[Path], None]] = {"names": make_names, "series": make_series, "words": make_words}
+def make_text(folder: Path) -> None:
+    """Write a text of 40,000 characters, of made names."""
+    (folder / "input.txt").write_text("\n".join(_name(number * 11) for number in range(5000))[:40_000])
+
+
+def make_graph(folder: Path) -> None:
+    """Write 1,600 papers of seven kinds with forty words each, and what they cite: neighbours on a ring."""
+    cora = folder / "data" / "cora"
+    kinds = [f"Kind{number}" for number in range(7)]
+    papers = [(paper, [(paper * place + place) % 5 == 0 for place in range(1, 41)]) for paper in range(1600)]
+    rows = ["\t".join([str(one), *(str(int(word)) for word in words), kinds[one % 7]]) for one, words in papers]
+    (cora / "cora.content").write_text("\n".join(rows) + "\n")
+    cites = [f"{paper}\t{(paper + step) % 1600}" for paper in range(1600) for step in (1, 7)]
+    (cora / "cora.cites").write_text("\n".join(cites) + "\n")
+
+
+MADE: dict[str, Callable[[Path], None]] = {
+    "names": make_names,
+    "series": make_series,
+    "words": make_words,
+    "text": make_text,
+    "graph": make_graph,
+}
 """What `made` of a script names -> what makes it in the folder that the script is started in."""
