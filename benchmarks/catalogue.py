@@ -219,7 +219,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "public-scripts", "checks.public_scripts.measure",
-        "public scripts and reports from eighteen packages that no test knows: is what autoaccel believes of them right?",
+        "public scripts from eighteen packages that no test knows: is what autoaccel believes of them right?",
         {"public_scripts": 18}, 50, needs="checkouts of them, and two environments with their packages",
         is_asked_for=True,
     ),

@@ -166,6 +166,8 @@ class Observer(Events):
         is_known = any(root is module for root in self._seen.roots)
         if trains and not is_known:
             self._seen.roots.append(module)
+        if trains and self._has_begun:
+            self._seen.roots_in_steps.add(id(module))
         if is_known and not trains:
             self._others.add(id(module))
 

@@ -45,10 +45,18 @@ def _number(target: ast.expr, expression: ast.expr, frame: FrameType) -> int:
     name = ast.unparse(call.func).rpartition(".")[2]
     if name == "enumerate" and isinstance(target, ast.Tuple):
         starts = [*call.args[1:], *(each.value for each in call.keywords)]
-        return int(value_of(target.elts[0], frame)) - (int(value_of(starts[0], frame)) if starts else 0)
+        return _whole(target.elts[0], frame) - (_whole(starts[0], frame) if starts else 0)
     if name not in ("range", "trange"):
         raise Unreadable
-    return range(*(int(value_of(each, frame)) for each in call.args)).index(value_of(target, frame))
+    return range(*(int(value_of(each, frame)) for each in call.args)).index(_whole(target, frame))
+
+
+def _whole(expression: ast.expr, frame: FrameType) -> int:
+    """Return a whole number; the loop's variable may hold something else by now, such as a tensor in `_`."""
+    value = value_of(expression, frame)
+    if type(value) is not int:
+        raise Unreadable
+    return value
 
 
 def steps_in(

@@ -33,6 +33,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.roots: list[nn.Module] = []
+        self.roots_in_steps: set[int] = set()  # the ids of those that are called after the first update as well
         self.optimizers: list[torch.optim.Optimizer] = []
         self.loaders: dict[LoaderKey, DataLoader[Any]] = {}
         self.origins = Origins()
@@ -69,6 +70,8 @@ class Seen:
     def take(self, period: tuple[int, ...], start: int) -> None:
         """Take what was seen from this update on for the training, whose steps have this period."""
         self.period, self.before, self.start = period, self.before[start:], start
+        if self.roots_in_steps:  # a part may be called before training, to find out what size its output has
+            self.roots = [root for root in self.roots if id(root) in self.roots_in_steps]
         keys = {key for gap in self.before for key in gap.looked_at}
         if keys and not any(self.feeds(key) for key in {key for gap in self.before for key in gap.drawn}):
             # A function fetches them that switches gradients off for itself: they are trained on all the same.

@@ -146,6 +146,7 @@ for step in range(1060):
         update(critic, critic_optimizer)
         if step % 2:
             for _ in range(2):
+                _ = model(x)
                 update(model, actor_optimizer)
 """
 ACCUMULATED = """
@@ -215,6 +216,14 @@ for step in range(480):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter -= 0.01 * parameter.grad
+"""
+PART_CALLED_FIRST = """
+size = model[0](x[:1]).shape[1]
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(480):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
 """
 SPAWN = """
 def work(rank):
@@ -301,12 +310,17 @@ def test_steps_that_a_package_makes_in_a_round_are_counted_or_assumed(
     assert facts.script.planned_steps == planned
 
 
-def test_a_layer_whose_parameters_the_model_holds_is_no_model(
-    script: Callable[..., Script], starter_of: Starter
-) -> None:
-    facts = describe(starter_of(script(BEGIN + PARAMETERS_APART)))
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        pytest.param(PARAMETERS_APART, "Model", id="its parameters are the model's"),
+        pytest.param(PART_CALLED_FIRST, "Sequential", id="called to find out a size"),
+    ],
+)
+def test_a_part_of_a_model_is_none(source: str, kind: str, script: Callable[..., Script], starter_of: Starter) -> None:
+    facts = describe(starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
-    assert [model.kind for model in facts.script.models] == ["Model"]
+    assert [model.kind for model in facts.script.models] == [kind]
 
 
 @pytest.mark.parametrize("reentrant", ["False", pytest.param("True", marks=pytest.mark.long)])
