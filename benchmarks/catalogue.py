@@ -218,6 +218,12 @@ BENCHMARKS = (
         {"users_files": 6}, 20, needs="root, for other users and rights; xfsprogs; installs h5py", extra="files",
     ),
     Benchmark(
+        "public-scripts", "checks.public_scripts.measure",
+        "public scripts from eighteen packages that no test knows: is what autoaccel believes of them right?",
+        {"public_scripts": 18}, 50, needs="checkouts of them, and two environments with their packages",
+        is_asked_for=True,
+    ),
+    Benchmark(
         "soak", "checks.soak",
         "600 real trials of a tiny training, some of which fail or leave processes behind, and 10,000 replayed ones: "
         "does anything grow, is anything left?",

@@ -59,6 +59,20 @@ def users_files(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def public_scripts(found: Mapping[str, Any]) -> list[str]:
+    """Return what is believed of each public script, and what of that is wrong."""
+    lines = ["| Script | Counted under plain Python | Planned, as believed | Wrong |", f"|{'---|' * 4}"]
+    for name, row in found.items():
+        updates = [f"{one['updates']:,} of {one['kind']}" for one in row["counted"].get("optimizers", [])]
+        counted = ", ".join(updates) or f"{row['counted'].get('backwards', 0):,} backward passes"
+        planned = row["seen"].get("planned")
+        believed = "" if not row["seen"] else "assumed" if planned is None else f"{planned:,}"
+        ended = row["counted"].get("ended", "")
+        said = "; ".join(row["wrong"]).replace("|", "\\|")
+        lines.append(f"| {name} | {counted}, ended {ended} | {believed} | {f'**{said}**' if said else ''} |")
+    return lines
+
+
 def faults(found: Mapping[str, Any]) -> list[str]:
     """Return how each planted fault was called, and what it cost."""
     lines = [

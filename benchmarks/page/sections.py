@@ -12,7 +12,15 @@ from benchmarks.page import ranks as several
 from benchmarks.page.budgets import budgets
 from benchmarks.page.gpu import on_gpu
 from benchmarks.page.rounding import rounding
-from benchmarks.page.scripts import faults, hard_cases, script_hooks, script_overhead, scripts, users_files
+from benchmarks.page.scripts import (
+    faults,
+    hard_cases,
+    public_scripts,
+    script_hooks,
+    script_overhead,
+    scripts,
+    users_files,
+)
 from benchmarks.page.seeds import seeds
 from benchmarks.page.unseen import unseen
 
@@ -53,6 +61,7 @@ SECTIONS = {
     "scripts": Section("Scripts as they are", scripts),
     "hard_cases": Section("Scripts as people write them, from end to end", hard_cases, False),
     "users_files": Section("The user's files, after scripts that write to them", users_files, False),
+    "public_scripts": Section("Public scripts that no test knows", public_scripts),
     "faults": Section("Faults that some settings meet", faults, False),
     "script_overhead": Section("What is added to the steps of scripts", script_overhead),
     "script_hooks": Section("Time within the hooks of a script's measurement", script_hooks),

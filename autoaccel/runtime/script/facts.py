@@ -20,6 +20,7 @@ from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.modules import count_parameters, normalises_batches, repeated_blocks
 from autoaccel.runtime.script.numbering import length_of, ranks_now
 from autoaccel.runtime.script.planned import assumed_steps, planned_rounds
+from autoaccel.runtime.script.rounds import steps_in
 from autoaccel.runtime.script.seen import Seen
 
 METRIC = "training loss"
@@ -141,7 +142,10 @@ def planned_steps(seen: Seen) -> tuple[int | None, str]:
     # The innermost loop may be one over batches, of which a step takes several.
     batches = loops[-1].rounds
     if batches is None or length is None or loops[-1].length != length or loops[-1].counts_updates:
-        return rounds, words
+        if loops[-1].counts_updates:
+            return rounds, words
+        steps, seen_of_it = steps_in(rounds, loops, seen.rounds, seen.start, len(seen.period))
+        return steps, words + seen_of_it
     return max(1, _steps_of(seen, batches, rounds // batches)), words
 
 
@@ -216,7 +220,10 @@ def _models(seen: Seen, updated: set[int]) -> list[nn.Module]:
         return called
     holding = [module for module in seen.origins.all(nn.Module) if _count(module, updated)]
     inner = {id(child) for module in holding for child in module.children()}
-    return [module for module in holding if id(module) not in inner]
+    outer = [module for module in holding if id(module) not in inner]
+    # A package may keep the parameters of all layers at the model, and the layers where no children() are.
+    held = {id(module): {id(one) for one in module.parameters()} for module in outer}
+    return [module for module in outer if not any(held[id(module)] < held[id(other)] for other in outer)]
 
 
 def _has(seen: Seen, *kinds: type[nn.Module]) -> bool:

@@ -32,6 +32,7 @@ from autoaccel.runtime.script.numbering import Numbers, key_of
 from autoaccel.runtime.script.own_updates import LeavesSeen, OwnUpdates
 from autoaccel.runtime.script.places import is_called_by_torch, user_frames
 from autoaccel.runtime.script.planned import loops_around
+from autoaccel.runtime.script.rounds import round_numbers
 from autoaccel.runtime.script.seen import Before, Seen, growth_of
 from autoaccel.runtime.script.trainers import planned_by_trainer
 from autoaccel.runtime.script.trainings import Training, Trainings
@@ -74,7 +75,9 @@ class Observer(Events):
         self._sources: dict[LoaderKey, SampleSources] = {}
         self._iterators: dict[int, LoaderKey] = {}  # by id
         self._drawn: collections.Counter[LoaderKey] = collections.Counter()  # batches since the last update
+        self._looked_at: collections.Counter[LoaderKey] = collections.Counter()  # of them, without gradients
         self._backwards = 0  # since then, outside of closures
+        self._seconds_of_reading = 0.0
         self._leaves: LeavesSeen | None = None  # at the first loss, of a script without an optimizer
         self._has_begun = self._is_updating = self._spawns = False
         self._roots: RootCalls | None = None
@@ -154,7 +157,11 @@ class Observer(Events):
                 return draws(iterator)
             self._sources[key].loads()
             batch = draws(iterator)
-            self._drawn[key] += 1
+            if torch.is_grad_enabled():
+                self._drawn[key] += 1
+            else:  # it is evaluated on, be it from the loader that feeds the training
+                self._looked_at[key] += 1
+                self._others.add(("evaluates", key))
             self._sources[key].loaded()
             return batch
 
@@ -177,6 +184,8 @@ class Observer(Events):
         is_known = any(root is module for root in self._seen.roots)
         if trains and not is_known:
             self._seen.roots.append(module)
+        if trains and self._has_begun:
+            self._seen.roots_in_steps.add(id(module))
         if is_known and not trains:
             self._others.add(id(module))
 
@@ -222,7 +231,11 @@ class Observer(Events):
         self.own_updates = OwnUpdates(self, by_backward, updated)
         self.own_updates.gradients_begin(by_backward)
         # What was done until now was done beside several updates.
-        self._others, self._drawn, self._backwards = set(), collections.Counter(), 0
+        self._begin_gap()
+
+    def _begin_gap(self) -> None:
+        self._others, self._drawn, self._looked_at = set(), collections.Counter(), collections.Counter()
+        self._backwards = 0
 
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Note whether it is one number."""
@@ -238,10 +251,12 @@ class Observer(Events):
         if not self._has_begun:
             self._has_begun = True
             self._first_at = self._now()
+        began, frames = time.perf_counter(), list(user_frames())
+        self._seen.rounds.append(round_numbers(frames))
+        self._seconds_of_reading += time.perf_counter() - began
         if optimizer not in self._numbers:
             self._numbers.of(optimizer)
             self._seen.optimizers.append(optimizer)
-            frames = list(user_frames())
             self._seen.loops.append(loops_around(frames))
             if self._trainings.found:
                 self._trainings.begins(self._seen.loops[-1])
@@ -251,7 +266,6 @@ class Observer(Events):
                 sources.read(frames)
             self._seen.plans.append(planned_by_trainer())
         elif self._trainings.goes_on(len(self._updates)):
-            frames = list(user_frames())
             self._trainings.read_on(loops_around(frames), where_another_follows(frames))
         self._is_updating = True
 
@@ -259,8 +273,8 @@ class Observer(Events):
         """Look at what has happened since the last one, and tell if that was enough."""
         self._is_updating = False
         self._updates.append(self._numbers.of(optimizer))
-        self._seen.before.append(Before(frozenset(self._others), self._drawn, self._backwards))
-        self._others, self._drawn, self._backwards = set(), collections.Counter(), 0
+        self._seen.before.append(Before(frozenset(self._others), self._drawn, self._looked_at, self._backwards))
+        self._begin_gap()
         synchronize(next(iter(optimizer.param_groups[0]["params"])).device)
         now = self._now()
         self._ends.append(now)
@@ -281,8 +295,9 @@ class Observer(Events):
         return bool(self._trainings.found) and self._begin > self._trainings.found[-1].start
 
     def _now(self) -> float:
-        """Return the time, without that which was spent on looking."""
-        return time.perf_counter() - sum(sources.seconds for sources in self._sources.values())
+        """Return a time from which that is left out in which we look around ourselves."""
+        looking = sum(sources.seconds for sources in self._sources.values())
+        return time.perf_counter() - looking - self._seconds_of_reading
 
     def _has_waited(self, seconds: float) -> bool:
         """Whether enough was seen for the time that it takes: a step beside which nothing else was done, at best."""
@@ -296,7 +311,7 @@ class Observer(Events):
         seen, period = self._seen.copy(), period_of(self._updates[start:])
         if period is None:
             raise seen.no_period(len(self._updates))
-        seen.period, seen.before = period, seen.before[start:]
+        seen.take(period, start)
         before = self._ends[start - 1] if start > self._begin else self._first_at
         ends = [before, *self._ends[start + len(period) - 1 :: len(period)]]
         seconds = [late - early for early, late in itertools.pairwise(ends)]

@@ -44,10 +44,7 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """
     found: list[EnclosingLoop] = []
     for frame in frames:
-        if frame.f_code.co_name in _COMPREHENSIONS:
-            continue  # the loops around its line are those of the function that it is in
-        tree = tree_of(frame.f_code.co_filename)
-        inside = loops_at(tree, frame) if tree is not None else []
+        inside = loops_of(frame)
         loops, is_program = _read_all(inside, frame)
         found += reversed(loops)
         if is_program:
@@ -71,6 +68,30 @@ def assumed_steps(steps_per_epoch: int | None, step_seconds: float) -> int:
     """
     steps = _ASSUMED_STEPS if steps_per_epoch is None else steps_per_epoch * _ASSUMED_EPOCHS
     return max(1, min(steps, int(_MAX_ASSUMED_SECONDS / step_seconds)))
+
+
+def loops_of(frame: FrameType) -> list[Loop]:
+    """Return the loops of a frame's own function around its line, the outermost first."""
+    if frame.f_code.co_name in _COMPREHENSIONS:
+        return []  # the loops around its line are those of the function that it is in
+    tree = tree_of(frame.f_code.co_filename)
+    return loops_at(tree, frame) if tree is not None else []
+
+
+def words_of(loop: Loop, frame: FrameType) -> str:
+    """Return what a loop is called, such as "range(epochs) in train.py:48"."""
+    expression = loop.iter if isinstance(loop, ast.For) else loop.test
+    return f"{ast.unparse(expression)} in {place_of(frame).partition(':')[0]}:{loop.lineno}"
+
+
+def unwrapped(expression: ast.expr) -> ast.expr:
+    """Return what a progress bar or the like is shown of; enumerate() stays."""
+    while isinstance(expression, ast.Call) and expression.args:
+        name = ast.unparse(expression.func).rpartition(".")[2]
+        if name not in _SAME_LENGTH - {"enumerate", "reversed"}:
+            break
+        expression = expression.args[0]
+    return expression
 
 
 def _read_all(loops: Sequence[Loop], frame: FrameType) -> tuple[list[EnclosingLoop], bool]:
@@ -144,8 +165,7 @@ def _that_count(loops: Sequence[Loop], read: list[EnclosingLoop], frame: FrameTy
 
 def _read(loop: Loop, frame: FrameType) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
-    file = place_of(frame).partition(":")[0]
-    words = f"{ast.unparse(expression)} in {file}:{loop.lineno}"
+    words = words_of(loop, frame)
     if _is_for_onevalue_of(loop, frame.f_lineno):
         rounds: int | None = 1
     elif isinstance(loop, ast.For):

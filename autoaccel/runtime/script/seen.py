@@ -17,6 +17,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.script import LoaderKey, OtherTraining
 from autoaccel.runtime.script.places import Origins
 from autoaccel.runtime.script.planned import EnclosingLoop
+from autoaccel.runtime.script.rounds import RoundNumbers
 from autoaccel.runtime.script.trainers import TrainerPlan
 
 _IN_ORDER = 0.8
@@ -28,6 +29,7 @@ class Before(NamedTuple):
 
     others: frozenset[Hashable]  # besides training
     drawn: collections.Counter[LoaderKey]  # batches
+    looked_at: collections.Counter[LoaderKey]  # batches drawn while gradients were switched off
     backwards: int  # outside of closures
 
 
@@ -36,6 +38,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.roots: list[nn.Module] = []
+        self.roots_in_steps: set[int] = set()  # the ids of those that are called after the first update as well
         self.optimizers: list[torch.optim.Optimizer] = []
         self.loaders: dict[LoaderKey, DataLoader[Any]] = {}
         self.origins = Origins()
@@ -44,6 +47,8 @@ class Seen:
         self.loops: list[list[EnclosingLoop]] = []  # around the first update of each optimizer
         self.plans: list[TrainerPlan | None] = []  # likewise, of a trainer that makes it
         self.before: list[Before] = []  # each update
+        self.rounds: list[RoundNumbers] = []  # of each update, those of other trainings before included
+        self.start = 0  # the first update of the training
         self.compiles = False
         self.has_loss = False
         self.updates_itself = False
@@ -78,6 +83,18 @@ class Seen:
         found: torch.device = self.optimizer.param_groups[0]["params"][0].device
         return found
 
+    def take(self, period: tuple[int, ...], start: int) -> None:
+        """Take what was seen from this update on for the training, whose steps have this period."""
+        self.period, self.before, self.start = period, self.before[start:], start
+        if self.roots_in_steps:  # a part may be called before training, to find out what size its output has
+            self.roots = [root for root in self.roots if id(root) in self.roots_in_steps]
+        keys = {key for gap in self.before for key in gap.looked_at}
+        if keys and not any(self.feeds(key) for key in {key for gap in self.before for key in gap.drawn}):
+            # A function fetches them that switches gradients off for itself: they are trained on all the same.
+            self.before = [
+                gap._replace(drawn=gap.drawn + gap.looked_at, looked_at=collections.Counter()) for gap in self.before
+            ]
+
     def trains_alone(self, gap: Before) -> bool:
         """Whether nothing was done before an update that was not done before the first one, but batches drawn."""
         return not gap.others - gap.drawn.keys() - self.before[0].others
@@ -95,7 +112,7 @@ class Seen:
 
     def draws(self, key: LoaderKey) -> int:
         """Return how many batches were drawn from a loader."""
-        return sum(before.drawn[key] for before in self.before)
+        return sum(before.drawn[key] + before.looked_at[key] for before in self.before)
 
     @property
     def batches_a_step(self) -> int:

@@ -104,6 +104,141 @@ for step in range(480):
     model(x.requires_grad_()).square().mean().backward()
     optimizer.step()
 """
+SAME_LOADER_EVALUATED = """
+batches = (batch for again in iter(lambda: loader, None) for batch in again)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(480):
+    inputs, targets = next(batches)
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(inputs), targets).backward()
+    optimizer.step()
+    if step % 4 == 0:
+        with torch.no_grad():
+            for inputs, targets in loader:
+                model(inputs)
+"""
+EVALUATED_AFTER_EACH_UPDATE = """
+held_out = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=30)
+loader = DataLoader(TensorDataset(x[:19], x[:19].sum(1, keepdim=True)), batch_size=10, drop_last=True, shuffle=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(480):
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for inputs, targets in held_out:
+            model(inputs)
+"""
+FETCHED_WITHOUT_GRADIENTS = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+@torch.no_grad()
+def fetch(batches):
+    return next(batches)
+
+for epoch in range(20):
+    batches = iter(loader)
+    for step in range(24):
+        inputs, targets = fetch(batches)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+"""
+ACTOR = """
+critic = nn.Linear(8, 1)
+critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.01)
+actor_optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def update(net, optimizer):
+    optimizer.zero_grad()
+    net(x).square().mean().backward()
+    optimizer.step()
+
+for step in range(1060):
+    if step >= 100:
+        update(critic, critic_optimizer)
+        if step % 2:
+            for _ in range(2):
+                _ = model(x)
+                update(model, actor_optimizer)
+"""
+ACCUMULATED = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(1920):
+    model(x).square().mean().backward()
+    if step % 4 == 3:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+TWICE_A_ROUND = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def update():
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+
+for number in range(240):
+    update()
+    update()
+"""
+FOLDS = """
+for fold in range(5):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(96):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+"""
+LOOP_IN_A_PACKAGE = """
+import sysconfig
+
+source = '''
+def train(model, optimizer, x, steps):
+    for step in range(steps):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+'''
+package = {}
+exec(compile(source, sysconfig.get_path("purelib") + "/package.py", "exec"), package)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(20):
+    package["train"](model, optimizer, x, STEPS)
+"""
+PARAMETERS_APART = """
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = [nn.Parameter(torch.randn(8, 8) / 4)]
+        self.own = nn.ParameterDict({"0": self.kept[0]})
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = (Layer(), Layer())
+        self.all = nn.ParameterDict({str(number): layer.kept[0] for number, layer in enumerate(self.layers)})
+
+model = Model()
+for step in range(480):
+    outputs = x
+    for layer in model.layers:
+        outputs = outputs @ layer.kept[0]
+    model.zero_grad()
+    outputs.square().mean().backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.01 * parameter.grad
+"""
+PART_CALLED_FIRST = """
+size = model[0](x[:1]).shape[1]
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(480):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
 SPAWN = """
 def work(rank):
     pass
@@ -171,6 +306,62 @@ def test_an_evaluation_after_the_first_step_is_no_steps_time(
     facts = describe(starter_of(script(BEGIN + EVALUATION)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert 0.05 <= facts.script.step_seconds < 1.0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(SAME_LOADER_EVALUATED, id="the loader that feeds it"),
+        pytest.param(EVALUATED_AFTER_EACH_UPDATE, id="after each update"),
+        pytest.param(FETCHED_WITHOUT_GRADIENTS, id="none"),
+    ],
+)
+def test_a_loader_that_is_evaluated_on_feeds_no_step(
+    source: str, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    facts = describe(starter_of(script(BEGIN + source)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    loader = facts.script.loader
+    assert loader is not None and loader.key.batch_size == 10
+    assert (facts.script.planned_steps, facts.script.steps_per_epoch, facts.batch_size) == (480, loader.batches, 10)
+    assert not any("accumulates" in does for does in facts.script.does)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(ACTOR, id="from a round on, every second"),
+        pytest.param(ACCUMULATED, id="every fourth", marks=pytest.mark.long),
+        pytest.param(TWICE_A_ROUND, id="two a round", marks=pytest.mark.long),
+        pytest.param(FOLDS, id="an optimizer for each fold", marks=pytest.mark.long),
+    ],
+)
+def test_rounds_without_a_step_are_none(source: str, script: Callable[..., Script], starter_of: Starter) -> None:
+    facts = describe(starter_of(script(BEGIN + source)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert facts.script.planned_steps == 480
+
+
+@pytest.mark.parametrize(("steps", "planned"), [(7, 140), pytest.param(1000, None, marks=pytest.mark.long)])
+def test_steps_that_a_package_makes_in_a_round_are_counted_or_assumed(
+    steps: int, planned: int | None, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    facts = describe(starter_of(script(BEGIN + LOOP_IN_A_PACKAGE.replace("STEPS", str(steps)))))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert facts.script.planned_steps == planned
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        pytest.param(PARAMETERS_APART, "Model", id="its parameters are the model's"),
+        pytest.param(PART_CALLED_FIRST, "Sequential", id="called to find out a size"),
+    ],
+)
+def test_a_part_of_a_model_is_none(source: str, kind: str, script: Callable[..., Script], starter_of: Starter) -> None:
+    facts = describe(starter_of(script(BEGIN + source)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert [model.kind for model in facts.script.models] == [kind]
 
 
 @pytest.mark.parametrize("reentrant", ["False", pytest.param("True", marks=pytest.mark.long)])

@@ -1,0 +1,1 @@
+"""Public scripts and reports that no test knows: is what autoaccel believes of them right?"""
