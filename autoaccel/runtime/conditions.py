@@ -22,6 +22,7 @@ from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.knobs.precision import Float32Matmul, FlushDenormals
 from autoaccel.runtime.modules import layers
 from autoaccel.runtime.paced import Inspectable
+from autoaccel.runtime.sparse import stored
 
 _EVEN = 8  # sizes that tensor cores and AMX tiles take without padding: multiples of 8 in float16 and bfloat16
 
@@ -156,7 +157,7 @@ def _denormal_share(parameters: list[nn.Parameter]) -> float:
             for tensor in (parameter, parameter.grad):
                 if tensor is None or not tensor.dtype.is_floating_point:
                     continue
-                size = tensor.detach().abs()
+                size = stored(tensor.detach()).abs()
                 # With denormals flushed, comparing with zero finds none of them: then they cost nothing either.
                 found += int(((size > 0) & (size < torch.finfo(tensor.dtype).smallest_normal)).sum())
                 total += tensor.numel()

@@ -17,6 +17,7 @@ from autoaccel.runtime.batches import parts_of
 from autoaccel.runtime.held import handle_in
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.randomness import Apart, State, generators_of, state_of
+from autoaccel.runtime.sparse import bytes_of_tensor
 
 _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
 _MIN_LOOKED_AT = 2
@@ -227,7 +228,7 @@ def _names(slots: Any) -> tuple[str, ...]:
 def bytes_of(sample: Any) -> int:
     """Return the bytes that the numbers in a sample, or in a batch, take."""
     if isinstance(sample, torch.Tensor):
-        return sample.element_size() * sample.numel()
+        return bytes_of_tensor(sample)
     if parts := parts_of(sample):
         return sum(map(bytes_of, parts))
     return int(getattr(sample, "nbytes", sys.getsizeof(sample)))

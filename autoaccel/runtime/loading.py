@@ -24,7 +24,7 @@ from autoaccel.records.workload import PickledFunction, TrainingFacts, TrainingF
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import count_steps, divides_batches, train_loader
 from autoaccel.runtime.datasets import LoadingFacts, look_at_samples, why_bound
-from autoaccel.runtime.knobs.optimizers import has_form
+from autoaccel.runtime.knobs.forms import has_form
 from autoaccel.runtime.loaders import context_name, why_not_rebuildable
 from autoaccel.runtime.loop import device_of
 from autoaccel.runtime.modules import (
@@ -36,6 +36,7 @@ from autoaccel.runtime.modules import (
     with_bias,
 )
 from autoaccel.runtime.randomness import seed_all
+from autoaccel.runtime.sparse import makes_sparse_gradients
 from autoaccel.runtime.training import Training, check_training, is_dataset
 from autoaccel.runtime.vision import watch_for_torchvision
 
@@ -108,7 +109,7 @@ def describe(training: Training) -> TrainingFacts:
         device=str(device_of(training)),
         settings=dict(training.settings),
         optimizer=type(optimizer).__name__,
-        optimizer_has_fused=has_form(optimizer, "fused"),
+        optimizer_has_fused=has_form(optimizer, "fused") and not makes_sparse_gradients(model),
         optimizer_has_foreach=has_form(optimizer, "foreach"),
         has_image_convolutions=any(
             isinstance(module, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)) for module in model.modules()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import fx, nn
@@ -13,11 +15,80 @@ _LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
-def shadow(model: nn.Module) -> nn.Module:
-    """Return a tree of modules of its own that shares all parameters and buffers with this one."""
-    twin = copy.copy(model)
-    twin._modules = {name: None if child is None else shadow(child) for name, child in model._modules.items()}
-    return twin
+class Shadow:
+    """A tree of modules of its own that shares parameters and buffers with a model, and in `followed` all else."""
+
+    def __init__(self, model: nn.Module) -> None:
+        """Make the tree; its modules may be replaced by others, and their `forward`."""
+        self._twins: dict[nn.Module, _Twin] = {}
+        self.model = self._twin_of(model)
+        vars(self.model)["_shadow"] = self  # lives as long as its model
+
+    def _twin_of(self, module: nn.Module) -> nn.Module:
+        if module not in self._twins:
+            self._twins[module] = _Twin(module)
+            self._twins[module].follow_children(self._twin_of)
+        return self._twins[module].twin
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Call the model within: it has what its original has got since, modes too, and gives back what changes."""
+        for twin in list(self._twins.values()):
+            twin.share_attributes()
+            twin.follow_children(self._twin_of)
+        try:
+            yield
+        finally:
+            for twin in self._twins.values():
+                twin.share_attributes()
+
+
+class _Twin:
+    """A module of a shadow."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._children: dict[str, nn.Module | None] = {}  # that the module had
+        self.twin = copy.copy(module)
+        self.twin._modules = {}
+        self._before = dict(vars(self.twin))
+
+    def share_attributes(self) -> None:
+        """Give the module what has changed of the twin, in its backward pass too; and the twin what the module has."""
+        here, there, before = vars(self.twin), vars(self._module), self._before
+        changed = {name: value for name, value in here.items() if value is not before.get(name, before)}
+        own = {name: here[name] for name in _OWN_OF_EACH if name in here}
+        there.update((name, value) for name, value in changed.items() if name not in own)
+        here.update(there)
+        for name in _OWN_OF_EACH:
+            here.pop(name, None)
+        here.update(own)
+        self._before = dict(here)
+
+    def follow_children(self, twin_of: Callable[[nn.Module], nn.Module]) -> None:
+        """Have twins of the module's children; those that it has got since are as plain as they are."""
+        now = self._module._modules
+        if now == self._children:
+            return
+        for name in self._children.keys() - now.keys():
+            del self.twin._modules[name]
+        for name, child in now.items():
+            if name not in self._children or child is not self._children[name]:
+                self.twin._modules[name] = None if child is None else twin_of(child)
+        self._children = dict(now)
+
+
+@contextmanager
+def followed(shadows: Iterable[Shadow]) -> Iterator[None]:
+    """Call models within that are shadows of others."""
+    with ExitStack() as stack:
+        for shadow in list(shadows):
+            stack.enter_context(shadow.followed())
+        yield
+
+
+_OWN_OF_EACH = "_modules", "forward", "_compiled_call_impl", "_shadow"
+"""Attributes that a module and its twin do not share."""
 
 
 def repeated_blocks(model: nn.Module) -> list[tuple[nn.Module, str]]:

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from autoaccel.records.rounding import Kind
+from autoaccel.runtime.sparse import numbers_at, stored
 
 _COORDINATES = 200_000
 """That are looked at in all, drawn at random: with all of a large model's, its updates would take more memory than the
@@ -159,7 +160,7 @@ class TrainedState:
                     yield f"{name} ({key})", Tensor("state", name, value)
         for name, buffer in self._buffers().items():
             if _is_floating(buffer):
-                yield name, Tensor("buffer", name, buffer)
+                yield name, Tensor("buffer", name, stored(buffer))
 
     def _remembered(self, name: str) -> dict[Any, Any]:
         found = self._optimizers[name].state.get(self._parameters[name], {})
@@ -172,7 +173,7 @@ class TrainedState:
 
     def _looked_at(self, parameter: str, tensor: torch.Tensor) -> torch.Tensor:
         index = self._index(parameter, tensor)
-        return _real(tensor).reshape(-1)[index.to(tensor.device)].cpu().double()
+        return numbers_at(tensor.detach(), index.to(tensor.device)).cpu().double()
 
     def _index(self, parameter: str, tensor: torch.Tensor) -> torch.Tensor:
         """Return the coordinates to look at, the same in every process; a complex number has two."""
@@ -185,12 +186,6 @@ class TrainedState:
                 else torch.randint(elements, (self._most,), generator=generator)
             )
         return self._indices[parameter]
-
-
-def _real(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the real numbers that a tensor consists of, a sparse one's zeros included."""
-    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
-    return torch.view_as_real(dense) if dense.is_complex() else dense
 
 
 def _elements(tensor: torch.Tensor) -> int:

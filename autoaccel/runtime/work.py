@@ -17,6 +17,7 @@ from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.datasets import bytes_of
 from autoaccel.runtime.paced import Inspectable
+from autoaccel.runtime.sparse import bytes_of_tensor
 from autoaccel.runtime.tracing import group_of
 
 _MAX_STEPS = 3
@@ -36,7 +37,7 @@ class _Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         outputs = function(*arguments, **(keywords or {}))
         if not _makes_a_view(function):
             for tensor in tensors_of([arguments, keywords, outputs]):
-                self.bytes += tensor.element_size() * tensor.numel()
+                self.bytes += bytes_of_tensor(tensor)
         return outputs
 
 

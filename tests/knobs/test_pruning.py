@@ -13,7 +13,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs.effect import IneffectiveError
 from autoaccel.runtime.loop import Loop
-from autoaccel.runtime.modules import count_parameters, shadow
+from autoaccel.runtime.modules import Shadow, count_parameters
 from autoaccel.runtime.training import Training
 
 INPUTS = torch.randn(96, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -131,7 +131,7 @@ def test_a_model_without_a_channel_to_spare_says_so() -> None:
 
 def test_a_shadow_shares_weights_but_not_modules() -> None:
     model = plain()
-    twin = shadow(model)
+    twin = Shadow(model).model
     assert [id(parameter) for parameter in twin.parameters()] == [id(parameter) for parameter in model.parameters()]
     twin.eval()
     assert all(module.training for module in model.modules())

@@ -23,7 +23,7 @@ from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import last_step, train_loader
 from autoaccel.runtime.datasets import look_at_samples
 from autoaccel.runtime.knobs import effects_of
-from autoaccel.runtime.knobs.optimizers import has_form
+from autoaccel.runtime.knobs.forms import has_form
 from autoaccel.runtime.loaders import with_arguments
 from autoaccel.runtime.loading import describe
 from autoaccel.runtime.loop import Loop, device_of
@@ -151,7 +151,8 @@ def test_channels_last_reaches_batches_and_what_convolutions_read_and_no_weight(
 
     model = nn.Sequential(Recording(1, 4, 3), Recording(4, 4, 3))
     assert applied.model(model) is model
-    model(torch.randn(2, 1, 8, 8)).sum().backward()
+    with applied.forward():
+        model(torch.randn(2, 1, 8, 8)).sum().backward()
     assert seen == [True, True]
     for parameter in model.parameters():
         assert parameter.is_contiguous() and parameter.grad is not None and parameter.grad.is_contiguous()
@@ -161,8 +162,10 @@ def test_channels_last_reaches_batches_and_what_convolutions_read_and_no_weight(
 
 
 def test_a_model_with_channels_last_is_copied_and_pickled_without_us(tmp_path: Path) -> None:
-    model = Applied({"layout.channels_last": True}).model(nn.Sequential(nn.Conv2d(3, 4, 3)))
-    expected = model(torch.ones(1, 3, 5, 5))
+    applied = Applied({"layout.channels_last": True})
+    model = applied.model(nn.Sequential(nn.Conv2d(3, 4, 3)))
+    with applied.forward():
+        expected = model(torch.ones(1, 3, 5, 5))
     torch.save(model, tmp_path / "model.pt")
     code = """
         import sys, torch
@@ -176,6 +179,23 @@ def test_a_model_with_channels_last_is_copied_and_pickled_without_us(tmp_path: P
     torch.testing.assert_close(copy.deepcopy(model)(torch.ones(1, 3, 5, 5)), expected)
 
 
+def test_a_model_with_channels_last_is_the_users_own_between_two_steps(tmp_path: Path) -> None:
+    """It could not be exported, nor loaded under an allow-list of classes: hooks of ours were in it."""
+    applied = Applied({"layout.channels_last": True})
+    own = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 1, 3))
+    model, optimizer = applied.model(own), applied.optimizer(torch.optim.SGD(own.parameters(), lr=0.1))
+    for _ in range(2):
+        with applied.forward():
+            loss = model(applied.batch(torch.randn(2, 3, 7, 7))).sum()
+        applied.backward(loss)
+        applied.step(optimizer)
+        torch.save(own, tmp_path / "model.pt")
+        with torch.serialization.safe_globals([nn.Sequential, nn.Conv2d]):
+            torch.load(tmp_path / "model.pt", weights_only=True)
+        assert not any(module._forward_pre_hooks for module in own.modules())
+    assert not applied.check()[1]
+
+
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, partial(torch.optim.SGD, momentum=0.9)])
 @pytest.mark.parametrize("loads", ["before", "after", "in mid-run"])
 def test_a_fused_optimizer_goes_on_from_a_state_of_another_layout(kind: Any, loads: str) -> None:
@@ -184,7 +204,9 @@ def test_a_fused_optimizer_goes_on_from_a_state_of_another_layout(kind: Any, loa
     def train(model: nn.Module, optimizer: torch.optim.Optimizer, applied: Applied, steps: int) -> None:
         for step in range(steps):
             torch.manual_seed(step)
-            applied.backward(applied.model(model)(applied.batch(torch.randn(4, 3, 6, 6))).square().mean())
+            with applied.forward():
+                loss = applied.model(model)(applied.batch(torch.randn(4, 3, 6, 6))).square().mean()
+            applied.backward(loss)
             applied.step(optimizer)
 
     def begun() -> tuple[nn.Module, torch.optim.Optimizer]:

@@ -31,9 +31,12 @@ optimizers[1] = applied.optimizer(optimizers[1])
 called = applied.model(wrapped)
 worst = 0.0
 for number, (x, y) in enumerate(zip(images, labels)):
-    for model, optimizer, inputs in ((plain, optimizers[0], x), (called, optimizers[1], applied.batch(x))):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs), y).backward()
+    optimizers[0].zero_grad()
+    nn.functional.cross_entropy(plain(x), y).backward()
+    optimizers[1].zero_grad()
+    with applied.forward():
+        loss = nn.functional.cross_entropy(called(applied.batch(x)), y)
+    loss.backward()
     for one, other in zip(plain.parameters(), network.parameters()):
         worst = max(worst, float((one.grad - other.grad).norm() / (one.grad.norm() + 1e-3)))
     for optimizer in optimizers:

@@ -15,7 +15,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.clipping import Clip
 from autoaccel.runtime.knobs.effect import IneffectiveError
-from autoaccel.runtime.knobs.optimizers import has_form
+from autoaccel.runtime.knobs.forms import has_form
 from autoaccel.runtime.loading import describe
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.training import Training
@@ -173,10 +173,10 @@ def test_what_is_no_optimizer_of_torch_has_no_forms() -> None:
 
 
 def test_what_the_constructor_decides_is_switched_too() -> None:
-    """A fused optimizer tells the gradient scaler that it skips infinite gradients itself."""
+    """A fused optimizer tells our gradient scaler that it skips infinite gradients itself."""
     for kind in (torch.optim.SGD, torch.optim.Adam):
         fused = kind([nn.Parameter(torch.zeros(1))], fused=True)
-        switched = Applied({"optimizer.fused": True}).optimizer(kind([nn.Parameter(torch.zeros(1))]))
+        switched = Applied(FLOAT16 | {"optimizer.fused": True}).optimizer(kind([nn.Parameter(torch.zeros(1))]))
         assert vars(switched).keys() == vars(fused).keys()
         back = Applied({"optimizer.foreach": "off"}).optimizer(fused)
         assert vars(back).keys() == vars(kind([nn.Parameter(torch.zeros(1))])).keys()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from torch import nn
 
 from autoaccel.runtime.accelerator import cuda_graphs
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
-from autoaccel.runtime.modules import repeated_blocks, shadow
+from autoaccel.runtime.modules import Shadow, followed, repeated_blocks
 
 _DYNAMIC = {"auto": None, "on": True, "off": False}
 
@@ -48,6 +50,9 @@ class Compile(Effect):
 
     compiled_blocks = 0
 
+    def begin(self) -> None:
+        self._shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
+
     def compiles(self) -> bool:
         return not self.is_off
 
@@ -67,15 +72,19 @@ class Compile(Effect):
         if self.is_off:
             return model
         if self.settings.get("compile.region", "model") == "blocks":
-            copy = shadow(model)
-            for parent, name in repeated_blocks(copy):
+            shadow = Shadow(model)
+            for parent, name in repeated_blocks(shadow.model):
                 # Of each block the same code: dynamo compiles a class's forward once for all blocks of equal shapes.
                 setattr(parent, name, torch.compile(getattr(parent, name), **self.arguments))
                 self.compiled_blocks += 1
-            return copy
+            self._shadows.add(shadow)
+            return shadow.model
         # Not model.compile(): that captures nothing, silently, where the class is one of torch.nn's own.
         compiled: nn.Module = torch.compile(model, **self.arguments)  # type: ignore[assignment]  # declared a function
         return compiled
+
+    def forward(self) -> AbstractContextManager[Any]:
+        return followed(self._shadows)
 
     def check(self) -> str:
         if self.is_off:
@@ -108,9 +117,9 @@ class CompileOptimizer(Effect):
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         if not self.is_off:
-            for group in optimizer.param_groups:
-                # As a number a scheduler's every change of it would compile anew.
-                group["lr"] = torch.tensor(group["lr"])
+            _rates_as_tensors(optimizer)
+            optimizer.register_load_state_dict_post_hook(_rates_as_tensors)
+            optimizer.register_state_dict_post_hook(_save_rates_as_numbers, prepend=True)
             self.compiled = torch.compile(optimizer.step, fullgraph=False)
         return optimizer
 
@@ -130,3 +139,17 @@ class CompileOptimizer(Effect):
             raise IneffectiveError("torch.compile captured no graph of the optimizer's step")
         _check_limit()
         return f"{self.graphs} graphs of the optimizer's step compiled"
+
+
+def _rates_as_tensors(optimizer: torch.optim.Optimizer) -> None:
+    """Let learning rates be tensors: as numbers a scheduler's every change of them would compile anew."""
+    for group in optimizer.param_groups:
+        group["lr"] = torch.as_tensor(group["lr"])
+
+
+def _save_rates_as_numbers(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    """Let a checkpoint have learning rates as its user has them: some forms of an update refuse tensors."""
+    for group in saved["param_groups"]:
+        for name in ("lr", "initial_lr"):
+            if isinstance(group.get(name), torch.Tensor):
+                group[name] = float(group[name])

@@ -7,6 +7,9 @@ weights.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -16,18 +19,47 @@ from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
 
 class ChannelsLast(Effect):
-    """Let 4-d tensors have channels last wherever a convolution reads them in training."""
+    """Let 4-d tensors have channels last wherever a convolution reads them in training.
+
+    By hooks that are there from a forward pass to the update: what is saved, copied, exported or compiled as a script
+    between two steps is the user's own model.
+    """
 
     convolutions = 0
+    are_hooked = False
+    has_hooked = False
+
+    def begin(self) -> None:
+        self._found: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
     def model(self, model: nn.Module) -> nn.Module:
         if not self.is_off:
-            found = [module for module in model.modules() if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d))]
-            for convolution in found:
-                if not any(isinstance(hook, _Converts) for hook in convolution._forward_pre_hooks.values()):
-                    convolution.register_forward_pre_hook(_Converts())
-            self.convolutions += len(found)
+            self._found.update(one for one in model.modules() if isinstance(one, (nn.Conv2d, nn.ConvTranspose2d)))
+            self.convolutions = max(self.convolutions, len(self._found))
+            self.are_hooked = False
         return model
+
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        if not self.is_off and isinstance(optimizer, torch.optim.Optimizer):
+            optimizer.register_step_pre_hook(self._unhook)
+        return optimizer
+
+    def forward(self) -> AbstractContextManager[Any]:
+        return super().forward() if self.is_off else self._hooked()
+
+    @contextmanager
+    def _hooked(self) -> Iterator[None]:
+        if not self.are_hooked:
+            self.are_hooked = self.has_hooked = True
+            for convolution in self._found:
+                convolution._forward_pre_hooks.setdefault(_KEY, _CONVERTS)
+        yield  # and stay beyond: activation checkpoints are computed again in the backward pass
+
+    def _unhook(self, *_: Any) -> None:
+        if self.are_hooked:
+            self.are_hooked = False
+            for convolution in self._found:
+                convolution._forward_pre_hooks.pop(_KEY, None)
 
     def batch(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if self.is_off else with_channels_last(tensor)
@@ -37,6 +69,8 @@ class ChannelsLast(Effect):
             return ""
         if not self.convolutions:
             raise IneffectiveError("the model has no convolution over images")
+        if not self.has_hooked:
+            raise IneffectiveError("no forward pass was made within applied.forward()")
         return f"{self.convolutions} convolutions read images with channels last"
 
 
@@ -54,6 +88,10 @@ class _Converts:
         As a hook, the `get` of an empty dictionary gives back the inputs.
         """
         return getattr, ({}, "get")
+
+
+_CONVERTS = _Converts()
+_KEY: Any = "autoaccel: channels last"  # beside the numbers of others' hooks
 
 
 def with_channels_last(tensor: torch.Tensor) -> torch.Tensor:

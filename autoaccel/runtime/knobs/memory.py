@@ -6,8 +6,11 @@ import ctypes
 import functools
 import os
 import re
+import weakref
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from autoaccel.runtime.accelerator import has_expandable_segments
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 from autoaccel.runtime.knobs.threads import is_loaded
-from autoaccel.runtime.modules import repeated_blocks, shadow
+from autoaccel.runtime.modules import Shadow, followed, repeated_blocks
 
 
 class Allocator(Effect):
@@ -149,15 +152,22 @@ class Checkpointing(Effect):
 
     blocks = 0
 
+    def begin(self) -> None:
+        self._shadows: weakref.WeakSet[Shadow] = weakref.WeakSet()
+
     def model(self, model: nn.Module) -> nn.Module:
         if self.is_off:
             return model
-        copy = shadow(model)
-        for parent, name in repeated_blocks(copy):
+        shadow = Shadow(model)
+        for parent, name in repeated_blocks(shadow.model):
             block = getattr(parent, name)
             block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
             self.blocks += 1
-        return copy
+        self._shadows.add(shadow)
+        return shadow.model
+
+    def forward(self) -> AbstractContextManager[Any]:
+        return followed(self._shadows)
 
     def check(self) -> str:
         if self.is_off:

@@ -15,13 +15,14 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.datasets import LoadingFacts, look_at_samples
 from autoaccel.runtime.knobs import found_in, found_settings
-from autoaccel.runtime.knobs.optimizers import has_form
+from autoaccel.runtime.knobs.forms import has_form
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.modules import count_parameters, normalises_batches, repeated_blocks
 from autoaccel.runtime.script.numbering import length_of, ranks_now
 from autoaccel.runtime.script.planned import assumed_steps, planned_rounds
 from autoaccel.runtime.script.rounds import steps_in
 from autoaccel.runtime.script.seen import Seen
+from autoaccel.runtime.sparse import makes_sparse_gradients
 
 METRIC = "training loss"
 
@@ -78,6 +79,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
     batch = loader.key.batch_size if loader else None
     look = look_at_samples(own) if own is not None else LoadingFacts(None, "")
     bound = seen.loading_bound.get(loader.key, "") if loader else ""
+    blocks = [repeated_blocks(root) for root in seen.roots]
     return TrainingFacts(
         metric=METRIC,
         direction="minimize",
@@ -88,7 +90,8 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         device=script.device,
         settings={},
         optimizer=", ".join(one.kind for one in script.optimizers),
-        optimizer_has_fused=all(has_form(one, "fused") for one in seen.optimizers),
+        optimizer_has_fused=all(has_form(one, "fused") for one in seen.optimizers)
+        and not any(map(makes_sparse_gradients, seen.roots)),
         optimizer_has_foreach=all(has_form(one, "foreach") for one in seen.optimizers),
         has_image_convolutions=_has(seen, nn.Conv2d, nn.ConvTranspose2d),
         has_convolutions=_has(seen, nn.Conv1d, nn.Conv2d, nn.Conv3d),
@@ -103,7 +106,10 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         loading_redraws=look.only_redraws,
         loading_bound=bound or look.why_bound,
         parameter_tensors=sum(1 for root in seen.roots for _ in root.parameters()),
-        repeated_blocks=max((len(repeated_blocks(root)) for root in seen.roots), default=0),
+        repeated_blocks=max(map(len, blocks), default=0),
+        blocks_normalise_batches=any(
+            normalises_batches(getattr(parent, name)) for found in blocks for parent, name in found
+        ),
         has_batch_statistics=any(normalises_batches(root) for root in seen.roots),
         found={**found_settings(seen.device), **found_in(seen.optimizer), **_found_in_loader(loader)},
         own_autocast=" and ".join(sorted(seen.autocast)),

@@ -50,9 +50,11 @@ OWN: Settings = {
 }
 
 
-def run(folder: Path, settings: Settings, source: str = SOURCE, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, settings: Settings, source: str = SOURCE, stdin: str = "", arguments: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(source)
-    script = Script(str(folder / "train.py"), "train.py", str(folder), "", ("16",), stdin=stdin)
+    script = Script(str(folder / "train.py"), "train.py", str(folder), "", ("16", *arguments), stdin=stdin)
     spec = WorkerSpec(Train(seeds=()), script, {**OWN, **settings}, found=OWN, script=FACTS)
     code = ["-c", BECOME, encode(spec).decode()]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
