@@ -229,7 +229,7 @@ class WorkerStarter:
         self._ended.forget(self._started, log_path)
         temporary = self._ended.variables(self._started[-1] if follows else None)
         environment |= temporary
-        if isinstance(self.workload, Script) and self._measures:
+        if isinstance(self.workload, Script) and self._measures and not isinstance(spec.task, Probe):
             environment |= trackers_offline(environment, self.workload.folder)
             environment |= libraries_apart(environment, Path(temporary[TEMPORARY_VARIABLE]), spec.covered)
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
