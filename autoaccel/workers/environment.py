@@ -20,23 +20,3 @@ def worker_environment(own: Mapping[str, str], changes: Mapping[str, str]) -> di
     preloaded = ":".join(filter(None, (changes.get("LD_PRELOAD"), own.get("LD_PRELOAD"))))
     variables = {**own, **changes, WORKER_MARK: "1"}
     return {**variables, "LD_PRELOAD": preloaded} if preloaded else variables
-
-
-_OFFLINE = {
-    "WANDB_MODE": "offline",
-    "NEPTUNE_MODE": "offline",
-    "CLEARML_OFFLINE_MODE": "1",
-    "SWANLAB_MODE": "offline",
-}
-"""Variables that make trackers write to files instead of to a server, as their manuals have them."""
-
-
-def trackers_offline(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables under which a trial shows up on no tracker's server, as far as variables decide that.
-
-    Args:
-        environment: All variables that it would have.
-    """
-    # Without this variable MLflow writes to the working folder.
-    mlflow = {"MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"} if "MLFLOW_TRACKING_URI" in environment else {}
-    return {**_OFFLINE, **mlflow}

@@ -45,7 +45,7 @@ from autoaccel.space.knobs import (
 from autoaccel.space.knobs.arguments import check_declared
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.ended import Ended
-from autoaccel.workers.environment import WORKER_MARK, trackers_offline, worker_environment
+from autoaccel.workers.environment import TEMPORARY_VARIABLE, WORKER_MARK, worker_environment
 from autoaccel.workers.fork_servers import ForkServers
 from autoaccel.workers.forkserver import ForkFailedError
 from autoaccel.workers.group import WorkerGroup
@@ -54,6 +54,7 @@ from autoaccel.workers.measuring import Measuring, Readiness, Settled, SpentOn, 
 from autoaccel.workers.overlapping import Overlapping
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.temporary import TemporaryFolder
+from autoaccel.workers.trackers import libraries_apart, trackers_offline
 from autoaccel.workers.views.views import View, Views
 from autoaccel.workers.worker import Worker
 
@@ -223,13 +224,14 @@ class WorkerStarter:
         # The leader prints whatever the other ranks print.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
-        if isinstance(self.workload, Script) and self._measures:
-            environment |= trackers_offline(environment)
         if spec.placement is not None and self._context is not None:
             environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
         self._ended.forget(self._started, log_path)
         temporary = self._ended.variables(self._started[-1] if follows else None)
         environment |= temporary
+        if isinstance(self.workload, Script) and self._measures and not isinstance(spec.task, Probe):
+            environment |= trackers_offline(environment, self.workload.folder)
+            environment |= libraries_apart(environment, Path(temporary[TEMPORARY_VARIABLE]), spec.covered)
         worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
         start = view.start if view else ()
         worker = worker or Worker(spec, log_path, environment, adopts=self._measures, start=start)

@@ -35,6 +35,7 @@ from autoaccel.space.domains import contexts_on
 from autoaccel.space.search_space import load_space
 from autoaccel.space.wishes import check_values
 from autoaccel.units import parse_duration, parse_max_drop, parse_numbers
+from autoaccel.workers.trackers import trackers_offline
 from tests.hostile.samples import failed_trial, recipe, run_record, this_machine
 
 _TEMPORARY = tempfile.TemporaryDirectory(prefix="hostile-")
@@ -53,6 +54,13 @@ def _recipe(data: bytes) -> None:
     print_recipe(Console(file=io.StringIO(), width=100), recipe, Path("recipe.json"))
     assert recipe._repr_html_()
     assert decode(encode(recipe), Recipe) == recipe
+
+
+def _tracker(data: bytes) -> None:
+    (_FOLDER / "wandb").mkdir(exist_ok=True)
+    _file("wandb/settings", data)
+    mode = trackers_offline({}, str(_FOLDER))["WANDB_MODE"]
+    assert mode.lower() in ("disabled", "dryrun", "offline")
 
 
 def _run(data: bytes) -> None:
@@ -95,6 +103,7 @@ def _draft(data: bytes) -> None:
 
 READERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
     "recipe": (_recipe, encode(recipe(of_script=True))),
+    "tracker": (_tracker, b"[default]\nmode = disabled\n"),
     "run": (_run, encode(run_record(BuildFunction("/none/model.py", "build", "0" * 64)))),
     "trials": (_trials, encode(failed_trial()) + b"\n"),
     "pairs": (_pairs, encode(CheckedPair("", 0, TrainedPair((0.9, 0.8)), 3.5)) + b"\n"),

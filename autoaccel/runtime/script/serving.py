@@ -140,12 +140,15 @@ def _observe(
 
 def _own_folders(spec: WorkerSpec, script: Script) -> tuple[str, ...]:
     """Return where a script may write without a word: its working folder, which a trial has anew, and our own."""
-    compiled = os.environ.get(_COMPILED)
-    own = spec.scratch or script.folder
-    return (own, str(Path(compiled).parent)) if compiled else (own,)
+    compiled, temporary = os.environ.get(_COMPILED), os.environ.get(_TEMPORARY)
+    ours = [str(Path(compiled).parent)] if compiled else []
+    # Without the first, nothing has made it the trial's own: the script may write to the user's.
+    ours += [temporary] if compiled and temporary else []
+    return (spec.scratch or script.folder, *ours)
 
 
 _COMPILED = "TORCHINDUCTOR_CACHE_DIR"  # in a trial, a folder within that of the run
+_TEMPORARY = "TMPDIR"  # in a trial, a folder that is removed with it
 
 
 def _completed(facts: TrainingFacts, parsed: dict[str, str], writes: Writes | None) -> TrainingFacts:

@@ -407,12 +407,16 @@ def test_what_it_writes_elsewhere_is_seen(
     assert found.script.writes == tuple(map(str, sorted(expected)))
 
 
-def test_a_script_may_work_in_its_own_folder(script: Callable[..., Script], folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("own", "mode"), [("online", "offline"), ("disabled", "disabled")])
+def test_a_script_may_work_in_its_own_folder(
+    own: str, mode: str, script: Callable[..., Script], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", own)
     (tmp_path / "run").mkdir()
     source = "import os, torch\nprint(os.environ['WANDB_MODE'], file=open('here.txt', 'w'))"
     with WorkerStarter(tmp_path / "run", script(source), in_place=True) as starter:
         assert isinstance(describe(starter), Failure)  # there is nothing to measure
-    assert (folder / "here.txt").read_text() == "offline\n"
+    assert (folder / "here.txt").read_text() == f"{mode}\n"
 
 
 def test_what_a_script_raises_is_told_with_its_own_traceback(
