@@ -41,7 +41,7 @@ def script_facts(seen: Seen) -> ScriptFacts:
                 count_parameters(root),
                 _count(root, updated),
                 seen.origins.where(_own(root)),
-                seen.origins.held_as(_own(root), root),
+                seen.held_as.get(id(root)),
             )
             for root in _models(seen, updated)
         ),
@@ -126,6 +126,11 @@ def _found_in_loader(loader: SeenLoader | None) -> Settings:
         return found
     of_workers: Settings = {"loader.prefetch": loader.prefetch, "loader.persistent": loader.persistent}
     return {**found, **of_workers, "loader.context": loader.context}
+
+
+def models_held(seen: Seen) -> dict[int, tuple[str, ...] | None]:
+    """Return which variables hold each model, by its id. To be called within the user's code."""
+    return {id(one): seen.origins.held_as(_own(one), one) for one in _models(seen, _updated(seen))}
 
 
 def planned_steps(seen: Seen) -> tuple[int | None, str]:

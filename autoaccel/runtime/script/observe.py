@@ -26,7 +26,7 @@ from autoaccel.runtime.script.changing import SampleSources
 from autoaccel.runtime.script.children import Children
 from autoaccel.runtime.script.cycle import last_training, period_of
 from autoaccel.runtime.script.events import Events, RootCalls, before, listen
-from autoaccel.runtime.script.facts import script_facts, training_facts
+from autoaccel.runtime.script.facts import models_held, script_facts, training_facts
 from autoaccel.runtime.script.following import where_another_follows
 from autoaccel.runtime.script.numbering import Numbers, key_of
 from autoaccel.runtime.script.own_updates import LeavesSeen, OwnUpdates
@@ -325,6 +325,7 @@ class Observer(Events):
         seen.seen_seconds, seen.other_seconds = sum(later), max(0.0, sum(beside))
         seen.loaders = {key: self._loaders[key] for key in self._loaders if seen.draws(key)}
         seen.compiles = seen.compiles or _has_compiled()
+        seen.held_as = models_held(seen)
         return Training(seen, start, self._updates[self._begin : start] if not self._begin else [])
 
     def _tell(self, training: Training, others: tuple[OtherTraining, ...]) -> None:

@@ -54,6 +54,7 @@ class Seen:
         self.updates_itself = False
         self.loading_bound: dict[LoaderKey, str] = {}  # why samples must be loaded where and when they are
         self.follows: list[str] = []  # where another training follows, as is read at the first update of each optimizer
+        self.held_as: dict[int, tuple[str, ...] | None] = {}  # variables that hold each model, by its id
         self.others: tuple[OtherTraining, ...] = ()
         self.period: tuple[int, ...] = ()
         self.growth = 1.0  # of the time that a step takes, over those seen

@@ -70,7 +70,7 @@ for step in range(1000):
             model(x)
             time.sleep(4)
 """
-ACCUMULATED = """
+RESTS = """
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 made, PAUSE = 0, 0.0
 for epoch in range(3):
@@ -287,7 +287,7 @@ def test_steps_and_batches_are_counted_right(source: str, script: Callable[..., 
 def test_what_is_left_of_an_epoch_is_counted_as_it_is(
     when: str, steps: int, script: Callable[..., Script], starter_of: Starter
 ) -> None:
-    source = ACCUMULATED.replace("PAUSE = 0, 0.0", "PAUSE = 0, 0.5" if "SLOW" in when else "PAUSE = 0, 0.0")
+    source = RESTS.replace("PAUSE = 0, 0.0", "PAUSE = 0, 0.5" if "SLOW" in when else "PAUSE = 0, 0.0")
     parts = when.replace("; SLOW", "").split("; ")
     before = [part for part in parts[:-1] if not part.startswith("if")]
     condition, *more = [part for part in parts if part.startswith("if")]
