@@ -27,10 +27,10 @@ from autoaccel.runtime.script.events import Events, RootCalls, before, listen
 from autoaccel.runtime.script.facts import script_facts, training_facts
 from autoaccel.runtime.script.numbering import Numbers, key_of
 from autoaccel.runtime.script.own_updates import LeavesSeen, OwnUpdates
-from autoaccel.runtime.script.places import is_called_by_torch, user_frames
+from autoaccel.runtime.script.places import is_called_by_torch, training_frames, user_frames
 from autoaccel.runtime.script.planned import loops_around
 from autoaccel.runtime.script.seen import Before, Seen
-from autoaccel.runtime.script.trainers import planned_by_trainer
+from autoaccel.runtime.script.trainers import model_of_trainer, planned_by_trainer
 
 _GRAD = inspect.signature(torch.autograd.grad)
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
@@ -123,12 +123,16 @@ class Observer(Events):
     def _hear_draws(self) -> None:
         """Hear of each batch that is drawn from a loader of torch's."""
         iterators: Any = torch.utils.data.dataloader._BaseDataLoaderIter
-        begins, draws = DataLoader.__iter__, iterators.__next__
+        begins, draws = iterators.__init__, iterators.__next__
 
-        def begun(loader: DataLoader[Any]) -> Any:
-            iterator = begins(loader)
-            self._iterators[id(iterator)] = key_of(loader)
-            return iterator
+        # Not from what its `__iter__` returns: that may wrap what draws, and a loader's own may keep that over epochs.
+        def begun(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            self._iterators.pop(id(iterator), None)  # of one that is gone
+            if isinstance(loader, DataLoader):
+                key = self._iterators[id(iterator)] = key_of(loader)
+                if key not in self._sources:
+                    self.loader_begins(loader)
+            begins(iterator, loader, *args, **kwargs)
 
         def drawn(iterator: Any) -> Any:
             key = self._iterators.get(id(iterator))
@@ -140,7 +144,7 @@ class Observer(Events):
             self._sources[key].loaded()
             return batch
 
-        DataLoader.__iter__, iterators.__next__ = begun, drawn  # type: ignore[method-assign]  # replaced while it is observed
+        iterators.__init__, iterators.__next__ = begun, drawn  # replaced while it is observed
 
     def _hear_autocast(self) -> None:
         kind: Any = torch.autocast
@@ -224,10 +228,11 @@ class Observer(Events):
             self._numbers.of(optimizer)
             self._seen.optimizers.append(optimizer)
             frames = list(user_frames())
-            self._seen.loops.append(loops_around(frames))
+            self._seen.loops.append(loops_around(list(training_frames())))
             for sources in self._sources.values():
                 sources.read(frames)
             self._seen.plans.append(planned_by_trainer())
+            self._seen.held.append(model_of_trainer())
         self._is_updating = True
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:

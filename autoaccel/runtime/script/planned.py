@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime.script.numbering import length_of
-from autoaccel.runtime.script.places import place_of
+from autoaccel.runtime.script.places import is_users, place_of
 from autoaccel.runtime.script.reading import Unreadable, loops_at, tree_of, unless_unreadable, value_of
 
 _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
@@ -35,14 +35,21 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """Return the loops that the program is in, the innermost first.
 
     Args:
-        frames: Of the user's own code, the innermost first.
+        frames: Of the user's own code and of packages, the innermost first.
     """
     found: list[EnclosingLoop] = []
+    has_own = False  # whether a loop of the user's own is among them
     for frame in frames:
         if frame.f_code.co_name in _COMPREHENSIONS:
             continue  # the loops around its line are those of the function that it is in
         tree = tree_of(frame.f_code.co_filename)
         inside = _that_count(loops_at(tree, frame)) if tree is not None else []
+        if has_own and not is_users(frame):
+            # A command line's `while True:` that calls a user's main() does so once.
+            inside = [
+                loop for loop in inside if not (isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant))
+            ]
+        has_own = has_own or bool(inside and is_users(frame))
         read = [_read(loop, frame) for loop in reversed(inside)]
         limit = _limit_of_all(inside, frame)
         without = planned_rounds([_read(loop, frame, breaks=False) for loop in inside])
@@ -66,6 +73,21 @@ def assumed_steps(steps_per_epoch: int | None, step_seconds: float) -> int:
     """
     steps = _ASSUMED_STEPS if steps_per_epoch is None else steps_per_epoch * _ASSUMED_EPOCHS
     return max(1, min(steps, int(_MAX_ASSUMED_SECONDS / step_seconds)))
+
+
+def _counts_up(loop: ast.While) -> bool:
+    """Whether a loop itself counts by one what it compares: else something that it calls does, by steps of its own."""
+    return isinstance(loop.test, ast.Compare) and any(
+        isinstance(node, (ast.AugAssign, ast.Assign)) and _is_one_more(node, ast.unparse(loop.test.left))
+        for node in ast.walk(loop)
+    )
+
+
+def _is_one_more(node: ast.AugAssign | ast.Assign, name: str) -> bool:
+    """Whether a statement is `name += 1`, or `name = name + 1`."""
+    if isinstance(node, ast.AugAssign):
+        return ast.unparse(node) == f"{name} += 1"
+    return ast.unparse(node) == f"{name} = {name} + 1"
 
 
 def _that_count(loops: list[ast.For | ast.While]) -> list[ast.For | ast.While]:
@@ -111,7 +133,9 @@ def _read(loop: ast.For | ast.While, frame: FrameType, breaks: bool = True) -> E
     if _is_for_onevalue_of(loop, frame.f_lineno):
         rounds: int | None = 1
     else:
-        rounds = unless_unreadable(_rounds if isinstance(loop, ast.For) else _rounds_while, expression, frame)
+        rounds = unless_unreadable(_rounds, expression, frame) if isinstance(loop, ast.For) else None
+    if isinstance(loop, ast.While) and _counts_up(loop):
+        rounds = unless_unreadable(_rounds_while, expression, frame)
     for end in _conditions_of_breaks(loop) if breaks else ():
         limit = unless_unreadable(_limit, end, frame)
         if limit is not None and (rounds is None or limit < rounds):

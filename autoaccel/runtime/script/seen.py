@@ -38,6 +38,7 @@ class Seen:
         self.does: list[str] = []
         self.loops: list[list[EnclosingLoop]] = []  # around the first update of each optimizer
         self.plans: list[TrainerPlan | None] = []  # likewise, of a trainer that makes it
+        self.held: list[nn.Module | None] = []  # likewise, the model that this says it trains
         self.before: list[Before] = []  # each update
         self.compiles = False
         self.has_loss = False

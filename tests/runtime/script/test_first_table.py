@@ -90,6 +90,94 @@ for step in range(480):
     model(x.requires_grad_()).square().mean().backward()
     optimizer.step()
 """
+PARTS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 1)
+        self.width = self.head(torch.zeros(1, 8)).shape[1]
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+    def loss(self, x):
+        return self.head(self.body(x)).square().mean()
+
+model = Net()
+kept = nn.ModuleList([model.body, model.head])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(480):
+    optimizer.zero_grad()
+    LOSS.backward()
+    optimizer.step()
+"""
+TWO_MODELS = """
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.generator, self.critic = nn.Linear(8, 8), nn.Bilinear(8, 8, 1)
+
+both = Both()
+optimizers = [torch.optim.SGD(part.parameters(), lr=0.01) for part in (both.generator, both.critic)]
+for step in range(480):
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+        both.critic(x, both.generator(x)).mean().backward()
+        optimizer.step()
+"""
+OWN_ITERATION = {
+    "never begun anew": """
+class Repeat:
+    def __init__(self, batches):
+        self.sampler = batches
+
+    def __iter__(self):
+        while True:
+            yield from iter(self.sampler)
+
+class Loader(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        object.__setattr__(self, "batch_sampler", Repeat(self.batch_sampler))
+        self.iterator = super().__iter__()
+
+    def __len__(self):
+        return len(self.batch_sampler.sampler)
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.iterator)
+""",
+    "wrapped": """
+class Changed:
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.iterator)
+
+class Loader(DataLoader):
+    def _get_iterator(self):
+        return Changed(super()._get_iterator())
+""",
+    "torch's iterator alone": """
+class Loader(DataLoader):
+    def __iter__(self):
+        return self._get_iterator()
+""",
+}
+TRAINS_ON_IT = """
+loader = Loader(loader.dataset, batch_size=10, shuffle=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(20):
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+"""
 SPAWN = """
 def work(rank):
     pass
@@ -139,6 +227,31 @@ def test_blocks_under_activation_checkpointing_are_no_models(
     facts = describe(starter_of(script(BEGIN + CHECKPOINTED.replace("REENTRANT", reentrant))))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.kind for model in facts.script.models] == ["Net"]
+
+
+@pytest.mark.parametrize("loss", ["model(x).square().mean()", "model.loss(x)"])
+def test_a_models_parts_that_are_called_alone_are_no_models(
+    loss: str, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    facts = describe(starter_of(script(BEGIN + PARTS.replace("LOSS", loss))))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert [model.kind for model in facts.script.models] == ["Net"]
+
+
+def test_parts_with_optimizers_of_their_own_are_models(script: Callable[..., Script], starter_of: Starter) -> None:
+    facts = describe(starter_of(script(BEGIN + TWO_MODELS)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert sorted(model.kind for model in facts.script.models) == ["Bilinear", "Linear"]
+
+
+@pytest.mark.parametrize("how", OWN_ITERATION)
+def test_a_loader_with_an_iteration_of_its_own_is_seen(
+    how: str, script: Callable[..., Script], starter_of: Starter
+) -> None:
+    facts = describe(starter_of(script(BEGIN + OWN_ITERATION[how] + TRAINS_ON_IT)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert [loader.feeds for loader in facts.script.loaders] == [True]
+    assert (facts.script.steps_per_epoch, facts.batch_size, facts.script.planned_steps) == (24, 10, 480)
 
 
 def test_a_training_in_processes_of_its_own_gets_the_sentence_that_helps(
