@@ -117,9 +117,8 @@ CASES = (
     Case(
         "ultralytics", "train_ultralytics.py", "ultralytics",
         Truth(
-            ("DetectionModel",), ("AdamW",), 32,
-            "8 epochs of 6 batches: 17 updates of a batch each, then, as it warms up to 4 batches, 15 of two",
-            "YOLODataset 96 in 16", 6,
+            ("DetectionModel",), ("AdamW",), 16, "8 epochs of 2 batches, each of which makes an update",
+            "YOLODataset 128 in 64", 2,
         ),
     ),
 )  # fmt: skip

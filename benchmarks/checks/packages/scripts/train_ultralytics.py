@@ -1,4 +1,4 @@
-"""A detector by ultralytics with fresh weights, trained on made pictures with the settings that it has by default."""
+"""A detector by ultralytics with fresh weights, trained on made pictures in batches of its nominal size."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from ultralytics import YOLO
 
 random = np.random.default_rng(0)
 root = Path("shapes").absolute()
-for part, count in (("train", 96), ("val", 16)):
+for part, count in (("train", 128), ("val", 16)):
     for kind in ("images", "labels"):
         (root / kind / part).mkdir(parents=True, exist_ok=True)
     for number in range(count):
@@ -23,5 +23,12 @@ for part, count in (("train", 96), ("val", 16)):
 (root / "shapes.yaml").write_text(f"path: {root}\ntrain: images/train\nval: images/val\nnames: [box]\n")
 
 YOLO("yolov8n.yaml").train(
-    data=str(root / "shapes.yaml"), epochs=8, imgsz=64, device="cpu", workers=0, plots=False, project="out"
+    data=str(root / "shapes.yaml"),
+    epochs=8,
+    batch=64,
+    imgsz=32,
+    device="cpu",
+    workers=0,
+    plots=False,
+    project="out",
 )
