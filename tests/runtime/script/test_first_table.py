@@ -125,6 +125,30 @@ for step in range(480):
         both.critic(x, both.generator(x)).mean().backward()
         optimizer.step()
 """
+LOSS_AROUND_MODEL = """
+class Loss(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, y):
+        return nn.functional.mse_loss(self.model(x), y)
+
+class Trainer:  # as transformers has it
+    __module__ = "transformers.trainer"
+
+    def __init__(self, model, loss):
+        self.model, self.loss = model, loss
+
+    def train(self):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        for step in range(480):
+            optimizer.zero_grad()
+            self.loss(x, x[:, :1]).backward()
+            optimizer.step()
+
+Trainer(model, Loss(model)).train()
+"""
 OWN_ITERATION = {
     "never begun anew": """
 class Repeat:
@@ -236,6 +260,12 @@ def test_a_models_parts_that_are_called_alone_are_no_models(
     facts = describe(starter_of(script(BEGIN + PARTS.replace("LOSS", loss))))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.kind for model in facts.script.models] == ["Net"]
+
+
+def test_a_loss_around_the_model_of_a_trainer_is_no_model(script: Callable[..., Script], starter_of: Starter) -> None:
+    facts = describe(starter_of(script(BEGIN + LOSS_AROUND_MODEL)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert [model.kind for model in facts.script.models] == ["Sequential"]
 
 
 def test_parts_with_optimizers_of_their_own_are_models(script: Callable[..., Script], starter_of: Starter) -> None:
