@@ -213,6 +213,11 @@ BENCHMARKS = (
         {"hard_cases": 33}, 45, ends_in_time=True,
     ),
     Benchmark(
+        "packages", "checks.packages.measure",
+        "trainings by twelve well-known packages: is what a tune believes of them right before it measures?",
+        {"packages": 12}, 30, needs="six environments of its own, 16 GB", is_asked_for=True,
+    ),
+    Benchmark(
         "users-files", "checks.users_files.measure",
         "scripts that write to the user's files in every way: are these as they were, and are the samples the same?",
         {"users_files": 6}, 20, needs="root, for other users and rights; xfsprogs; installs h5py", extra="files",

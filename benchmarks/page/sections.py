@@ -11,6 +11,7 @@ from benchmarks.page import advice, claims, levers, runs, searches
 from benchmarks.page import ranks as several
 from benchmarks.page.budgets import budgets
 from benchmarks.page.gpu import on_gpu
+from benchmarks.page.packages import packages
 from benchmarks.page.rounding import rounding
 from benchmarks.page.scripts import (
     faults,
@@ -60,6 +61,7 @@ SECTIONS = {
     "budgets": Section("Less than ten minutes", budgets),
     "scripts": Section("Scripts as they are", scripts),
     "hard_cases": Section("Scripts as people write them, from end to end", hard_cases, False),
+    "packages": Section("What is believed of trainings by well-known packages", packages, False),
     "users_files": Section("The user's files, after scripts that write to them", users_files, False),
     "public_scripts": Section("Public scripts that no test knows", public_scripts),
     "faults": Section("Faults that some settings meet", faults, False),

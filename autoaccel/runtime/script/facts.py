@@ -105,7 +105,7 @@ def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
         loading_matters=look.why_loading_matters,
         loading_redraws=look.only_redraws,
         loading_bound=bound or look.why_bound,
-        parameter_tensors=sum(1 for root in seen.roots for _ in root.parameters()),
+        parameter_tensors=len({id(one) for root in seen.roots for one in root.parameters()}),
         repeated_blocks=max(map(len, blocks), default=0),
         blocks_normalise_batches=any(
             normalises_batches(getattr(parent, name)) for found in blocks for parent, name in found
@@ -226,15 +226,53 @@ def _updated(seen: Seen) -> set[int]:
 
 def _models(seen: Seen, updated: set[int]) -> list[nn.Module]:
     """Return the modules that the script calls to train them; if that was not seen, those that it updates."""
-    called = [root for root in seen.roots if _count(root, updated)]
+    called = _outermost([_held(seen, root) for root in seen.roots if _count(root, updated)])
     if called:
-        return called
+        return _with_wholes(seen, called)
     holding = [module for module in seen.origins.all(nn.Module) if _count(module, updated)]
     inner = {id(child) for module in holding for child in module.children()}
     outer = [module for module in holding if id(module) not in inner]
     # A package may keep the parameters of all layers at the model, and the layers where no children() are.
     held = {id(module): {id(one) for one in module.parameters()} for module in outer}
     return [module for module in outer if not any(held[id(module)] < held[id(other)] for other in outer)]
+
+
+def _held(seen: Seen, root: nn.Module) -> nn.Module:
+    """Return the model that a trainer holds, where what is called is a loss around it; else what is called."""
+    held = seen.held[seen.period[0]]
+    return held if held is not None and any(module is held for module in root.modules()) else root
+
+
+def _outermost(modules: list[nn.Module]) -> list[nn.Module]:
+    """Return those that are no part of another one: a part may be called alone, as to find out what it returns."""
+    inner = {id(part) for module in modules for part in module.modules() if part is not module}
+    return [module for module in {id(one): one for one in modules}.values() if id(module) not in inner]
+
+
+def _with_wholes(seen: Seen, called: list[nn.Module]) -> list[nn.Module]:
+    """Return modules that are called, where a model stands for parts of it that are called one by one.
+
+    It does if a single optimizer updates these parts: those of a generator and its discriminator are two models.
+    """
+    for number in sorted(set(seen.period)):
+        updated = {id(one) for group in seen.optimizers[number].param_groups for one in group["params"]}
+        parts = [module for module in called if _count(module, updated)]
+        if len(parts) < 2 or (whole := _smallest_holding(seen, parts, updated)) is None:
+            continue
+        called = [module for module in called if not any(module is part for part in parts)] + [whole]
+    return called
+
+
+def _smallest_holding(seen: Seen, parts: list[nn.Module], updated: set[int]) -> nn.Module | None:
+    """Return the smallest model that these are parts of, and that has all parameters of an optimizer."""
+    found: list[tuple[int, nn.Module]] = []
+    for module in seen.origins.all(nn.Module):
+        if isinstance(module, (nn.ModuleList, nn.ModuleDict)):  # which nobody calls
+            continue
+        inner = {id(one) for one in module.modules()}
+        if all(id(part) in inner for part in parts) and updated <= {id(one) for one in module.parameters()}:
+            found.append((len(inner), module))
+    return min(found, key=lambda one: one[0], default=(0, None))[1]
 
 
 def _has(seen: Seen, *kinds: type[nn.Module]) -> bool:

@@ -83,11 +83,13 @@ def rounds_while(loop: ast.While, frame: FrameType) -> int | None:
     if type(start) is not int or not isinstance(most, (int, float)):
         return None
     name = ast.unparse(test.left)
-    growth = 1  # where it grows is not to be found: by one, at the end
+    growth = 0
     for node in ast.walk(loop):
         if isinstance(node, ast.stmt) and grown_by(node) == name:
             growth = rise_of(node, frame)
             start -= growth * (node.lineno < frame.f_lineno)
+    if not growth:  # something that the loop calls counts, by steps of its own
+        raise Unreadable
     rounds = (most - start) / growth
     return math.floor(rounds) + 1 if isinstance(test.ops[0], ast.LtE) else math.ceil(rounds)
 

@@ -30,11 +30,11 @@ from autoaccel.runtime.script.facts import models_held, script_facts, training_f
 from autoaccel.runtime.script.following import where_another_follows
 from autoaccel.runtime.script.numbering import Numbers, key_of
 from autoaccel.runtime.script.own_updates import LeavesSeen, OwnUpdates
-from autoaccel.runtime.script.places import is_called_by_torch, user_frames
+from autoaccel.runtime.script.places import is_called_by_torch, training_frames, user_frames
 from autoaccel.runtime.script.planned import loops_around
 from autoaccel.runtime.script.rounds import round_numbers
 from autoaccel.runtime.script.seen import Before, Seen, growth_of
-from autoaccel.runtime.script.trainers import planned_by_trainer
+from autoaccel.runtime.script.trainers import model_of_trainer, planned_by_trainer
 from autoaccel.runtime.script.trainings import Training, Trainings
 
 _GRAD = inspect.signature(torch.autograd.grad)
@@ -144,12 +144,16 @@ class Observer(Events):
     def _hear_draws(self) -> None:
         """Hear of each batch that is drawn from a loader of torch's."""
         iterators: Any = torch.utils.data.dataloader._BaseDataLoaderIter
-        begins, draws = DataLoader.__iter__, iterators.__next__
+        begins, draws = iterators.__init__, iterators.__next__
 
-        def begun(loader: DataLoader[Any]) -> Any:
-            iterator = begins(loader)
-            self._iterators[id(iterator)] = key_of(loader)
-            return iterator
+        # Not from what its `__iter__` returns: that may wrap what draws, and a loader's own may keep that over epochs.
+        def begun(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            self._iterators.pop(id(iterator), None)  # of one that is gone
+            if isinstance(loader, DataLoader):
+                key = self._iterators[id(iterator)] = key_of(loader)
+                if key not in self._sources:
+                    self.loader_begins(loader)
+            begins(iterator, loader, *args, **kwargs)
 
         def drawn(iterator: Any) -> Any:
             key = self._iterators.get(id(iterator))
@@ -165,7 +169,7 @@ class Observer(Events):
             self._sources[key].loaded()
             return batch
 
-        DataLoader.__iter__, iterators.__next__ = begun, drawn  # type: ignore[method-assign]  # replaced while it is observed
+        iterators.__init__, iterators.__next__ = begun, drawn  # replaced while it is observed
 
     def _hear_autocast(self) -> None:
         kind: Any = torch.autocast
@@ -257,7 +261,7 @@ class Observer(Events):
         if optimizer not in self._numbers:
             self._numbers.of(optimizer)
             self._seen.optimizers.append(optimizer)
-            self._seen.loops.append(loops_around(frames))
+            self._seen.loops.append(loops_around(list(training_frames())))
             if self._trainings.found:
                 self._trainings.begins(self._seen.loops[-1])
                 self._begin, self._first_at = len(self._updates), self._now()
@@ -265,8 +269,9 @@ class Observer(Events):
             for sources in self._sources.values():
                 sources.read(frames)
             self._seen.plans.append(planned_by_trainer())
+            self._seen.held.append(model_of_trainer())
         elif self._trainings.goes_on(len(self._updates)):
-            self._trainings.read_on(loops_around(frames), where_another_follows(frames))
+            self._trainings.read_on(loops_around(list(training_frames())), where_another_follows(frames))
         self._is_updating = True
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:

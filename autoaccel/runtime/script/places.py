@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,16 +17,35 @@ from autoaccel.runtime.script.entry import installed_folders
 
 _Kind = TypeVar("_Kind")
 _INSTALLED = installed_folders()
+_PACKAGES = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
+_APART = frozenset({"autoaccel", "torch"})  # packages whose loops are over hooks and the like, and never over steps
 
 
 def user_frames() -> Iterator[FrameType]:
     """Yield the frames of the user's own code that the program is in, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((*_INSTALLED, "<frozen", "<string>")):
+        if is_users(frame):
             yield frame
         frame = frame.f_back
+
+
+def training_frames() -> Iterator[FrameType]:
+    """Yield the frames that the program is in, the innermost first: the user's own, and of packages that train for it.
+
+    Those of the standard library, and of torch itself, are left out.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if is_users(frame) or (package not in _APART and frame.f_code.co_filename.startswith(_PACKAGES)):
+            yield frame
+        frame = frame.f_back
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame is of the user's own code."""
+    return not frame.f_code.co_filename.startswith((*_INSTALLED, "<frozen", "<string>"))
 
 
 def is_called_by_torch() -> bool:

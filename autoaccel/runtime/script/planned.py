@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from autoaccel.runtime.script.counts import Loop, counts_of
 from autoaccel.runtime.script.limits import Limit, is_assigned, limits_of, mentions, rounds_while
 from autoaccel.runtime.script.numbering import length_of
-from autoaccel.runtime.script.places import place_of
+from autoaccel.runtime.script.places import is_users, place_of
 from autoaccel.runtime.script.reading import Unreadable, loops_at, tree_of, unless_unreadable, value_of
 
 _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
@@ -40,11 +40,18 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """Return the loops that the program is in, the innermost first.
 
     Args:
-        frames: Of the user's own code, the innermost first.
+        frames: Of the user's own code and of packages, the innermost first.
     """
     found: list[EnclosingLoop] = []
+    has_own = False  # whether a loop of the user's own is among them
     for frame in frames:
         inside = loops_of(frame)
+        if has_own and not is_users(frame):
+            # A command line's `while True:` that calls a user's main() does so once.
+            inside = [
+                loop for loop in inside if not (isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant))
+            ]
+        has_own = has_own or bool(inside and is_users(frame))
         loops, is_program = _read_all(inside, frame)
         found += reversed(loops)
         if is_program:

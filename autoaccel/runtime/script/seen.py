@@ -46,6 +46,7 @@ class Seen:
         self.does: list[str] = []
         self.loops: list[list[EnclosingLoop]] = []  # around the first update of each optimizer
         self.plans: list[TrainerPlan | None] = []  # likewise, of a trainer that makes it
+        self.held: list[nn.Module | None] = []  # likewise, the model that this says it trains
         self.before: list[Before] = []  # each update
         self.rounds: list[RoundNumbers] = []  # of each update, those of other trainings before included
         self.start = 0  # the first update of the training

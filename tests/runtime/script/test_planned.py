@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.runtime.script.places import user_frames
+from autoaccel.runtime.script import places
+from autoaccel.runtime.script.places import training_frames, user_frames
 from autoaccel.runtime.script.planned import assumed_steps, loops_around, planned_rounds
 
 HEADER = """\
@@ -49,6 +50,8 @@ CASES = {
     "for fold in range(2):\n    for other in range(9):\n        pass\n    for batch in batches: update()": 14,
     "def late():\n    update()\nfor epoch in range(3):\n    def inner():\n        late()\n    inner()": 3,
     "while True:\n    update()\n    break": None,
+    # Counted by what it calls, perhaps by more than one.
+    "seen = [0]\ndef step():\n    update()\n    seen[0] += 32\nwhile seen[0] < 640:\n    step()": None,
     "n = 0\nwhile True:\n    update()\n    n += 1\n    if n > args.epochs:\n        break": 4,
     "for n, batch in enumerate(batches):\n    update()\n    if n == 5:\n        break": 6,
     "n = 0\nwhile True:\n    update()\n    n += 1\n    if args.epochs is not None and n >= args.epochs: break": 3,
@@ -124,6 +127,74 @@ CASES = {
 @pytest.mark.parametrize(("source", "rounds"), CASES.items())
 def test_it_is_the_product_of_the_loops(source: str, rounds: int | None, tmp_path: Path) -> None:
     assert rounds_in(tmp_path, source) == rounds
+
+
+PACKAGE = """\
+class Net:
+    def fit(self, batches, epochs):
+        for _ in range(epochs):
+            self.run_epoch(batches)
+
+    def run_epoch(self, iterator):
+        for batch in iterator:
+            self.train_step(batch)
+
+    def train_step(self, batch):
+        for name in self.optimizers:
+            update()
+
+class Forever(Net):
+    optimizers = ["optimizer"]
+
+    def fit(self, batches, epochs):
+        while True:
+            self.run_epoch(batches)
+            epochs -= 1
+            if not epochs:
+                return
+
+def command(function):
+    while True:
+        return function()
+
+def twice(function):
+    for _ in range(2):
+        function()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "rounds"),
+    [
+        ("class Own(Net):\n    optimizers = ['optimizer']\nOwn().fit(batches, 3)", 21),
+        ("class Own(Net):\n    def train_step(self, batch): update()\nOwn().fit(batches, 3)", 21),
+        ("Forever().fit(batches, 3)", None),
+        # Even if the user's code calls it several times.
+        ("for fold in range(5):\n    Forever().fit(batches, 3)", None),
+        ("def main():\n    for batch in batches:\n        update()\ncommand(main)", 7),
+        ("def main():\n    for batch in batches:\n        update()\ntwice(main)", 14),
+        ("def main():\n    update()\ncommand(main)", None),
+    ],
+)
+def test_loops_of_an_installed_package_count(
+    source: str, rounds: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int | None] = []
+
+    def update() -> None:
+        if not found:
+            frames = [frame for frame in training_frames() if frame.f_code.co_filename in (str(script), str(package))]
+            found.append(planned_rounds(loops_around(frames)))
+
+    package, script = tmp_path / "site" / "package.py", tmp_path / "train.py"
+    package.parent.mkdir()
+    package.write_text(PACKAGE)
+    script.write_text("batches = [0] * 7\n" + source)
+    monkeypatch.setattr(places, "_PACKAGES", (str(package.parent),))
+    monkeypatch.setattr(places, "_INSTALLED", (str(package.parent),))
+    installed = runpy.run_path(str(package), {"update": update})
+    runpy.run_path(str(script), {name: one for name, one in installed.items() if not name.startswith("__")})
+    assert found == [rounds]
 
 
 @pytest.mark.parametrize(

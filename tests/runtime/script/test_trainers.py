@@ -17,6 +17,12 @@ def trainer_of(module: str, name: str, **attributes: Any) -> Any:
     return type(name, (), {"__module__": module, "fit": fit, **attributes})()
 
 
+PPO = {"target_kl": None, "n_steps": 128, "n_envs": 4, "n_epochs": 10, "batch_size": 64}
+PPO |= {"_total_timesteps": 20_000, "_num_timesteps_at_start": 0}
+YOLO = {"epochs": 8, "start_epoch": 0, "batch_size": 64, "train_loader": [0] * 6}
+YOLO |= {"args": SimpleNamespace(nbs=64, time=None)}
+
+
 @pytest.mark.parametrize(
     ("trainer", "steps"),
     [
@@ -27,7 +33,25 @@ def trainer_of(module: str, name: str, **attributes: Any) -> Any:
             trainer_of("ignite.engine.engine", "Engine", state=SimpleNamespace(max_epochs=3, epoch_length=50)),
             150,
         ),
+        (trainer_of("stable_baselines3.ppo.ppo", "PPO", **PPO), 40 * 10 * 8),
+        # One that goes on, in rollouts that are no multiple of its batches.
+        (
+            trainer_of(
+                "stable_baselines3.ppo.ppo", "PPO", **{**PPO, "n_steps": 130, "_num_timesteps_at_start": 10_000}
+            ),
+            20 * 10 * 9,
+        ),
+        (trainer_of("ultralytics.engine.trainer", "BaseTrainer", **YOLO), 48),
+        (trainer_of("ultralytics.engine.trainer", "BaseTrainer", **{**YOLO, "start_epoch": 5}), 18),
         # None of these says it.
+        (trainer_of("stable_baselines3.ppo.ppo", "PPO", **{**PPO, "target_kl": 0.01}), None),
+        (trainer_of("ultralytics.engine.trainer", "BaseTrainer", **{**YOLO, "batch_size": 16}), None),
+        (
+            trainer_of(
+                "ultralytics.engine.trainer", "BaseTrainer", **{**YOLO, "args": SimpleNamespace(nbs=64, time=2.0)}
+            ),
+            None,
+        ),
         (trainer_of("lightning.pytorch.trainer.trainer", "Trainer", estimated_stepping_batches=float("inf")), None),
         (trainer_of("transformers.trainer", "Trainer", state=SimpleNamespace(max_steps=-1)), None),
         (trainer_of("transformers.trainer", "Trainer"), None),
