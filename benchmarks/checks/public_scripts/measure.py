@@ -50,7 +50,7 @@ def first_look(script: PublicScript, folder: str, run: str) -> dict[str, Any]:
         except AutoaccelError as error:
             return {"seen": {}, "wrong": [f"not heard: {' '.join(str(error).split())[:300]}"]}
     assert facts.script is not None
-    space = load_space(TuneOptions().space, KnobContext(machine, facts))
+    space = load_space(str(TuneOptions().space), KnobContext(machine, facts))
     seen = _told(facts.script) | {
         "step_samples": facts.batch_size,
         "open": [name for name in script.right.not_exact if name in space.open],
