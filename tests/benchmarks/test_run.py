@@ -18,7 +18,7 @@ from benchmarks.harness.rows import ROOT
 from benchmarks.page.sections import SECTIONS, command_of
 
 FOLDERS = ROOT / "benchmarks"
-PARTS = {"studies.unseen.plain"}
+PARTS = {"studies.unseen.plain", "checks.public_scripts.counting"}
 """Scripts that another one starts."""
 
 
