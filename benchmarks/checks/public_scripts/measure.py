@@ -143,12 +143,16 @@ def measure(script: PublicScript, checkout: Path) -> dict[str, Any]:
             seen = {"seen": {}, "wrong": [f"nothing was told: {' '.join(done.stderr.split())[-300:]}"]}
         if listing(Path(scratch, "own")) != before:
             seen["wrong"].append("its folder was changed")
-    return {
-        "source": script.source,
-        "counted": counted,
-        "read_wrongly": contradictions(script.right, counted) if counted else ["it does not run"],
-        **seen,
-    }
+        found = {
+            "source": script.source,
+            "counted": counted,
+            "read_wrongly": contradictions(script.right, counted) if counted else ["it does not run"],
+            **seen,
+        }
+        # An error may name where the packages and the copies lie.
+        told = json.dumps(found).replace(f"{sys.prefix}/", "").replace(f"{Path(scratch).resolve()}/", "")
+    said: dict[str, Any] = json.loads(told)
+    return said
 
 
 def _prepared(script: PublicScript, checkout: Path, into: Path) -> Path:
