@@ -18,7 +18,12 @@ from benchmarks.harness.rows import ROOT
 from benchmarks.page.sections import SECTIONS, command_of
 
 FOLDERS = ROOT / "benchmarks"
-PARTS = {"studies.unseen.plain", "checks.packages.ask", "checks.packages.count"}
+PARTS = {
+    "studies.unseen.plain",
+    "checks.packages.ask",
+    "checks.packages.count",
+    "checks.public_scripts.counting",
+}
 """Scripts that another one starts."""
 
 

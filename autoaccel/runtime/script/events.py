@@ -80,6 +80,8 @@ def listen(events: Events, failed: Callable[[BaseException], None]) -> Callable[
         events.backward_begins(own_loss(_first(tensors)))
 
     def differentiates(*_: Any, **__: Any) -> None:
+        if torch._C._current_graph_task_id() != -1:
+            return  # it is part of a backward pass, as where the adjoint of an equation is solved
         if events.own_updates is not None:
             events.own_updates.gradients_begin(False)
         events.differentiates()

@@ -73,7 +73,7 @@ def steps_in(
     """
     names = [loop.words for loop in loops]
     ends = [each for each in seen[start + updates - 1 :: updates] if names[-1] in each]
-    every = _rounds_a_step([tuple(each.get(name, 0) for name in names) for each in ends])
+    every = _rounds_a_step([tuple(each.get(name) for name in names) for each in ends])
     if every is None:
         return None, ""
     first = next((each[names[0]] for each in seen if names[0] in each), 0)
@@ -89,18 +89,22 @@ def steps_in(
     return max(1, int(left / every)), f" ({', '.join(said)})" if said else ""
 
 
-def _rounds_a_step(steps: Sequence[tuple[int, ...]]) -> Fraction | None:
+def _rounds_a_step(steps: Sequence[tuple[int | None, ...]]) -> Fraction | None:
     """Return how many rounds of the innermost loop a step takes, which may be a part of one; None if that varies.
 
     Args:
-        steps: Of each that was seen, in which round of each loop it was made, the outermost first.
+        steps: Of each that was seen, in which round of each loop it was made, the outermost first; None where a loop
+            does not number them.
     """
     in_rounds = [len(list(same)) for _, same in itertools.groupby(steps)]
-    if len(in_rounds) < len(steps):
+    if len(in_rounds) < len(steps) and None not in steps[0]:
         whole = set(in_rounds[:-1])  # nobody has seen the last round end
         return Fraction(1, in_rounds[0]) if len(whole) == 1 and in_rounds[-1] <= in_rounds[0] else None
-    # Where a loop around has gone on, the rounds between two steps cannot be told.
-    gone = {late[-1] - early[-1] for early, late in itertools.pairwise(steps) if early[:-1] == late[:-1]}
-    # An unnumbered loop may have gone on as well, and begun this one anew.
-    gone = {each for each in gone if each > 0}
+    # Where a loop around has gone on, the rounds between two steps cannot be told. One without numbers may have gone on
+    # as well, and begun this one anew.
+    gone = {_gone(early[-1], late[-1]) for early, late in itertools.pairwise(steps) if early[:-1] == late[:-1]} - {0}
     return Fraction(gone.pop()) if len(gone) == 1 else None if gone else Fraction(1)
+
+
+def _gone(early: int | None, late: int | None) -> int:
+    return 0 if early is None or late is None else max(0, late - early)

@@ -33,6 +33,34 @@ class Before(NamedTuple):
     backwards: int  # outside of closures
 
 
+def _told_once(called: list[nn.Module], in_steps: set[int]) -> list[nn.Module]:
+    """Return the models among the modules that were called, each once.
+
+    A part may be called before training, to find out what size its output has: where anything is called after the first
+    update, that alone counts. A package may wrap a model anew for each call, as solvers do: it is what lies within.
+
+    Args:
+        called: By no other module.
+        in_steps: The ids of those that are called after the first update.
+    """
+    parameters = {id(root): frozenset(map(id, root.parameters())) for root in called}
+    times = collections.Counter(parameters.values())
+    found: dict[frozenset[int], nn.Module] = {}
+    for root in called:
+        held = parameters[id(root)]
+        if not in_steps or id(root) in in_steps:
+            found.setdefault(held, root if times[held] == 1 else _within(root, held))
+    return list(found.values())
+
+
+def _within(module: nn.Module, parameters: frozenset[int]) -> nn.Module:
+    """Return the innermost module that has these parameters and no others."""
+    for child in module.children():
+        if frozenset(map(id, child.parameters())) == parameters:
+            return _within(child, parameters)
+    return module
+
+
 class Seen:
     """What an observer has seen, torch's own objects included."""
 
@@ -88,8 +116,7 @@ class Seen:
     def take(self, period: tuple[int, ...], start: int) -> None:
         """Take what was seen from this update on for the training, whose steps have this period."""
         self.period, self.before, self.start = period, self.before[start:], start
-        if self.roots_in_steps:  # a part may be called before training, to find out what size its output has
-            self.roots = [root for root in self.roots if id(root) in self.roots_in_steps]
+        self.roots = _told_once(self.roots, self.roots_in_steps)
         keys = {key for gap in self.before for key in gap.looked_at}
         if keys and not any(self.feeds(key) for key in {key for gap in self.before for key in gap.drawn}):
             # A function fetches them that switches gradients off for itself: they are trained on all the same.

@@ -50,7 +50,7 @@ def first_look(script: PublicScript, folder: str, run: str) -> dict[str, Any]:
         except AutoaccelError as error:
             return {"seen": {}, "wrong": [f"not heard: {' '.join(str(error).split())[:300]}"]}
     assert facts.script is not None
-    space = load_space(TuneOptions().space, KnobContext(machine, facts))
+    space = load_space(str(TuneOptions().space), KnobContext(machine, facts))
     seen = _told(facts.script) | {
         "step_samples": facts.batch_size,
         "open": [name for name in script.right.not_exact if name in space.open],
@@ -143,12 +143,16 @@ def measure(script: PublicScript, checkout: Path) -> dict[str, Any]:
             seen = {"seen": {}, "wrong": [f"nothing was told: {' '.join(done.stderr.split())[-300:]}"]}
         if listing(Path(scratch, "own")) != before:
             seen["wrong"].append("its folder was changed")
-    return {
-        "source": script.source,
-        "counted": counted,
-        "read_wrongly": contradictions(script.right, counted) if counted else ["it does not run"],
-        **seen,
-    }
+        found = {
+            "source": script.source,
+            "counted": counted,
+            "read_wrongly": contradictions(script.right, counted) if counted else ["it does not run"],
+            **seen,
+        }
+        # An error may name where the packages and the copies lie.
+        told = json.dumps(found).replace(f"{sys.prefix}/", "").replace(f"{Path(scratch).resolve()}/", "")
+    said: dict[str, Any] = json.loads(told)
+    return said
 
 
 def _prepared(script: PublicScript, checkout: Path, into: Path) -> Path:

@@ -183,6 +183,15 @@ for number in range(240):
     update()
     update()
 """
+BEGUN_ANEW = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+chunks = [x[:120], x[120:]] * 240
+for part in chunks:
+    for _ in range(1):
+        optimizer.zero_grad()
+        model(part).square().mean().backward()
+        optimizer.step()
+"""
 FOLDS = """
 for fold in range(5):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -206,6 +215,29 @@ exec(compile(source, sysconfig.get_path("purelib") + "/package.py", "exec"), pac
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for epoch in range(20):
     package["train"](model, optimizer, x, STEPS)
+"""
+ADJOINT = """
+class Adjoint(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, weight):
+        context.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(context, gradient):
+        x, weight = context.saved_tensors
+        for _ in range(1100):
+            with torch.enable_grad():
+                own = weight.detach().requires_grad_()
+                found, = torch.autograd.grad(x @ own, own, gradient)
+        return None, found
+
+weight = nn.Parameter(torch.randn(8, 1))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+for step in range(480):
+    optimizer.zero_grad()
+    Adjoint.apply(x, weight).square().mean().backward()
+    optimizer.step()
 """
 PARAMETERS_APART = """
 class Layer(nn.Module):
@@ -237,6 +269,21 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(480):
     optimizer.zero_grad()
     model(x).square().mean().backward()
+    optimizer.step()
+"""
+WRAPPED_ANEW = """
+class Wrapper(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x)
+
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(480):
+    optimizer.zero_grad()
+    Wrapper(model)(x).square().mean().backward()
     optimizer.step()
 """
 SPAWN = """
@@ -333,6 +380,7 @@ def test_a_loader_that_is_evaluated_on_feeds_no_step(
         pytest.param(ACTOR, id="from a round on, every second"),
         pytest.param(ACCUMULATED, id="every fourth", marks=pytest.mark.long),
         pytest.param(TWICE_A_ROUND, id="two a round", marks=pytest.mark.long),
+        pytest.param(BEGUN_ANEW, id="one in the first round of a loop that is begun anew", marks=pytest.mark.long),
         pytest.param(FOLDS, id="an optimizer for each fold", marks=pytest.mark.long),
     ],
 )
@@ -351,14 +399,23 @@ def test_steps_that_a_package_makes_in_a_round_are_counted_or_assumed(
     assert facts.script.planned_steps == planned
 
 
+def test_gradients_within_a_backward_pass_are_no_steps(script: Callable[..., Script], starter_of: Starter) -> None:
+    facts = describe(starter_of(script(BEGIN + ADJOINT)))
+    assert isinstance(facts, TrainingFacts) and facts.script is not None
+    assert (facts.script.planned_steps, facts.script.updates_itself) == (480, False)
+
+
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
         pytest.param(PARAMETERS_APART, "Model", id="its parameters are the model's"),
         pytest.param(PART_CALLED_FIRST, "Sequential", id="called to find out a size"),
+        pytest.param(WRAPPED_ANEW, "Sequential", id="a wrapper for each call", marks=pytest.mark.long),
     ],
 )
-def test_a_part_of_a_model_is_none(source: str, kind: str, script: Callable[..., Script], starter_of: Starter) -> None:
+def test_a_part_or_a_wrapper_of_a_model_is_none(
+    source: str, kind: str, script: Callable[..., Script], starter_of: Starter
+) -> None:
     facts = describe(starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.kind for model in facts.script.models] == [kind]
