@@ -21,6 +21,7 @@ from autoaccel.runtime.script.torch_import import when_torch_is_imported
 _SITE = str(Path(__file__).parent / "site")
 _ENOUGH = 4  # updates; those of a test, or of one that is warmed up in a process of its own, are fewer
 _LOOK_SECONDS = 0.2
+_PATIENCE_SECONDS = 5.0  # after that, in which this process may begin to train as well
 
 
 class Children:
@@ -85,6 +86,7 @@ class Children:
     def _look(self) -> None:
         while self.updates < _ENOUGH:
             time.sleep(_LOOK_SECONDS)
+        time.sleep(_PATIENCE_SECONDS)
         self._train()
 
 

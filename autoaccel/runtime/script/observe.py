@@ -35,7 +35,7 @@ from autoaccel.runtime.script.planned import loops_around
 from autoaccel.runtime.script.rounds import round_numbers
 from autoaccel.runtime.script.seen import Before, Seen, growth_of
 from autoaccel.runtime.script.trainers import model_of_trainer, planned_by_trainer
-from autoaccel.runtime.script.trainings import Training, Trainings
+from autoaccel.runtime.script.trainings import SeenTraining, Trainings
 
 _GRAD = inspect.signature(torch.autograd.grad)
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
@@ -311,7 +311,7 @@ class Observer(Events):
         later = self._seen.before[self._begin + 1 :]
         return seconds > _PATIENCE * _MAX_SECONDS or any(self._seen.trains_alone(gap) for gap in later)
 
-    def _training(self, start: int) -> Training:
+    def _training(self, start: int) -> SeenTraining:
         """Return the training that begins with an update."""
         seen, period = self._seen.copy(), period_of(self._updates[start:])
         if period is None:
@@ -331,9 +331,9 @@ class Observer(Events):
         seen.loaders = {key: self._loaders[key] for key in self._loaders if seen.draws(key)}
         seen.compiles = seen.compiles or _has_compiled()
         seen.held_as = models_held(seen)
-        return Training(seen, start, self._updates[self._begin : start] if not self._begin else [])
+        return SeenTraining(seen, start, self._updates[self._begin : start] if not self._begin else [])
 
-    def _tell(self, training: Training, others: tuple[OtherTraining, ...]) -> None:
+    def _tell(self, training: SeenTraining, others: tuple[OtherTraining, ...]) -> None:
         seen = training.seen
         bound = {key: sources.ended() for key, sources in self._sources.items() if seen.draws(key)}
         seen.loading_bound, seen.others = bound, others

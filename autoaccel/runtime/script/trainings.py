@@ -17,7 +17,7 @@ _SOON_SECONDS = 10.0  # until the planned end of a training: so long is looked w
 _REST_SECONDS = 5.0  # after that; an evaluation may come first
 
 
-class Training(NamedTuple):
+class SeenTraining(NamedTuple):
     """A training of which enough was seen."""
 
     seen: Seen
@@ -28,18 +28,18 @@ class Training(NamedTuple):
 class Trainings:
     """Keeps each training that was seen, until what follows is another one, or too far away."""
 
-    def __init__(self, tell: Callable[[Training, tuple[OtherTraining, ...]], None]) -> None:
+    def __init__(self, tell: Callable[[SeenTraining, tuple[OtherTraining, ...]], None]) -> None:
         """Begin without any.
 
         Args:
             tell: Called with the longest, and with what is known of the others; it does not return.
         """
-        self.found: list[Training] = []
+        self.found: list[SeenTraining] = []
         self._tell = tell
         self._waits = 0
         self._lock = threading.Lock()
 
-    def add(self, training: Training) -> None:
+    def add(self, training: SeenTraining) -> None:
         """Keep a training; tell of the longest, unless its end is near."""
         self.found.append(training)
         self._wait(training.seen.steps)
@@ -118,17 +118,17 @@ class Trainings:
             self.end()
 
 
-def _seconds(training: Training) -> float:
+def _seconds(training: SeenTraining) -> float:
     steps = planned_steps(training.seen)[0]
     return math.inf if steps is None else steps * training.seen.step_seconds
 
 
-def _earlier(training: Training) -> OtherTraining:
+def _earlier(training: SeenTraining) -> OtherTraining:
     numbers = sorted(set(training.earlier))
     return _other(training, numbers, len(training.earlier) // len(numbers), comes_first=True)
 
 
-def _other(training: Training, numbers: Sequence[int], steps: int | None, comes_first: bool) -> OtherTraining:
+def _other(training: SeenTraining, numbers: Sequence[int], steps: int | None, comes_first: bool) -> OtherTraining:
     seen = training.seen
     optimizers = [seen.optimizers[number] for number in sorted(set(numbers))]
     names = ", ".join(type(one).__name__ for one in optimizers)
