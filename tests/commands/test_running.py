@@ -136,7 +136,9 @@ def build_dying():
 """
 
 
-@pytest.mark.parametrize("launcher", [pytest.param((), marks=pytest.mark.long), TORCHRUN])
+@pytest.mark.parametrize(
+    "launcher", [pytest.param((), marks=pytest.mark.long), pytest.param(TORCHRUN, marks=pytest.mark.long)]
+)
 def test_after_a_killed_rank_it_goes_on_from_its_checkpoint(
     launcher: tuple[str, ...], write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path
 ) -> None:

@@ -63,7 +63,7 @@ for rollout in range(20):
     for update in range(20):
         optimizer.zero_grad()
         model(x).square().mean().backward()
-        time.sleep(0.02)
+        time.sleep(0.05)  # its end is too far away to look for what follows
         optimizer.step()
 """
 
