@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.launching import COUNTED, OWN_PATH, PATH
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 
@@ -88,6 +89,14 @@ class Children:
             time.sleep(_LOOK_SECONDS)
         time.sleep(_PATIENCE_SECONDS)
         self._train()
+
+
+def trains_elsewhere(by: str) -> BadRequestError:
+    """Return the error that says so, and what to do; `by` names the module that starts the processes."""
+    return BadRequestError(
+        f"it trains in processes that it starts itself, with {by}, where its steps are not heard. Let torchrun start "
+        "them, and name that as the program: `autoaccel tune torchrun -- ...`."
+    )
 
 
 def count_updates(path: str) -> None:

@@ -18,12 +18,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from autoaccel.errors import BadRequestError
 from autoaccel.records.script import DOUBLE_BACKWARD, LoaderKey, OtherTraining
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.script.changing import SampleSources
-from autoaccel.runtime.script.children import Children
+from autoaccel.runtime.script.children import Children, trains_elsewhere
 from autoaccel.runtime.script.cycle import last_training, period_of
 from autoaccel.runtime.script.events import Events, RootCalls, before, listen
 from autoaccel.runtime.script.facts import models_held, script_facts, training_facts
@@ -115,14 +114,14 @@ class Observer(Events):
         if self._trainings.found:
             self._trainings.end()
         if self._spawns:
-            raise _trains_elsewhere("torch.multiprocessing")
+            raise trains_elsewhere("torch.multiprocessing")
         if self._children is not None and self._children.updates:
-            raise _trains_elsewhere("multiprocessing")
+            raise trains_elsewhere("multiprocessing")
         return False
 
     def _children_train(self, failed: Callable[[BaseException], None]) -> None:
         if not self._updates:
-            failed(_trains_elsewhere("multiprocessing"))
+            failed(trains_elsewhere("multiprocessing"))
 
     def _starts_processes(self, *_: Any, **__: Any) -> None:
         self._spawns = True
@@ -338,13 +337,6 @@ class Observer(Events):
         bound = {key: sources.ended() for key, sources in self._sources.items() if seen.draws(key)}
         seen.loading_bound, seen.others = bound, others
         self._finished(training_facts(seen, script_facts(seen)))
-
-
-def _trains_elsewhere(by: str) -> BadRequestError:
-    return BadRequestError(
-        f"it trains in processes that it starts itself, with {by}, where its steps are not heard. Let torchrun start "
-        "them, and name that as the program: `autoaccel tune torchrun -- ...`."
-    )
 
 
 def _has_compiled() -> bool:
