@@ -19,6 +19,7 @@ def test_each_planted_problem_has_a_file_and_a_rule() -> None:
     assert len(PLANTED) >= 10
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("name", ["sleeping_dataset", pytest.param("double_precision", marks=pytest.mark.long)])
 def test_a_planted_problem_is_named(name: str) -> None:

@@ -10,6 +10,7 @@ from autoaccel.records.rounding import RoundingEvidence
 from benchmarks.harness.rows import latest, read_rows
 from benchmarks.page.seeds import seeds
 from benchmarks.studies.seeds import summary
+from tests.cases import rest_is_long
 
 
 def row(direction: str) -> dict[str, Any]:
@@ -24,6 +25,7 @@ def test_a_metric_that_becomes_worse_drops_whichever_way_is_better(direction: st
     assert line == f"| a training | 2 | {drop} | 0.14 | 0.1 |"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("verdict", "accepts_more"), [("holds", True), pytest.param("too large", False, marks=pytest.mark.long)]
 )
@@ -37,7 +39,7 @@ def test_updates_decide_what_runs_leave_open_of_the_harmless_alone(
     assert (by_either["harmless, then updates"] > runs_alone["harmless"]) is accepts_more
 
 
-@pytest.mark.parametrize("training", ["digits_cnn", "tabular_mlp"])
+@pytest.mark.parametrize("training", rest_is_long(["digits_cnn", "tabular_mlp"]))
 def test_a_resumed_proof_accepts_what_three_pairs_leave_open_and_nothing_that_harms(training: str) -> None:
     found = summary(latest(read_rows("seeds"))[f"{training}, bfloat16, a fifth"].found)["accepted"]["0.01"]
     assert found["harmless"] < 0.8 <= found["harmless, then resumed"]

@@ -102,6 +102,7 @@ def test_a_plain_reading_brings_settings_to_bear_and_counts_later_steps_alone(tm
     assert found["in_vain"] == []
 
 
+@pytest.mark.long
 def test_a_plain_reading_tells_what_did_nothing_and_calls_nothing_else_so(tmp_path: Path) -> None:
     """A step that reaches into the model leaves no call to compile; all else that a hand grid changes does act."""
     model = tmp_path / "model.py"

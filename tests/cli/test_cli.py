@@ -170,9 +170,13 @@ def test_what_no_training_could_have_here_is_refused_before_anything_is_started(
 @pytest.mark.parametrize(
     ("code", "status", "message"),
     [
-        ("def build():\n    print('x' * 5_000_000)\n    return 1 / 0", 3, "return 1 / 0"),
+        pytest.param(
+            "def build():\n    print('x' * 5_000_000)\n    return 1 / 0", 3, "return 1 / 0", marks=pytest.mark.long
+        ),
         ("def build():\n    os.kill(os.getpid(), 11)", 3, "SIGSEGV"),
-        ("def build():\n    import time\n    time.sleep(600)", 2, "no step was made within"),
+        pytest.param(
+            "def build():\n    import time\n    time.sleep(600)", 2, "no step was made", marks=pytest.mark.long
+        ),
         ("def build():\n    return 'a model'", 2, "build() must return an autoaccel.Training, got str"),
         ("tiny = build\ndef build():\n    return tiny(settings={'workers': 2})", 2, "there is no knob 'workers'"),
         (

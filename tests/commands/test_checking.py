@@ -25,8 +25,8 @@ from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import BuildFunction, TrainingFacts, Workload
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
-from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.starter import WorkerStarter
+from tests.this_machine import probe_machine
 
 WriteModel = Callable[..., Path]
 

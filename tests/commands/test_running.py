@@ -24,8 +24,8 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
-from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.starter import WorkerStarter
+from tests.this_machine import probe_machine
 
 WriteModel = Callable[..., Path]
 WriteRecipe = Callable[..., Path]
@@ -86,6 +86,7 @@ def metric_of(done: subprocess.CompletedProcess[str]) -> str:
     return found
 
 
+@pytest.mark.long
 def test_alone_with_own_ranks_and_under_torchrun_it_is_the_same(
     write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_finished_checkpoint_is_said_to_be_one(
     assert other.returncode == 2 and "with seed 0, not 3" in other.stderr
 
 
+@pytest.mark.long
 def test_what_each_rank_gets_is_shown(
     write_model: WriteModel, write_recipe: WriteRecipe, this_machine: Machine
 ) -> None:
@@ -270,6 +272,7 @@ def test_the_second_run_compiles_nothing_anew(
     assert files_in(home) == kept
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_cache_of_the_users_own_is_left_alone_and_without_any_a_run_still_compiles(
     own: bool, write_model: WriteModel, write_recipe: WriteRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,10 +15,10 @@ from autoaccel.records.messages import Train, WorkerSpec
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
-from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.starter import WorkerStarter
 from tests.exactness.mechanisms import ALIKE, CHANGES, Mechanism, draw
 from tests.runtime.script.asking import describe
+from tests.this_machine import probe_machine
 
 BECOME = (
     "import os, sys; from autoaccel.records.base import decode; from autoaccel.records.messages import WorkerSpec;"

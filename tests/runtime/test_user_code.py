@@ -319,6 +319,7 @@ def test_reaching_the_limit_of_compilations_ends_the_effect() -> None:
         torch._dynamo.reset()
 
 
+@pytest.mark.long
 def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     write_model: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_turn_is_one_step_and_the_warm_up_ends_with_the_first_two_that_agree(c
     assert looks == [False] * (len(looks) - 1) + [True]
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
     ready = []
@@ -124,6 +125,7 @@ def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
     assert counted.steps() == sorted(len(one.warmup_step_seconds) for one in ready)
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_a_trial_and_a_pair_make_no_more_steps_than_they_are_worth(counted: Counted) -> None:
     run = counted.run

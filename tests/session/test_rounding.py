@@ -81,6 +81,7 @@ def test_updates_that_are_not_finite_are_a_failure(
     assert found.message == "its updates or losses are not finite where those under your own settings are"
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_two_processes_make_the_same_updates_under_the_same_settings(
     write_model: WriteModel, run_for: StartRun, monkeypatch: pytest.MonkeyPatch

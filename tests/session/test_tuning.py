@@ -305,6 +305,7 @@ def test_a_changed_file_is_no_run_to_go_on_with(write_model: WriteModel, tmp_pat
     assert "has changed since the run began" in done.stderr
 
 
+@pytest.mark.long
 def test_the_budget_is_a_ceiling_even_while_something_hangs(write_model: WriteModel, tmp_path: Path) -> None:
     """A candidate that never becomes ready, as an endless compilation would not, cannot overdraw the budget."""
     code = (
@@ -336,6 +337,7 @@ def build():
     assert workers_of(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_budget_that_cannot_do_is_refused_after_the_first_steps(write_model: WriteModel, tmp_path: Path) -> None:
     """Half of a budget was spent before it was clear that no trial fits into the rest."""
     code = """
@@ -407,6 +409,7 @@ if __name__ == "__main__":
     assert "data wait" in profiled.stdout
 
 
+@pytest.mark.long
 def test_a_program_that_tunes_itself_while_it_is_tuned_is_told(write_model: WriteModel, tmp_path: Path) -> None:
     write_model("autoaccel.autotune(build, budget='1m')")
     done = autoaccel("tune", "model.py", cwd=tmp_path)

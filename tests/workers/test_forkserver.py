@@ -130,6 +130,7 @@ def test_a_forked_worker_is_like_a_new_program(
     assert "group True threads 1" in forked
 
 
+@pytest.mark.long
 def test_workers_of_one_server_share_no_random_numbers(
     write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
@@ -139,6 +140,7 @@ def test_workers_of_one_server_share_no_random_numbers(
     assert first[1] != second[1]
 
 
+@pytest.mark.long
 def test_what_the_users_file_imports_is_imported_once_for_all(
     write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
@@ -150,6 +152,7 @@ def test_what_the_users_file_imports_is_imported_once_for_all(
     assert describe(starter, "fresh", fresh=True) == "had False\n"
 
 
+@pytest.mark.long
 def test_a_file_that_sets_variables_first_is_left_to_import_for_itself(
     write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:
@@ -159,6 +162,7 @@ def test_a_file_that_sets_variables_first_is_left_to_import_for_itself(
     assert answer.modules == ()
 
 
+@pytest.mark.long
 def test_a_worker_that_imports_left_unfit_begins_anew(
     write_model: WriteModel,
     starter_for: Callable[[Path], WorkerStarter],
@@ -252,6 +256,7 @@ def test_a_status_above_descriptor_1023_is_heard() -> None:
         theirs.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fresh", [False, True])
 def test_programs_of_the_user_inherit_no_descriptor_of_ours(
     fresh: bool, write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
@@ -308,6 +313,7 @@ def test_workers_end_with_their_server(tmp_path: Path) -> None:
             server.fork(os.environ, (), theirs, None)
 
 
+@pytest.mark.long
 def test_without_its_server_a_starter_starts_programs(
     write_model: WriteModel, starter_for: Callable[[Path], WorkerStarter]
 ) -> None:

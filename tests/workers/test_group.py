@@ -20,6 +20,7 @@ from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
+from tests.cases import rest_is_long
 
 WriteModel = Callable[..., Path]
 SECONDS = 120.0
@@ -80,6 +81,7 @@ def test_ranks_that_split_the_batch_train_as_one_process_does(
     assert together.metrics == alone.metrics
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_ranks_that_keep_the_batch_make_fewer_steps(
     write_model: WriteModel, starter_for: Callable[..., WorkerStarter], tmp_path: Path
@@ -162,11 +164,13 @@ def exiting():
 @pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("entry", "kind", "said"),
-    [
-        ("raising", "raised", "the second rank has had enough"),
-        ("killed", "memory", "killed (SIGKILL)"),
-        ("exiting", "exited", "exit(7)"),
-    ],
+    rest_is_long(
+        [
+            ("raising", "raised", "the second rank has had enough"),
+            ("killed", "memory", "killed (SIGKILL)"),
+            ("exiting", "exited", "exit(7)"),
+        ]
+    ),
 )
 def test_the_rank_that_is_to_blame_is_named(
     entry: str, kind: str, said: str, write_model: WriteModel, starter_for: Callable[..., WorkerStarter]
@@ -180,6 +184,7 @@ def test_the_rank_that_is_to_blame_is_named(
         assert "in how" in answer.traceback
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_what_all_ranks_say_is_the_reason_even_if_it_sounds_like_anothers_fault(
     write_model: WriteModel, starter_for: Callable[..., WorkerStarter]
@@ -217,6 +222,7 @@ def test_a_leader_that_is_killed_ends_all(write_model: WriteModel, starter_for: 
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_a_profile_is_of_one_process(write_model: WriteModel, starter_for: Callable[..., WorkerStarter]) -> None:
     starter = starter_for(write_model())
@@ -226,6 +232,7 @@ def test_a_profile_is_of_one_process(write_model: WriteModel, starter_for: Calla
     assert "all-reduce" not in answer.profile.phases
 
 
+@pytest.mark.long
 def test_ranks_that_were_stopped_while_they_started_go_on(
     write_model: WriteModel, starter_for: Callable[..., WorkerStarter]
 ) -> None:

@@ -32,6 +32,7 @@ def asked(model: Path) -> Profiled | Failure:
         return ask_profile(starter, TakeProfile(seconds=0.2), {}, timeout_seconds=120.0)
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_what_was_found_before_a_crash_is_kept(write_model: WriteModel) -> None:
     found = asked(write_model(DYING.format(condition="len(target) > 4")))

@@ -38,6 +38,7 @@ from autoaccel.workers.environment import worker_environment
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
 from autoaccel.workers.worker import Worker
+from tests.cases import rest_is_long
 
 WriteModel = Callable[..., Path]
 StarterOf = Callable[[Path], WorkerStarter]
@@ -116,14 +117,17 @@ def test_a_file_that_does_not_parse_shows_where(write_model: WriteModel, starter
 
 @pytest.mark.parametrize(
     ("code", "kind", "message"),
-    [
-        ("sys.exit(3)", "exited", "ended its own process with exit(3)"),
-        ("os._exit(0)", "exited", "exited with status 0"),
-        ("os.kill(os.getpid(), 9)", "memory", "SIGKILL"),
-        ("raise MemoryError('no')", "memory", "MemoryError: no"),
-        ("return 5", "invalid", "must return an autoaccel.Training, got int"),
-        ("return autoaccel.Training", "invalid", "got a class, not an instance"),
-    ],
+    rest_is_long(
+        [
+            ("sys.exit(3)", "exited", "ended its own process with exit(3)"),
+            ("os._exit(0)", "exited", "exited with status 0"),
+            ("os.kill(os.getpid(), 9)", "memory", "SIGKILL"),
+            ("raise MemoryError('no')", "memory", "MemoryError: no"),
+            ("return 5", "invalid", "must return an autoaccel.Training, got int"),
+            ("return autoaccel.Training", "invalid", "got a class, not an instance"),
+        ],
+        3,
+    ),
 )
 def test_a_build_that_does_not_return_is_told_apart(
     write_model: WriteModel, starter_for: StarterOf, code: str, kind: str, message: str
@@ -155,6 +159,7 @@ def test_no_answer_is_waited_for_without_time(write_model: WriteModel, starter_f
     assert failure_of(described(starter, timeout_seconds=-4.0)).message == "no time was left for an answer"
 
 
+@pytest.mark.long
 def test_megabytes_of_output_harm_nothing(write_model: WriteModel, starter_for: StarterOf, tmp_path: Path) -> None:
     code = """
     plain = build
@@ -274,6 +279,7 @@ def test_turns_are_measured_and_pauses_are_still(starter_for: StarterOf, write_m
     assert worker.measurement.learned["threads.intra_op"] == "torch uses 1 threads"
 
 
+@pytest.mark.long
 def test_of_those_that_start_together_one_warms_up_at_a_time(
     starter_for: StarterOf, write_model: WriteModel, tmp_path: Path
 ) -> None:
@@ -382,6 +388,7 @@ def test_nothing_survives_a_killed_worker(starter_for: StarterOf, write_model: W
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_a_compilation_that_is_given_up_leaves_no_compiler_behind(
     starter_for: StarterOf, write_model: WriteModel

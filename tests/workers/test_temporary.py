@@ -18,6 +18,7 @@ from autoaccel.records.messages import Describe, Described
 from autoaccel.session.workloads import find_workload
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
 from autoaccel.workers.temporary import MAX_TMPDIR_BYTES, TemporaryFolder
+from tests.cases import rest_is_long
 
 HOLDER = """
 import time
@@ -186,7 +187,7 @@ def build():
 """
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("fresh", rest_is_long([False, True]))
 def test_what_workers_put_aside_is_in_it_and_sockets_have_room(
     write_model: Callable[..., Path], tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool
 ) -> None:

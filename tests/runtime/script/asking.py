@@ -6,9 +6,9 @@ from autoaccel.records.messages import Describe, Described, Failure, Measure
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
-from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
+from tests.this_machine import probe_machine
 
 SECONDS = 120.0
 

@@ -10,6 +10,7 @@ from autoaccel.records.messages import Describe, Described, Failure
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.starter import WorkerStarter
+from tests.cases import rest_is_long
 from tests.runtime.script.asking import describe
 
 BEGIN = """
@@ -357,11 +358,13 @@ def test_an_evaluation_after_the_first_step_is_no_steps_time(
 
 @pytest.mark.parametrize(
     "source",
-    [
-        pytest.param(SAME_LOADER_EVALUATED, id="the loader that feeds it"),
-        pytest.param(EVALUATED_AFTER_EACH_UPDATE, id="after each update"),
-        pytest.param(FETCHED_WITHOUT_GRADIENTS, id="none"),
-    ],
+    rest_is_long(
+        [
+            pytest.param(SAME_LOADER_EVALUATED, id="the loader that feeds it"),
+            pytest.param(EVALUATED_AFTER_EACH_UPDATE, id="after each update"),
+            pytest.param(FETCHED_WITHOUT_GRADIENTS, id="none"),
+        ]
+    ),
 )
 def test_a_loader_that_is_evaluated_on_feeds_no_step(
     source: str, script: Callable[..., Script], starter_of: Starter
@@ -374,6 +377,7 @@ def test_a_loader_that_is_evaluated_on_feeds_no_step(
     assert not any("accumulates" in does for does in facts.script.does)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "source",
     [
@@ -407,11 +411,13 @@ def test_gradients_within_a_backward_pass_are_no_steps(script: Callable[..., Scr
 
 @pytest.mark.parametrize(
     ("source", "kind"),
-    [
-        pytest.param(PARAMETERS_APART, "Model", id="its parameters are the model's"),
-        pytest.param(PART_CALLED_FIRST, "Sequential", id="called to find out a size"),
-        pytest.param(WRAPPED_ANEW, "Sequential", id="a wrapper for each call", marks=pytest.mark.long),
-    ],
+    rest_is_long(
+        [
+            pytest.param(PARAMETERS_APART, "Model", id="its parameters are the model's"),
+            pytest.param(PART_CALLED_FIRST, "Sequential", id="called to find out a size"),
+            pytest.param(WRAPPED_ANEW, "Sequential", id="a wrapper for each call", marks=pytest.mark.long),
+        ]
+    ),
 )
 def test_a_part_or_a_wrapper_of_a_model_is_none(
     source: str, kind: str, script: Callable[..., Script], starter_of: Starter
@@ -421,6 +427,7 @@ def test_a_part_or_a_wrapper_of_a_model_is_none(
     assert [model.kind for model in facts.script.models] == [kind]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reentrant", ["False", pytest.param("True", marks=pytest.mark.long)])
 def test_blocks_under_activation_checkpointing_are_no_models(
     reentrant: str, script: Callable[..., Script], starter_of: Starter
@@ -461,7 +468,9 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("method", "steps"),
-    [("fork", 100_000), ("fork", 1), ("spawn", 100_000), pytest.param("forkserver", 1, marks=pytest.mark.long)],
+    rest_is_long(
+        [("fork", 100_000), ("fork", 1), ("spawn", 100_000), pytest.param("forkserver", 1, marks=pytest.mark.long)]
+    ),
 )
 def test_processes_that_train_though_the_script_does_not_get_the_sentence_that_helps(
     method: str, steps: int, script: Callable[..., Script], starter_of: Starter
@@ -473,6 +482,7 @@ def test_processes_that_train_though_the_script_does_not_get_the_sentence_that_h
     assert "autoaccel tune torchrun" in found.message
 
 
+@pytest.mark.long
 def test_processes_that_make_no_updates_or_make_them_beside_a_training_are_as_they_were(
     script: Callable[..., Script], starter_of: Starter
 ) -> None:
@@ -495,7 +505,7 @@ for step in range(480):
 """
 
 
-@pytest.mark.parametrize("pause", [0.01, 1000.0])
+@pytest.mark.parametrize("pause", rest_is_long([0.01, 1000.0]))
 def test_who_waits_for_the_first_look_hears_of_the_first_step(
     pause: float, script: Callable[..., Script], starter_of: Starter
 ) -> None:
@@ -543,12 +553,15 @@ LINE
 
 @pytest.mark.parametrize(
     ("line", "held_as"),
-    [
-        ("trainer = Trainer(model=nn.Linear(16, 8))\ntrainer.train()", ()),
-        ("net = nn.Linear(16, 8)\nTrainer(net).train()", ("net",)),
-        ("Trainer(make()).train()", None),
-        ("Trainer(nn.Linear(1, 1)).begin()", ("self.model",)),
-    ],
+    rest_is_long(
+        [
+            ("trainer = Trainer(model=nn.Linear(16, 8))\ntrainer.train()", ()),
+            ("net = nn.Linear(16, 8)\nTrainer(net).train()", ("net",)),
+            ("Trainer(make()).train()", None),
+            ("Trainer(nn.Linear(1, 1)).begin()", ("self.model",)),
+        ],
+        2,
+    ),
 )
 def test_what_holds_a_model_where_it_was_made_is_seen(
     line: str, held_as: tuple[str, ...] | None, script: Callable[..., Script], starter_of: Starter

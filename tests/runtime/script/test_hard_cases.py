@@ -20,6 +20,7 @@ from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers import worker
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
+from tests.cases import rest_is_long
 from tests.runtime.script.asking import SECONDS, describe
 from tests.runtime.script.cases import CASES, Case
 from tests.runtime.script.conftest import SCRIPTS
@@ -130,14 +131,16 @@ def check(seen: ScriptFacts, case: Case, path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "reason"),
-    [
-        ("lbfgs_once.py", "it makes a single update (LBFGS) and ends, so no step is made twice"),
-        ("no_updates.py", "it has computed gradients 1,000 times without a step of any torch.optim optimizer"),
-        (
-            "stdin/reads_stdin.py",
-            "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (it has read standard input, which is empty",
-        ),
-    ],
+    rest_is_long(
+        [
+            ("lbfgs_once.py", "it makes a single update (LBFGS) and ends, so no step is made twice"),
+            ("no_updates.py", "it has computed gradients 1,000 times without a step of any torch.optim optimizer"),
+            (
+                "stdin/reads_stdin.py",
+                "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (it has read standard input",
+            ),
+        ]
+    ),
 )
 def test_a_script_that_cannot_be_measured_is_declined_with_the_reason(
     file: str, reason: str, folder: Path, starter_of: Callable[[Script], WorkerStarter]

@@ -144,6 +144,7 @@ if os.environ["RANK"] == "1":
 """
 
 
+@pytest.mark.long
 def test_all_ranks_train_with_a_recipe_and_find_what_they_would_have_found(
     launched: Callable[..., Script], folder: Path, tmp_path: Path
 ) -> None:

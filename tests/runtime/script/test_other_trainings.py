@@ -11,6 +11,7 @@ from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.report.script import script_rows
 from autoaccel.runtime.script.seen import growth_of
 from autoaccel.workers.starter import WorkerStarter
+from tests.cases import rest_is_long
 from tests.runtime.script.asking import describe
 from tests.runtime.script.test_first_table import BEGIN
 
@@ -87,13 +88,16 @@ def phases(first: int, second: int, pause: float = 0.0) -> str:
 
 @pytest.mark.parametrize(
     ("source", "steps", "others"),
-    [
-        pytest.param(phases(2, 50), 1200, [(True, "SGD", 48)], id="the head first"),
-        pytest.param(phases(10, 2), 240, [(False, "SGD", 48)], id="a short one at the end"),
-        pytest.param(phases(50, 2, 0.02), 1200, [(False, "", None)], id="a long one first"),
-        pytest.param(SEARCHED, 24 + 480, [], id="the same optimizer goes on"),
-        pytest.param(FOLDS, 480, [], id="folds"),
-    ],
+    rest_is_long(
+        [
+            pytest.param(phases(2, 50), 1200, [(True, "SGD", 48)], id="the head first"),
+            pytest.param(phases(10, 2), 240, [(False, "SGD", 48)], id="a short one at the end"),
+            pytest.param(phases(50, 2, 0.02), 1200, [(False, "", None)], id="a long one first"),
+            pytest.param(SEARCHED, 24 + 480, [], id="the same optimizer goes on"),
+            pytest.param(FOLDS, 480, [], id="folds"),
+        ],
+        2,
+    ),
 )
 def test_a_training_that_comes_first_or_later_is_not_taken_for_all(
     source: str,
@@ -108,6 +112,7 @@ def test_a_training_that_comes_first_or_later_is_not_taken_for_all(
     assert (facts.script.planned_steps, found) == (steps, others)
 
 
+@pytest.mark.long
 def test_rollouts_are_said(script: Callable[..., Script], starter_of: Starter) -> None:
     facts = describe(starter_of(script(BEGIN + ROLLOUTS)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None

@@ -8,6 +8,7 @@ import pytest
 
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.workers.starter import WorkerStarter
+from tests.cases import rest_is_long
 from tests.runtime.script.asking import describe
 from tests.runtime.script.test_first_table import BEGIN
 
@@ -135,6 +136,7 @@ def test_a_models_parts_that_are_called_alone_are_no_models(
     assert [model.kind for model in facts.script.models] == ["Net"]
 
 
+@pytest.mark.long
 def test_a_loss_around_the_model_of_a_trainer_is_no_model(script: Callable[..., Script], starter_of: Starter) -> None:
     facts = describe(starter_of(script(BEGIN + LOSS_AROUND_MODEL)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
@@ -147,7 +149,7 @@ def test_parts_with_optimizers_of_their_own_are_models(script: Callable[..., Scr
     assert sorted(model.kind for model in facts.script.models) == ["Bilinear", "Linear"]
 
 
-@pytest.mark.parametrize("how", OWN_ITERATION)
+@pytest.mark.parametrize("how", rest_is_long(OWN_ITERATION))
 def test_a_loader_with_an_iteration_of_its_own_is_seen(
     how: str, script: Callable[..., Script], starter_of: Starter
 ) -> None:

@@ -31,6 +31,7 @@ def profiled(starter: WorkerStarter, machine: Machine) -> Profiled:
     return found
 
 
+@pytest.mark.long
 def test_a_script_that_waits_for_its_data_is_seen_to(
     folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:

@@ -15,6 +15,7 @@ from autoaccel.records.messages import Train, WorkerSpec
 from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script
+from tests.cases import rest_is_long
 
 BECOME = (
     "import os, sys; from autoaccel.records.base import decode; from autoaccel.records.messages import WorkerSpec;"
@@ -92,11 +93,13 @@ sys.exit(5)
 
 @pytest.mark.parametrize(
     ("settings", "hears"),
-    [
-        ({}, "0 False"),
-        ({"threads.intra_op": 2, "loader.workers": 1}, "0 False"),
-        ({"optimizer.fused": True}, "1 True"),
-    ],
+    rest_is_long(
+        [
+            ({}, "0 False"),
+            ({"threads.intra_op": 2, "loader.workers": 1}, "0 False"),
+            ({"optimizer.fused": True}, "1 True"),
+        ]
+    ),
 )
 def test_it_is_left_alone_where_nothing_is_left_to_be_done(tmp_path: Path, settings: Settings, hears: str) -> None:
     """Optimizers that it makes later are to be changed, too; all else is over after its first updates."""
@@ -124,7 +127,7 @@ NO_FUSED = "the optimizer has no fused form"
 
 @pytest.mark.parametrize(
     ("source", "took", "not_taken"),
-    [
+    rest_is_long([
         (SOURCE.replace("shuffle=True", "shuffle=False"), "optimizer.fused, precision.autocast",
          {"loader.workers": NO_LOADER}),
         (FUNCTIONAL, "loader.workers, optimizer.fused", {"precision.autocast": NO_MODEL}),
@@ -134,7 +137,7 @@ NO_FUSED = "the optimizer has no fused form"
          "optimizer.fused, precision.autocast", {"loader.workers": NO_LOADER}),
         (FUNCTIONAL.replace("sys.exit(5)", "raise SystemExit(6)").replace("shuffle=True", "shuffle=False"),
          "optimizer.fused", {"loader.workers": NO_LOADER, "precision.autocast": NO_MODEL}),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_what_took_effect_in_part_is_told_at_the_end(
     tmp_path: Path, source: str, took: str, not_taken: dict[str, str]
@@ -149,13 +152,14 @@ def test_what_took_effect_in_part_is_told_at_the_end(
     assert done.returncode == (6 if "SystemExit" in source else 5)
 
 
+@pytest.mark.long
 def test_nothing_is_told_at_the_end_where_all_took_effect(tmp_path: Path) -> None:
     for source in (SOURCE, SOURCE.replace("range(3)", "range(1)")):
         done = run(tmp_path, PARTS, source)
         assert (done.stderr, done.returncode) == ("", 5)
 
 
-@pytest.mark.parametrize("settings", [{}, {"optimizer.fused": True}])
+@pytest.mark.parametrize("settings", rest_is_long([{}, {"optimizer.fused": True}]))
 def test_its_errors_are_its_own(tmp_path: Path, settings: Settings) -> None:
     done = run(tmp_path, settings, SOURCE.replace("sys.exit(5)", "raise ValueError('no')"))
     assert done.returncode == 1
@@ -175,7 +179,9 @@ def test_a_script_that_asks_for_torch_before_it_imports_it_is_heard(tmp_path: Pa
     assert (done.stderr, done.returncode) == ("", 5)
 
 
-@pytest.mark.parametrize("source", ["print('no torch')", "import torch", "import torch, sys\nsys.exit(0)"])
+@pytest.mark.parametrize(
+    "source", rest_is_long(["print('no torch')", "import torch", "import torch, sys\nsys.exit(0)"], 2)
+)
 def test_a_recipe_that_meets_no_training_is_an_error_at_the_end(tmp_path: Path, source: str) -> None:
     done = run(tmp_path, {"optimizer.fused": True}, source)
     assert done.returncode == 2

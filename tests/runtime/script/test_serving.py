@@ -16,10 +16,10 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.session.script_arguments import parse_arguments
 from autoaccel.space.knobs import KnobContext, baseline_settings
-from autoaccel.workers.describing import probe_machine
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
 from tests.runtime.script.asking import SECONDS, describe, measuring
+from tests.this_machine import probe_machine
 
 
 def test_a_flat_script_is_seen_as_it_is(
@@ -57,6 +57,7 @@ def test_turns_are_taken_for_as_long_as_the_tuner_likes_though_the_script_ends(
     assert [path.name for path in folder.iterdir()] == ["train.py"]
 
 
+@pytest.mark.long
 def test_settings_take_effect_in_the_scripts_own_optimizer_loader_and_process(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -255,6 +256,7 @@ def with_arguments(facts: TrainingFacts, *texts: str) -> TrainingFacts:
     return msgspec.structs.replace(facts, script=msgspec.structs.replace(facts.script, arguments=arguments))
 
 
+@pytest.mark.long
 def test_under_other_arguments_steps_are_compared_by_their_samples(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -279,6 +281,7 @@ def test_under_other_arguments_steps_are_compared_by_their_samples(
     assert other.message.startswith("a step calls backward() 2 times instead of 1 times")
 
 
+@pytest.mark.long
 def test_a_training_ends_with_its_last_step_though_a_checkpoint_lies_before_it(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -299,6 +302,7 @@ def test_a_training_ends_with_its_last_step_though_a_checkpoint_lies_before_it(
     assert isinstance(ended, Finished), ended
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", [None, pytest.param(PrintedMetric("loss ([0-9.]+)"), marks=pytest.mark.long)])
 def test_with_other_batches_a_whole_run_may_have_a_few_samples_less(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], source: MetricSource | None
@@ -322,6 +326,7 @@ def test_with_other_batches_a_whole_run_may_have_a_few_samples_less(
     trial.close()
 
 
+@pytest.mark.long
 def test_a_training_that_ends_too_soon_is_no_training_of_that_length(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:
@@ -448,6 +453,7 @@ def test_a_script_that_catches_everything_cannot_catch_us(
     assert found.planned_steps == 1000  # assumed
 
 
+@pytest.mark.long
 def test_a_script_that_catches_everything_does_not_hide_that_a_setting_fails(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
 ) -> None:

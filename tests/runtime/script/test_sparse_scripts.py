@@ -57,6 +57,7 @@ for step in range(500):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sparse", "dtype", "has_fused"),
     [

@@ -44,6 +44,7 @@ def compared(
     return starter.ask(CompareUpdates(str(kept)), {**own, **settings}, "compare", UpdatesCompared, SECONDS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "tensor"),
     [
@@ -137,6 +138,7 @@ def test_updates_by_hand_are_those_of_an_optimizer(
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 def test_a_script_that_ends_too_early_says_so(
     folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:

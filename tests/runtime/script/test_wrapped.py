@@ -194,6 +194,7 @@ def distance(one: list[float], other: list[float]) -> float:
     return float((torch.tensor(one) - expected).norm() / (expected.norm() + 1e-4))
 
 
+@pytest.mark.long
 def test_ranks_of_every_kind_train_as_they_would(tmp_path: Path) -> None:
     """Converted weights got gradients of others from the buckets, which keep the order of strides."""
     check_same(by_torchrun(tmp_path / "one", FUSED, "sgd"), by_torchrun(tmp_path / "plain", {}, "sgd"), FUSED)
