@@ -246,6 +246,11 @@ BENCHMARKS = (
         {"report_page": 1}, 2, needs="installs Chromium", packages=("chromium",),
     ),
     Benchmark(
+        "layouts", "studies.layouts",
+        "steps of eight convolutional networks: `layout.channels_last` as it is, and if it converted weights",
+        {"layouts": 8}, 6,
+    ),
+    Benchmark(
         "scaling", "studies.scaling.measure",
         "how well a published series of run times with more GPUs is predicted",
         {"scaling": 1}, 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from statistics import median
 from typing import Any
 
 
@@ -16,6 +17,16 @@ def pruning(found: dict[str, Any]) -> list[str]:
         lines.append(f"| {name} | {row['accuracy']:.4f} | {row['train_seconds']:.1f} s | {speed} |")
     lines += ["", "`digits_cnn`; accuracy is the mean of three seeds."]
     return [*lines, *(f"Tuned with pruning open: {row['summary']}" for row in found.values() if "summary" in row)]
+
+
+def layouts(found: dict[str, Any]) -> list[str]:
+    """Return what channels_last is worth where inputs of convolutions are converted, their weights, or both."""
+    lines = ["| Training | Own | Inputs | Weights | Both |", "|---|---|---|---|---|"]
+    for name, row in found.items():
+        ways = [f"{middle:.2f}x ({low:.2f} to {high:.2f})" for middle, low, high in row["speedup"].values()]
+        lines.append(f"| {name} | {1e3 * median(row['seconds']['own']):.1f} ms | {' | '.join(ways)} |")
+    text = "A step in each of four ways, in turns within one process. `layout.channels_last` converts inputs alone."
+    return [*lines, "", text]
 
 
 def nni(found: dict[str, Any]) -> list[str]:

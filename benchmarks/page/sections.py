@@ -83,6 +83,7 @@ SECTIONS = {
     "remedies": Section("Bounds by measured rates, and gains on the same machine", advice.remedies),
     "pairs": Section("Every two knobs together", levers.pairs, False),
     "libraries": Section("OpenMP runtimes and allocators", levers.libraries),
+    "layouts": Section("Channels last: what flows, or the weights", levers.layouts),
     "pruning": Section("Sparsity against time and accuracy", levers.pruning),
     "nni": Section("NNI beside today's torch", only(levers.nni)),
     "ipex": Section("Intel's extension", only(levers.ipex)),

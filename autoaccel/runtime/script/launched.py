@@ -64,7 +64,8 @@ def _apply_to_run(spec: WorkerSpec) -> None:
 
     _apply(spec)
     if int(os.environ.get("RANK", "0")) == 0 and isinstance(spec.workload, Script):
-        atexit.register(_in_this_process, os.getpid(), partial(tell_effects, spec.workload.program))
+        # The launcher's own file is the workload's; a person knows the one that this process runs.
+        atexit.register(_in_this_process, os.getpid(), partial(tell_effects, sys.argv[0]))
 
 
 def _in_this_process(process: int, call: Callable[[], None]) -> None:

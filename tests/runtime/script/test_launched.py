@@ -165,6 +165,32 @@ def test_all_ranks_train_with_a_recipe_and_find_what_they_would_have_found(
     assert found["folders"][1:] == _plain_path(folder, tmp_path / "site")
 
 
+NO_LOADER = """\
+import torch
+
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(8):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.long
+def test_what_took_no_effect_is_told_once_and_of_the_script_that_was_launched(
+    launched: Callable[..., Script], folder: Path
+) -> None:
+    seen = ScriptFacts((), (), (), (0,), "cpu", 0.01, 10, steps_per_epoch=None, planned_steps=None, ranks=2)
+    settings = {**BFLOAT16, "loader.workers": 1}
+    script = launched(NO_LOADER)
+    spec = WorkerSpec(task=Train(seeds=()), workload=script, settings=settings, found={}, script=seen)
+    environment = variables(Launched(spec), dict(os.environ))
+    done = subprocess.run(command(script), cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("autoaccel: train.py: precision.autocast took effect; loader.workers did not (") == 1
+
+
 def _plain_path(folder: Path, site: Path) -> list[str]:
     show = [sys.executable, "-c", "import sys, json; print(json.dumps(sys.path[1:]))"]
     environment = {**os.environ, "PYTHONPATH": str(site)}

@@ -162,9 +162,9 @@ def alone(folder: Path, settings: Settings, kind: str) -> dict[str, Any]:
     return found_in(done.stdout)
 
 
-def by_torchrun(folder: Path, settings: Settings, kind: str) -> dict[str, Any]:
+def by_torchrun(folder: Path, settings: Settings, kind: str, source: str = WRAPPED) -> dict[str, Any]:
     folder.mkdir()
-    (folder / "train.py").write_text(WRAPPED)
+    (folder / "train.py").write_text(source)
     options = ("--standalone", "--nproc_per_node", "2", str(folder / "train.py"), kind, "")
     script = find_module("torch.distributed.run", options)
     seen = ScriptFacts((), (), (), (0,), "cpu", 0.01, 10, steps_per_epoch=None, planned_steps=None, ranks=2)
