@@ -1,20 +1,24 @@
 """Print how easy the code is to find one's way in: `python tools/figures.py [FOLDER]`.
 
-It counts functions and modules of the package `autoaccel` in a checkout (default: this one), so that two states of the
-code can be compared. It imports nothing of them.
+It counts what the package `autoaccel` consists of in a checkout (default: this one), and how many of its own names a
+reader meets on the way down from `tune()`, so that two states of the code can be compared. It imports nothing of them.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 STRAIGHT_LINE = "session/tuning.py"
 MAX_LINES = 40  # in a function's body, without its docstring
+WAY_DOWN = "session"  # the room through whose functions a reader of `tune()` walks down
+PORT = "runtime/script"  # where a script's own training is reached
+STARTS_RANKS = ("workers", "export", "runtime/ranks.py", "runtime/script")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -83,6 +87,102 @@ def shared_class_names(package: Path) -> dict[str, list[str]]:
     return {name: found for name, found in sorted(modules.items()) if len(found) > 1}
 
 
+def constants_in(tree: ast.Module) -> int:
+    """Return how many names in capitals a module gives a value to."""
+    targets = [target for node in tree.body for target in _targets(node)]
+    return sum(name.isupper() for target in targets for name in _names(target))
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.Assign):
+        return node.targets
+    return [node.target] if isinstance(node, ast.AnnAssign) else []
+
+
+def asks_for_script(tree: ast.Module) -> int:
+    """Return how often a module asks whether a training is a script."""
+    return sum(_asks_for_script(node) for node in ast.walk(tree))
+
+
+def _asks_for_script(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+        return any(name == "Script" for name in _names(node.args[1]))
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        return _last(node.left) == "script"
+    tested = node.test if isinstance(node, (ast.If, ast.IfExp, ast.While)) else None
+    parts = tested.values if isinstance(tested, ast.BoolOp) else [tested]
+    return any(_last(part) in ("script", "is_script") for part in parts)
+
+
+def _last(node: ast.AST | None) -> str:
+    """Return the last part of a dotted name, through a `not`; empty for anything else."""
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return all names and attributes that stand in a piece of code."""
+    found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return found | {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+
+
+def names_ranks(tree: ast.Module) -> bool:
+    """Return whether a module has a name, an attribute or an argument with the word rank in it."""
+    names = _names(tree) | {one.arg for one in ast.walk(tree) if isinstance(one, (ast.arg, ast.keyword)) and one.arg}
+    names |= {one.name for one in ast.walk(tree) if isinstance(one, (Function, ast.ClassDef))}
+    return any(re.search(r"(?i)(?:^|_)ranks?(?:_|$)|Ranks?(?![a-z])", name) for name in names)
+
+
+def held_in_turn(trees: Mapping[str, ast.Module]) -> list[tuple[str, str]]:
+    """Return each two classes of which either holds the other, by the annotations of what they are made of."""
+    classes = {node.name: node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    holds = {name: _annotated(node) & classes.keys() - {name} for name, node in classes.items()}
+    return sorted((one, other) for one in holds for other in holds[one] if one < other and one in holds[other])
+
+
+def _annotated(node: ast.ClassDef) -> set[str]:
+    """Return the names in annotations of a class's attributes and of the arguments that it is made with."""
+    found = [one.annotation for one in node.body if isinstance(one, ast.AnnAssign)]
+    for one in node.body:
+        if isinstance(one, Function) and one.name == "__init__":
+            found += [argument.annotation for argument in (*one.args.args, *one.args.kwonlyargs) if argument.annotation]
+    return {name for annotation in found for name in _names(annotation)}
+
+
+def words_below_tune(trees: Mapping[str, ast.Module]) -> set[str]:
+    """Return the own classes and functions that are named on the way from `tune()` through its room.
+
+    Followed are names of functions and of classes (into all of their methods), as long as they are of code in
+    `session/`. Methods and attributes are no words: they are read as parts of what they belong to.
+
+    Args:
+        trees: Path in the package -> module.
+    """
+    tops = {
+        path: [node for node in tree.body if isinstance(node, (Function, ast.ClassDef))] for path, tree in trees.items()
+    }
+    own = {node.name for nodes in tops.values() for node in nodes}
+    room = {node.name: node for path, nodes in tops.items() if path.startswith(f"{WAY_DOWN}/") for node in nodes}
+    words: set[str] = set()
+    to_read, seen = [name for name in room if name == "tune"], {"tune"}
+    while to_read:
+        node = room[to_read.pop()]
+        bodies = [statement for function in _read(node) for statement in function.body]
+        met = {one.id for body in bodies for one in ast.walk(body) if isinstance(one, ast.Name)} & own
+        words |= met
+        to_read += [name for name in met if name in room and name not in seen]
+        seen |= met
+    return words
+
+
+def _read(node: ast.stmt) -> list[Function]:
+    """Return the functions whose bodies are read where this one, or a class, is called."""
+    if isinstance(node, ast.ClassDef):
+        return [one for one in node.body if isinstance(one, Function)]
+    return [node] if isinstance(node, Function) else []
+
+
 def percentile(values: list[int], share: float) -> int:
     """Return the smallest value that at least this share of all values does not exceed."""
     ordered = sorted(values)
@@ -96,9 +196,25 @@ def figures(root: Path) -> Iterator[tuple[str, str]]:
     functions = [one for path in files for one in functions_in(path, path.relative_to(root).as_posix())]
     lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in files]
     arguments = [one.arguments for one in functions]
+    trees = {path.relative_to(package).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
     yield "modules", f"{len(files)}"
     yield "lines", f"{sum(lines):,}, the longest module {max(lines)}"
     yield "functions", f"{len(functions):,}"
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    yield "classes", f"{len(classes)}"
+    yield "constants of modules", f"{sum(map(constants_in, trees.values()))}"
+    in_session = [path for path in trees if path.startswith(f"{WAY_DOWN}/") and not path.endswith("__init__.py")]
+    yield f"modules of {WAY_DOWN}/", f"{len(in_session)}"
+    yield "names of ours from tune() downwards", f"{len(words_below_tune(trees))}"
+    asking = {path: asks_for_script(tree) for path, tree in trees.items() if not path.startswith(PORT)}
+    asking = {path: count for path, count in asking.items() if count}
+    yield f"is it a script, outside {PORT}/", f"{sum(asking.values())} times in {len(asking)} modules"
+    ranks = [path for path, tree in trees.items() if not path.startswith(STARTS_RANKS) and names_ranks(tree)]
+    yield "modules that name ranks elsewhere", f"{len(ranks)}"
+    pairs = held_in_turn(trees)
+    yield "two classes that hold each other", f"{len(pairs)}"
+    for both in pairs:
+        yield "", ", ".join(both)
     yield "arguments per function", f"90th percentile {percentile(arguments, 0.9)}, at most {max(arguments)}"
     yield "functions of more than four arguments", f"{sum(count > 4 for count in arguments)}"
     straight = package / STRAIGHT_LINE

@@ -1,4 +1,4 @@
-"""The figures of the code: which names of classes mean two things."""
+"""The figures of the code: which names mean two things, what a reader of `tune()` meets, what asks for what."""
 
 from __future__ import annotations
 
@@ -39,3 +39,26 @@ def test_a_name_of_two_modules_is_told_with_its_modules(tmp_path: Path, second: 
     (package / "first.py").write_text("def ask(limit):\n    return limit\n\n\nclass Limits: ...\n")
     (package / "inner" / "second.py").write_text(second)
     assert shared_names(tmp_path) == told
+
+
+def test_what_a_reader_meets_is_counted(tmp_path: Path) -> None:
+    session = tmp_path / "autoaccel" / "session"
+    session.mkdir(parents=True)
+    (session / "tuning.py").write_text(
+        "from autoaccel.bench import Bench, unread\n"
+        "def tune(request):\n    if request.script is None:\n        return search(Bench(request))\n"
+        "def search(bench):\n    return bench.best().unread\n"
+        "def elsewhere():\n    return unread()\n"
+    )
+    (tmp_path / "autoaccel" / "bench.py").write_text(
+        "LIMIT, MOST = 1, 2\nALSO: int = 3\n"
+        "class Bench:\n    room: 'int'\n    def __init__(self, ranks: Held):\n        self.ranks = ranks\n"
+        "class Held:\n    bench: Bench\n"
+        "def unread(x):\n    return isinstance(x, Script)\n"
+    )
+    told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](tmp_path))
+    assert told["names of ours from tune() downwards"] == "2"  # search and Bench
+    assert told["classes"] == "2" and told["constants of modules"] == "3"
+    assert told["is it a script, outside runtime/script/"] == "2 times in 2 modules"
+    assert told["modules that name ranks elsewhere"] == "1"
+    assert told["two classes that hold each other"] == "1"
