@@ -14,7 +14,8 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Trial
 from autoaccel.search.failures import FailedProofs
 from autoaccel.search.knowledge import Knowledge
-from autoaccel.space.knobs import RISKS, risk_of, risky_part
+from autoaccel.space.change import Change
+from autoaccel.space.knobs import RISKS
 
 
 class Outcomes:
@@ -77,7 +78,8 @@ class Outcomes:
         wished = {name: (value,) for name, value in space.fixed.items()}
         for name, values in {**space.open, **wished}.items():
             for value in values:
-                if RISKS.index(risk_of({name: value}, {name: self._baseline[name]}, space.risks)) >= RISKS.index(risk):
+                alone = Change({**self._baseline, name: value}, self._baseline, space)
+                if RISKS.index(alone.risk) >= RISKS.index(risk):
                     self._knowledge.rule_out({name: value})
 
     def fail_proof(self, settings: Settings, failure: Failure) -> None:
@@ -90,7 +92,7 @@ class Outcomes:
         return self._failed_proofs.chance(settings)
 
     def _risky_part(self, settings: Settings) -> Settings:
-        return risky_part(settings, self._baseline, self._knowledge.space.inexact)
+        return Change(settings, self._baseline, self._knowledge.space).inexact_part
 
     def _harmful_part(self, settings: Settings) -> Settings:
         """Return what in settings may have harmed the training: all of them where none changes a number."""

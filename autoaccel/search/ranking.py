@@ -6,23 +6,25 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from autoaccel.records.knob import Risk
-from autoaccel.records.settings import Settings, changed
+from autoaccel.records.settings import Settings
 from autoaccel.search.economy import Economy
 from autoaccel.search.knowledge import Knowledge
-from autoaccel.space.knobs import RISKS, ranks_of, risk_of, without
+from autoaccel.space.change import Change
+from autoaccel.space.knobs import RISKS
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, PROCESS_DEVIATION
 
 
 class Contender(NamedTuple):
     """Settings that could become the recipe, as all trials together see them."""
 
-    settings: Settings
+    change: Change
     log_speedup: float  # of a step
     total_seconds: float  # of a projected run
-    risk: Risk  # of the riskiest of its changes
-    changes: int  # settings that are not the user's own
-    processes: int = 1  # of one machine that train side by side
+
+    @property
+    def settings(self) -> Settings:
+        """One value per knob."""
+        return self.change.settings
 
 
 class Ranking:
@@ -49,14 +51,7 @@ class Ranking:
         return self._contender(settings, log_speedup, self._knowledge.total_seconds(settings, log_speedup))
 
     def _contender(self, settings: Settings, log_speedup: float, total_seconds: float) -> Contender:
-        return Contender(
-            settings=settings,
-            log_speedup=log_speedup,
-            total_seconds=total_seconds,
-            risk=risk_of(settings, self._baseline, self._knowledge.space.risks),
-            changes=len(changed(settings, self._baseline)),
-            processes=ranks_of(settings),
-        )
+        return Contender(Change(settings, self._baseline, self._knowledge.space), log_speedup, total_seconds)
 
     def first(self, contenders: Sequence[Contender]) -> Contender | None:
         """Return the contender to prove first, None if there are none; see `first_contender`."""
@@ -67,11 +62,9 @@ class Ranking:
 
     def _harms(self, contender: Contender) -> int:
         """Return how many of a contender's settings, but a person's wishes, seem to slow it down by a deviation."""
-        settings = contender.settings
-        names = [name for name in changed(settings, self._baseline) if name in self._knowledge.space.open]
-        found = [
-            self._knowledge.contrast([settings, without([name], settings, self._baseline)], [1, -1]) for name in names
-        ]
+        change = contender.change
+        names = [name for name in change.names if name in change.space.open]
+        found = [self._knowledge.contrast([change.settings, change.without(name).settings], [1, -1]) for name in names]
         return sum(mean < -deviation for mean, deviation in found)
 
 
@@ -101,12 +94,12 @@ def first_contender(
     sound = [one for one in safest if harm[id(one)] == min(harm.values())]
     quickest = min(sound, key=lambda one: one.total_seconds)
     as_quick = [one for one in sound if _log_ratio(one, quickest) <= math.log1p(NOISE_THRESHOLD)]
-    return min(as_quick, key=lambda one: (one.changes, one.total_seconds))
+    return min(as_quick, key=lambda one: (len(one.change.names), one.total_seconds))
 
 
 def _sureness(one: Contender) -> tuple[int, int]:
     """Return what makes a contender's proof harder, as a sort key: the easiest comes first."""
-    return RISKS.index(one.risk), one.processes
+    return RISKS.index(one.change.risk), one.change.ranks
 
 
 def _log_ratio(one: Contender, other: Contender) -> float:

@@ -13,6 +13,7 @@ from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.search.economy import Economy
+from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext
 
 
@@ -54,3 +55,7 @@ class SearchTask:
     seed: int = 0  # of what is drawn by chance
     max_trials: int | None = None  # after so many the search ends; None: it is not limited
     sampler: str = OWN_SAMPLER  # what proposes the trials; see `make_sampler`
+
+    def change(self, settings: Settings) -> Change:
+        """Return settings against the user's own, in this space."""
+        return Change(settings, self.baseline, self.space)

@@ -8,25 +8,26 @@ from autoaccel.records.progress import StageStarted
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.search.loop import Search
-from autoaccel.session.contributions import Breakdown, ProvenSettings, TimeLeft, break_down, expected_seconds
+from autoaccel.session.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import Proof
 from autoaccel.session.setup import Setup
+from autoaccel.space.change import Change
 
 
-def break_down_proven(setup: Setup, search: Search, settings: Settings, proof: Proof) -> Breakdown:
-    """Return what each of the proven settings contributes, as far as the rest of the budget allows to tell."""
+def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof) -> Breakdown:
+    """Return what each setting of a proven change contributes, as far as the rest of the budget allows to tell."""
     assert proof.comparison is not None  # nothing is proven without
     run, baseline = setup.run, setup.baseline
-    usual = _batch_factor(search, settings) * proof.baseline_step_seconds / proof.comparison.speedup
+    usual = _batch_factor(search, change.settings) * proof.baseline_step_seconds / proof.comparison.speedup
     plan = baseline.plan._replace(step_seconds=usual)
-    reference = baseline.reference._replace(settings=settings, usual_seconds=usual, plan=plan)
+    reference = baseline.reference._replace(settings=change.settings, usual_seconds=usual, plan=plan)
     pair_seconds = functools.partial(reference.pair_seconds, baseline.ready_again_seconds)
     time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds)
-    recipe = ProvenSettings(settings, setup.baseline_settings, setup.space, proof.comparison)
-    if len(recipe.names) > 1:
+    recipe = Proven(change, proof.comparison)
+    if len(change.names) > 1:
         run.stages.expect("contributions", expected_seconds(recipe, search.knowledge, time))
-        run.tell(StageStarted("contributions", f"what each of the {len(recipe.names)} settings contributes"))
+        run.tell(StageStarted("contributions", f"what each of the {len(change.names)} settings contributes"))
     return break_down(recipe, FreshPairs(run, reference, purpose="contributions"), search.knowledge, time)
 
 

@@ -78,7 +78,7 @@ class _Proving:
         self._run = run
         self._baseline = baseline
         self._search = search
-        self._judge = MetricJudge(run, baseline, setup.space, search.knowledge.extra_start_seconds)
+        self._judge = MetricJudge(run, baseline, search.knowledge.extra_start_seconds)
         self._costs = ProofCosts(run, self._judge)
         fresh = FreshPairs(run, baseline.reference)
         self._earlier = Earlier(run.folder.load_contenders(), run.folder.load_pairs("proof"))
@@ -100,10 +100,11 @@ class _Proving:
 
     def reserve(self, settings: Settings, speedup: float | None) -> float:
         """Return what of the budget must be left to prove settings; see `Search.run`."""
-        plan = self._judge.plan(settings, speedup)
+        change = self._search.task.change(settings)
+        plan = self._judge.plan(change, speedup)
         if plan is not None and not plan.fits:
             return math.inf  # whatever they win, nothing could show that they keep the metric
-        needed = self._costs.seconds(plan, settings, speedup)
+        needed = self._costs.seconds(plan, change, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
 
     def extend_search(self) -> None:
@@ -115,7 +116,7 @@ class _Proving:
 
     def needed(self, settings: Settings, speedup: float | None) -> float:
         """Return what the proof of settings takes at least if the metric is judged by what fits in what is left."""
-        return self._costs.least(settings, speedup)
+        return self._costs.least(self._search.task.change(settings), speedup)
 
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt | None:
         """Return what pairs of processes say of the n-th contender; None if another worker proves it."""
@@ -128,13 +129,13 @@ class _Proving:
         began = run.clock.spent
 
         def keep_early(proof: Proof, further_pairs: int) -> None:
-            pair_seconds = self._judge.pair_seconds(settings, math.exp(contender.log_speedup))
+            pair_seconds = self._judge.pair_seconds(contender.change, math.exp(contender.log_speedup))
             run.stages.expect_more("confirm", further_pairs * pair_seconds, run.clock.spent)
             if self._kept is None:
                 self.keep(Attempt(contender, proof, run.clock.spent - began))
 
         rule = rule_for(number, search.knowledge.min_speedup(settings))
-        known = self._judge.known(settings)
+        known = self._judge.known(contender.change)
         proof = self._prover.prove(settings, rule, metric, keep_early, known)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
         if self._setup.study and proof.result not in OPEN:
@@ -144,9 +145,9 @@ class _Proving:
 
     def _begin_metric(self, contender: Contender, number: int) -> MetricProof | None:
         """Return what is to show whether a contender keeps the metric; None if nothing need be shown."""
-        stages, settings, speedup = self._run.stages, contender.settings, math.exp(contender.log_speedup)
-        metric = self._judge.begin(settings, speedup, number, self._earlier)
-        speed_seconds, metric_seconds = self._costs.likely(metric.plan if metric else None, settings, speedup)
+        stages, change, speedup = self._run.stages, contender.change, math.exp(contender.log_speedup)
+        metric = self._judge.begin(change, speedup, number, self._earlier)
+        speed_seconds, metric_seconds = self._costs.likely(metric.plan if metric else None, change, speedup)
         stages.expect("confirm", speed_seconds)
         stages.expect("metric", metric_seconds)
         return metric
@@ -209,7 +210,7 @@ class _Proving:
 
     def break_down(self, attempt: Attempt) -> Breakdown:
         """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""
-        return break_down_proven(self._setup, self._search, attempt.contender.settings, attempt.proof)
+        return break_down_proven(self._setup, self._search, attempt.contender.change, attempt.proof)
 
     def missing(self, contender: Contender) -> Open:
         """Return a contender that there is no time left to prove, with what its proof takes.
@@ -274,9 +275,9 @@ class _Proving:
         return [] if contender is None else [self._not_begun(contender)]
 
     def _not_begun(self, contender: Contender) -> Open:
-        settings, speedup = contender.settings, math.exp(contender.log_speedup)
-        plan = self._judge.plan(settings, speedup)
-        return Open(contender, "incomplete", self._costs.rest(plan, settings, speedup), plan)
+        change, speedup = contender.change, math.exp(contender.log_speedup)
+        plan = self._judge.plan(change, speedup)
+        return Open(contender, "incomplete", self._costs.rest(plan, change, speedup), plan)
 
     def _left_open(self, left: Sequence[Open], total_seconds: float = math.inf) -> LeftOpen | None:
         """Return the best of what is left open, if its run is expected to be shorter than this."""
@@ -292,7 +293,7 @@ class _Proving:
         proof = OpenProof(best.contender.settings, PROOF_MARGIN * again + max(best.missing_seconds, least))
         whole_seconds = None
         if best.result != "incomplete" and best.by is not None and best.by.evidence == "share":
-            whole_seconds = judge.budget_seconds(judge.planned_runs(), best.contender.settings, speedup)
+            whole_seconds = judge.budget_seconds(judge.planned_runs(), best.contender.change, speedup)
         return LeftOpen(proof, speedup, best.by, whole_seconds)
 
 

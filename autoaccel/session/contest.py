@@ -16,7 +16,7 @@ from autoaccel.session.contributions import Breakdown
 from autoaccel.session.proof import Proof
 from autoaccel.session.proving import Attempt, Open, Proving
 from autoaccel.session.resuming import Earlier
-from autoaccel.space.knobs import RISKS, part_up_to, without
+from autoaccel.space.knobs import RISKS
 from autoaccel.statistics.deciding import MIN_PAIRS
 
 MAX_CONTENDERS = 3  # settings that are tried to be proven in one run
@@ -41,8 +41,6 @@ class Contest:
             clock: Knows the budget.
         """
         self._search = search
-        self._space = search.task.space
-        self._baseline_settings = search.task.baseline
         self._economy = search.task.economy
         self._proving = proving
         self._clock = clock
@@ -85,7 +83,7 @@ class Contest:
             fitting = [one for one in self.worth_proving() if self._fits(one)]
         if self._number > MAX_CONTENDERS or self._failed > MAX_CONTENDERS:
             return None
-        exact = [one for one in fitting if one.risk == "exact"] if self._number == MAX_CONTENDERS else []
+        exact = [one for one in fitting if one.change.risk == "exact"] if self._number == MAX_CONTENDERS else []
         left = exact or fitting or (worth if self._is_first else [])
         # What failed in proofs may fail again: first comes what is expected to save most for all that.
         chances = [self._search.outcomes.chance(one.settings) for one in left]
@@ -235,13 +233,13 @@ class Contest:
         A setting makes them slower if the middle of its measured contribution says so: of settings that cannot be told
         apart, the fewer are better. What a person has asked for stays.
         """
-        settings, log_speedup = attempt.contender.settings, attempt.contender.log_speedup
-        harmful = [one for one in breakdown.harmful if one.setting in self._space.open]
-        rest = without([one.setting for one in harmful], settings, self._baseline_settings)
+        change, log_speedup = attempt.contender.change, attempt.contender.log_speedup
+        harmful = [one for one in breakdown.harmful if one.setting in change.space.open]
+        rest = change.without(*(one.setting for one in harmful)).settings
         if (
             not harmful
-            or rest == self._baseline_settings
-            or not self._space.allows(rest)
+            or rest == change.own
+            or not change.space.allows(rest)
             or self._search.knowledge.is_ruled_out(rest)
         ):
             return None
@@ -256,7 +254,7 @@ class Contest:
         It must be less risky, or save more time than its proof takes: of an image pipeline whose runs take 24 s the
         proof without a setting of 0.99x took 100 s.
         """
-        if RISKS.index(rest.risk) < RISKS.index(proven.risk):
+        if RISKS.index(rest.change.risk) < RISKS.index(proven.change.risk):
             return True
         saved = self._economy.saved_seconds(rest.total_seconds) - self._economy.saved_seconds(proven.total_seconds)
         return saved >= self._proving.needed(rest.settings, math.exp(rest.log_speedup))
@@ -277,7 +275,7 @@ class Contest:
         if proof.result in OPEN:
             self.open.append(Open(contender, proof.result, attempt.missing_seconds, attempt.by))
         if proof.result == "metric unclear":
-            self._search.outcomes.leave_out(contender.risk)
+            self._search.outcomes.leave_out(contender.change.risk)
         if proof.result != "not faster":
             self._add_parts(contender)
         if proof.failure is None and settings_key(contender.settings) not in self._numbers:
@@ -290,10 +288,10 @@ class Contest:
 
     def _add_parts(self, one: Contender) -> None:
         """Let what changes no number in a contender, and what only rounds differently, be contenders as well."""
-        for most in RISKS[: RISKS.index(one.risk)]:
-            part = part_up_to(most, one.settings, self._baseline_settings, self._space)
-            if part is not None and part not in (*self._parts, self._baseline_settings):
-                self._parts.append(part)
+        for most in RISKS[: RISKS.index(one.change.risk)]:
+            part = one.change.at_most(most)
+            if part is not None and part.names and part.settings not in self._parts:
+                self._parts.append(part.settings)
 
 
 def _is_clearly_slower(proof: Proof, than: Proof) -> bool:

@@ -11,13 +11,12 @@ from typing import NamedTuple, Protocol
 
 from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import Contribution, Interaction
-from autoaccel.records.settings import Settings, changed
-from autoaccel.records.space import SearchSpace
+from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.search.knowledge import KnownSpeedup
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.proof import PairSource
-from autoaccel.space.knobs import without
+from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.student import t_quantile
@@ -62,28 +61,21 @@ class _Log(NamedTuple):
     radius: float
 
 
-class ProvenSettings(NamedTuple):
-    """Settings that were proven."""
+class Proven(NamedTuple):
+    """A change that was proven."""
 
-    settings: Settings
-    baseline_settings: Settings  # the user's
-    space: SearchSpace  # that was searched
+    change: Change
     whole: Comparison  # the proven speed-up
-
-    @property
-    def names(self) -> list[str]:
-        """What was changed."""
-        return list(changed(self.settings, self.baseline_settings))
 
     @property
     def known(self) -> KnownSpeedup:
         """The proven speed-up, as a predictor takes it."""
         whole = self.whole
-        return KnownSpeedup(self.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
+        return KnownSpeedup(self.change.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
 
     def without(self, *names: str) -> Settings:
         """Return the recipe without some of its settings."""
-        return without(names, self.settings, self.baseline_settings)
+        return self.change.without(*names).settings
 
 
 class TimeLeft(NamedTuple):
@@ -114,7 +106,7 @@ class _Left(NamedTuple):
         return self.cold_seconds + MIN_PAIRS_EACH * self.seconds
 
 
-def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, time: TimeLeft) -> Breakdown:
+def break_down(recipe: Proven, pairs: PairSource, predictor: Predictor, time: TimeLeft) -> Breakdown:
     """Return what each changed setting contributes; nothing where fewer than two changed.
 
     As many settings as time allows are measured, the least known first; one that takes too long leaves its time to
@@ -127,25 +119,25 @@ def break_down(recipe: ProvenSettings, pairs: PairSource, predictor: Predictor, 
         predictor: Knows the trials.
         time: That there is.
     """
-    if len(recipe.names) < 2:
+    if len(recipe.change.names) < 2:
         return Breakdown()
     logs = _summed_up(_read(_to_measure(recipe, predictor, time), pairs, time))
     measured = set(logs)
     known = [recipe.known]
     for name, log in logs.items():
         known.append(KnownSpeedup(recipe.without(name), recipe.known.log_speedup - log.mean, log.deviation))
-    for name in recipe.names:
+    for name in recipe.change.names:
         if name not in measured:
             mean, deviation = _predicted(name, recipe, predictor, known)
             logs[name] = _Log(mean, deviation, _Z * deviation)
     agrees = _agrees(logs.values(), recipe.known)
     return Breakdown(
-        contributions=_contributions(logs, recipe.settings, measured),
+        contributions=_contributions(logs, recipe.change.settings, measured),
         interaction=None if agrees else _strongest(recipe, predictor, known),
     )
 
 
-def expected_seconds(recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> float:
+def expected_seconds(recipe: Proven, predictor: Predictor, time: TimeLeft) -> float:
     """Return what measuring contributions is expected to take; see `break_down`."""
     measured = _to_measure(recipe, predictor, time)
     if not measured:
@@ -154,30 +146,28 @@ def expected_seconds(recipe: ProvenSettings, predictor: Predictor, time: TimeLef
     return max(measured[0].least_seconds, within_share)
 
 
-def _to_measure(recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> list[_Left]:
+def _to_measure(recipe: Proven, predictor: Predictor, time: TimeLeft) -> list[_Left]:
     """Return the recipe without each setting whose contribution there is time to measure, the least known first."""
-    possible = [name for name in recipe.names if recipe.space.allows(recipe.without(name))]
+    possible = [name for name in recipe.change.names if recipe.change.space.allows(recipe.without(name))]
     predicted = {name: _predicted(name, recipe, predictor, [recipe.known]) for name in possible}
     least_known = sorted(possible, key=lambda name: predicted[name][1], reverse=True)
     left = [_without(name, predicted[name][0], recipe, predictor, time) for name in least_known]
     return _affordable(left, time)
 
 
-def _predicted(
-    name: str, recipe: ProvenSettings, predictor: Predictor, known: Sequence[KnownSpeedup]
-) -> tuple[float, float]:
+def _predicted(name: str, recipe: Proven, predictor: Predictor, known: Sequence[KnownSpeedup]) -> tuple[float, float]:
     """Return the logarithm of what a setting is predicted to contribute, and its standard deviation."""
-    return predictor.contrast([recipe.settings, recipe.without(name)], [1, -1], known)
+    return predictor.contrast([recipe.change.settings, recipe.without(name)], [1, -1], known)
 
 
-def _without(name: str, log_contribution: float, recipe: ProvenSettings, predictor: Predictor, time: TimeLeft) -> _Left:
+def _without(name: str, log_contribution: float, recipe: Proven, predictor: Predictor, time: TimeLeft) -> _Left:
     """Return the recipe without a setting, and what pairs of it take.
 
     The recipe was compiled for its proof; what is left of it without the setting is compiled for its first pair.
     """
     settings = recipe.without(name)
     compiling = predictor.compile_seconds(settings)
-    loading_seconds = predictor.extra_start_seconds(recipe.settings) + predictor.extra_start_seconds(settings)
+    loading_seconds = predictor.extra_start_seconds(recipe.change.settings) + predictor.extra_start_seconds(settings)
     pair_seconds = time.pair_seconds(math.exp(-log_contribution))
     return _Left(name, settings, pair_seconds + loading_seconds, compiling.cold - compiling.warm)
 
@@ -291,11 +281,16 @@ def _agrees(logs: Collection[_Log], whole: KnownSpeedup) -> bool:
     return abs(sum(log.mean for log in logs) - whole.log_speedup) <= radius
 
 
-def _strongest(recipe: ProvenSettings, predictor: Predictor, known: Sequence[KnownSpeedup]) -> Interaction:
+def _strongest(recipe: Proven, predictor: Predictor, known: Sequence[KnownSpeedup]) -> Interaction:
     """Return the two settings whose joint effect departs most from the product of what each does alone."""
     found = []
-    for one, other in itertools.combinations(changed(recipe.settings, recipe.baseline_settings), 2):
-        settings = [recipe.settings, recipe.without(one), recipe.without(other), recipe.without(one, other)]
+    for one, other in itertools.combinations(recipe.change.names, 2):
+        settings = [
+            recipe.change.settings,
+            recipe.without(one),
+            recipe.without(other),
+            recipe.without(one, other),
+        ]
         mean, deviation = predictor.contrast(settings, [1, -1, -1, 1], known)
         found.append(((one, other), mean, deviation))
     pair, mean, deviation = max(found, key=lambda entry: abs(entry[1]))

@@ -6,11 +6,9 @@ import math
 
 from autoaccel.records.evidence import MetricPlan, TrainingCosts
 from autoaccel.records.options import TuneOptions
-from autoaccel.records.settings import Settings
-from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.rounding import UPDATE_STEPS
-from autoaccel.space.knobs import is_exact, risk_of
+from autoaccel.space.change import Change
 
 MIN_STEPS = 20  # a metric after fewer says nothing
 MIN_SHARE = 0.2
@@ -38,15 +36,13 @@ def training_costs(facts: TrainingFacts, step_seconds: float, ready_seconds: flo
     return TrainingCosts(facts.planned_steps, step_seconds, start_seconds, _EVALUATION_STEPS * batches * step_seconds)
 
 
-def is_kept_anyway(settings: Settings, baseline_settings: Settings, space: SearchSpace, options: TuneOptions) -> bool:
-    """Return whether settings keep the metric without a training that shows it.
+def is_kept_anyway(change: Change, options: TuneOptions) -> bool:
+    """Return whether a change keeps the metric without a training that shows it.
 
-    They change no number, or only the random numbers that samples are drawn with: training is as from another seed.
+    It changes no number, or only the random numbers that samples are drawn with: training is as from another seed.
     Where only planned runs will do, these must show that, too.
     """
-    if is_exact(settings, baseline_settings, space.inexact):
-        return True
-    return options.evidence != "whole" and risk_of(settings, baseline_settings, space.risks) == "redraws"
+    return not change.inexact_part or (options.evidence != "whole" and change.risk == "redraws")
 
 
 def planned_runs(costs: TrainingCosts, pairs: int, max_pairs: int = 0) -> MetricPlan:

@@ -35,7 +35,7 @@ from autoaccel.session.rounding import (
     why_not_by_rounding,
 )
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import redrawing, without
+from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_error
 from autoaccel.statistics.turn_plan import TURNS
@@ -55,7 +55,6 @@ class MetricJudge:
         self,
         run: TuningRun,
         baseline: LiveBaseline,
-        space: SearchSpace,
         extra_start_seconds: Callable[[Settings], float],
     ) -> None:
         """Read off the baseline what training costs.
@@ -63,62 +62,57 @@ class MetricJudge:
         Args:
             run: What all stages share.
             baseline: The user's own settings.
-            space: What may be searched.
             extra_start_seconds: Returns how much longer than the baseline's a process takes to start under settings
                 whose code was compiled before.
         """
         self._run = run
         self._baseline = baseline
-        self._space = space
         self._extra_start_seconds = extra_start_seconds
         warmup_steps = len(baseline.measurement.warmup_step_seconds)
         self._own_costs = training_costs(baseline.facts, baseline.step_seconds, baseline.ready_seconds, warmup_steps)
 
-    def _costs(self, settings: Settings, resumed: bool = False) -> TrainingCosts:
+    def _costs(self, change: Change, resumed: bool = False) -> TrainingCosts:
         return self._own_costs._replace(
-            extra_start_seconds=self._extra_start_seconds(settings),
+            extra_start_seconds=self._extra_start_seconds(change.settings),
             recorded=frozenset() if resumed else recorded_steps(self._run.folder.rounding),
         )
 
-    def pair_seconds(self, settings: Settings, speedup: float | None) -> float:
+    def pair_seconds(self, change: Change, speedup: float | None) -> float:
         """Return what a pair takes that only tells the speed; a speed-up of None stands for the baseline's speed."""
-        return self._baseline.pair_seconds(speedup or 1.0) + self._extra_start_seconds(settings)
+        return self._baseline.pair_seconds(speedup or 1.0) + self._extra_start_seconds(change.settings)
 
     def plan(
-        self, settings: Settings, speedup: float | None, left: float = math.inf, by_updates: bool = True
+        self, change: Change, speedup: float | None, left: float = math.inf, by_updates: bool = True
     ) -> MetricPlan | None:
-        """Return how settings are judged before anything of them is proven; None if nothing need be shown.
+        """Return how a change is judged before anything of it is proven; None if nothing need be shown.
 
         Beside what judges the metric there is time for the pairs of processes that the speed is expected to take.
         Pairs that train tell the speed, too. They spare others where trainings are short, and where there is no time
         for both: then they come at once. Else the speed is proven first, for a part of what they take.
 
         Args:
-            settings: To be judged.
+            change: To be judged.
             speedup: Of their steps; None if it is not known.
             left: Seconds for all of the proof.
-            by_updates: Whether updates may tell, if the settings only round.
+            by_updates: Whether updates may tell, if the change only rounds.
         """
-        if is_kept_anyway(settings, self._baseline.settings, self._space, self._run.request.options):
+        if is_kept_anyway(change, self._run.request.options):
             return None
-        choose = functools.partial(self._choose, settings, speedup or 1.0, by_updates=by_updates)
+        choose = functools.partial(self._choose, change, speedup or 1.0, by_updates=by_updates)
         pairs = deciding_pairs(speedup) if speedup else MIN_PAIRS
-        pair_seconds, planned = self.pair_seconds(settings, speedup), left / PROOF_MARGIN
+        pair_seconds, planned = self.pair_seconds(change, speedup), left / PROOF_MARGIN
         beside = max(0, pairs - self._run.request.options.metric_repeats)
         early, late = choose(planned - beside * pair_seconds), choose(planned - pairs * pair_seconds)
         if early.fits and early.training_pairs and (self._is_short(early.steps) or not late.fits):
             return early._replace(at_once=True)
         return late._replace(at_once=late.fits and late.training_pairs > 0 and self._is_short(late.steps))
 
-    def known(self, settings: Settings) -> Accuracy:
-        """Return what is known of the metric under settings of which nothing need be shown; see `is_kept_anyway`."""
-        facts, redrawn = self._baseline.facts, self._redrawn(settings)
-        if redrawn:
-            return redrawn_numbers(facts.metric, facts.direction, redrawn)
+    def known(self, change: Change) -> Accuracy:
+        """Return what is known of the metric under a change of which nothing need be shown; see `is_kept_anyway`."""
+        facts = self._baseline.facts
+        if change.redrawn:
+            return redrawn_numbers(facts.metric, facts.direction, change.redrawn)
         return exact_numbers(facts.metric, facts.direction)
-
-    def _redrawn(self, settings: Settings) -> tuple[str, ...]:
-        return redrawing(settings, self._baseline.settings, self._space.risks)
 
     def min_share(self) -> MetricPlan:
         """Return the smallest part of the planned run that tells more than updates do."""
@@ -128,20 +122,20 @@ class MetricJudge:
         """Return the strongest evidence, whatever it takes."""
         return planned_runs(self._own_costs, self._run.request.options.metric_repeats)
 
-    def seconds(self, plan: MetricPlan, settings: Settings, speedup: float | None, resumed: bool = False) -> float:
+    def seconds(self, plan: MetricPlan, change: Change, speedup: float | None, resumed: bool = False) -> float:
         """Return what a plan's trainings take.
 
         Args:
             plan: Of the trainings.
-            settings: To be judged.
+            change: To be judged.
             speedup: Of their steps; None stands for the baseline's speed.
             resumed: Whether they are left to a further part of the run, which has none of the updates kept in this one.
         """
-        return plan.seconds(self._costs(settings, resumed), speedup or 1.0)
+        return plan.seconds(self._costs(change, resumed), speedup or 1.0)
 
-    def budget_seconds(self, plan: MetricPlan, settings: Settings, speedup: float | None) -> float:
+    def budget_seconds(self, plan: MetricPlan, change: Change, speedup: float | None) -> float:
         """Return the least budget of a whole run that leaves time for these trainings, or for a look at updates."""
-        seconds = self.seconds(plan, settings, speedup, resumed=True)
+        seconds = self.seconds(plan, change, speedup, resumed=True)
         return seconds if plan.evidence == "rounding" else seconds / METRIC_SHARE
 
     def unprovable(self, space: SearchSpace) -> dict[str, Unprovable]:
@@ -150,24 +144,24 @@ class MetricJudge:
         Raises:
             BadRequestError: If a person has set such a value.
         """
-        baseline_settings, found = self._baseline.settings, dict[str, Unprovable]()
-        if why := self._why_unprovable({**baseline_settings, **space.fixed}):
+        own, found = self._baseline.settings, dict[str, Unprovable]()
+        if why := self._why_unprovable(Change({**own, **space.fixed}, own, space)):
             raise BadRequestError(f"--set: {unprovable_words(why)}.")
         for name, values in space.open.items():
-            other = next((value for value in values if value != baseline_settings[name]), baseline_settings[name])
-            if why := self._why_unprovable({**baseline_settings, name: other}):
+            other = next((value for value in values if value != own[name]), own[name])
+            if why := self._why_unprovable(Change({**own, name: other}, own, space)):
                 found[name] = why
         return found
 
-    def _why_unprovable(self, settings: Settings) -> Unprovable | None:
-        plan = self.plan(settings, _FASTEST)
+    def _why_unprovable(self, change: Change) -> Unprovable | None:
+        plan = self.plan(change, _FASTEST)
         if plan is None or plan.fits:
             return None
-        seconds = plan.seconds(self._costs(settings))
+        seconds = plan.seconds(self._costs(change))
         return Unprovable(plan, seconds, math.ceil(seconds / METRIC_SHARE / 60))
 
     def begin(
-        self, settings: Settings, speedup: float, contender: int, earlier: Earlier = NOTHING_EARLIER
+        self, change: Change, speedup: float, contender: int, earlier: Earlier = NOTHING_EARLIER
     ) -> MetricProof | None:
         """Return the proof of the n-th contender's metric, from 1, with nothing trained yet; see `plan`.
 
@@ -175,17 +169,17 @@ class MetricJudge:
         looked already; for the looks that follow a part of the error is left (`RESUMED`).
 
         Args:
-            settings: Of the contender.
+            change: The contender.
             speedup: Of their steps.
             contender: Its number.
             earlier: What an earlier part of the run has found.
         """
-        by_updates = not earlier.differed_by_updates(settings)
+        by_updates = not earlier.differed_by_updates(change.settings)
         run, pairs = self._run, self._run.request.options.metric_repeats
-        plan = self.plan(settings, speedup, run.clock.left, by_updates)
+        plan = self.plan(change, speedup, run.clock.left, by_updates)
         if plan is None:
             return None
-        measured = earlier.pairs_of(settings)
+        measured = earlier.pairs_of(change.settings)
         trained = [pair.steps for pair in measured if pair.steps]
         if plan.evidence != "whole" and trained:
             plan = MetricPlan("share", trained[-1], pairs, MAX_TIMES * pairs)
@@ -195,55 +189,54 @@ class MetricJudge:
             self._baseline.facts,
             run.request.constraint,
             plan,
-            error=(1 - CONFIDENCE) * share_of_error(contender) * RESUMED ** earlier.parts_with_runs(settings),
-            updates=functools.partial(self._compare_updates, settings, speedup)
-            if by_updates and self._may_ask_updates(settings)
+            error=(1 - CONFIDENCE) * share_of_error(contender) * RESUMED ** earlier.parts_with_runs(change.settings),
+            updates=functools.partial(self._compare_updates, change, speedup)
+            if by_updates and self._may_ask_updates(change)
             else None,
-            plan_anew=None if trained else functools.partial(self._plan_the_rest, settings, speedup, by_updates),
-            redrawn=self._redrawn(settings),
+            plan_anew=None if trained else functools.partial(self._plan_the_rest, change, speedup, by_updates),
+            redrawn=change.redrawn,
         )
 
-    def _choose(self, settings: Settings, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
+    def _choose(self, change: Change, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
         """Return the strongest evidence that fits into this time and into its share of the budget.
 
         The share is one of trainings: updates are the least that tells, and may take all that the speed leaves.
         """
         request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
-        rounds = by_updates and self._may_ask_updates(settings)
-        costs = self._costs(settings)
+        rounds = by_updates and self._may_ask_updates(change)
+        costs = self._costs(change)
         plan = choose_evidence(costs, speedup, most, options, rounds)
         if plan.evidence == "rounding" and costs.updates_seconds(UPDATE_STEPS, speedup) <= seconds:
             return plan._replace(max_pairs=1)
         return plan
 
-    def _plan_the_rest(self, settings: Settings, speedup: float, by_updates: bool) -> MetricPlan:
-        """Return how settings are judged whose speed is proven, in what is left; nothing else needs any of it."""
+    def _plan_the_rest(self, change: Change, speedup: float, by_updates: bool) -> MetricPlan:
+        """Return how a change is judged whose speed is proven, in what is left; nothing else needs any of it."""
         left = self._run.clock.left
-        plan = self._choose(settings, speedup, left / PROOF_MARGIN, by_updates)
+        plan = self._choose(change, speedup, left / PROOF_MARGIN, by_updates)
         # What fits barely is tried as well: there is nothing to lose any more.
-        plan = plan if plan.fits else self._choose(settings, speedup, left, by_updates)
-        self._run.stages.expect("metric", self.seconds(plan, settings, speedup))
+        plan = plan if plan.fits else self._choose(change, speedup, left, by_updates)
+        self._run.stages.expect("metric", self.seconds(plan, change, speedup))
         return plan
 
     def _is_short(self, steps: int) -> bool:
         """Whether a training of this many steps takes hardly longer than the turns that judge the speed."""
         return steps * self._baseline.step_seconds <= 2 * TURNS * self._baseline.plan.turn_seconds()
 
-    def _may_ask_updates(self, settings: Settings) -> bool:
+    def _may_ask_updates(self, change: Change) -> bool:
         if not may_compare_updates(self._baseline.facts):
             return False
-        rounds = not why_not_by_rounding(settings, self._baseline.settings, self._space.risks)
-        return rounds and self._run.request.options.evidence != "whole"
+        return not why_not_by_rounding(change) and self._run.request.options.evidence != "whole"
 
-    def _compare_updates(self, settings: Settings, speedup: float) -> RoundingEvidence | Failure | None:
+    def _compare_updates(self, change: Change, speedup: float) -> RoundingEvidence | Failure | None:
         """Return what updates say; None if there is no time to compare them.
 
         On the same samples: what only draws them with other random numbers stays as the user has it. Another pair of
         processes may be needed after that, for the speed, if there is time for it.
         """
 
-        clock, costs = self._run.clock, self._costs(settings)
+        clock, costs = self._run.clock, self._costs(change)
 
         def has_time(steps: int, most_seconds: float) -> bool:
             # A script's own loop ends where it ends.
@@ -259,5 +252,5 @@ class MetricJudge:
 
         if not has_time(UPDATE_STEPS, clock.left):
             return None
-        rounds = without(self._redrawn(settings), settings, self._baseline.settings)
-        return judge_rounding(self._run, self._baseline.settings, rounds, has_time_again)
+        rounds = change.without(*change.redrawn)
+        return judge_rounding(self._run, change.own, rounds.settings, has_time_again)

@@ -13,6 +13,7 @@ from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
 from autoaccel.session.rounding import may_compare_updates, why_not_by_rounding
 from autoaccel.session.setup import can_win
 from autoaccel.session.tuning_run import TuningRun
+from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
 from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
@@ -44,9 +45,9 @@ class Planner:
         self._before_profile = 0.0  # seconds: until its process has warmed up
         own = baseline_settings(context)
         # Each open knob alone, with any value but the user's own: risks are those of knobs.
-        changed = [{**own, **space.fixed, name: values[-1]} for name, values in space.open.items()]
-        self._inexact = [one for one in changed if not is_kept_anyway(one, own, space, run.request.options)]
-        rounding = [one for one in self._inexact if not why_not_by_rounding(one, own, space.risks)]
+        changes = [Change({**own, **space.fixed, name: values[-1]}, own, space) for name, values in space.open.items()]
+        self._inexact = [one for one in changes if not is_kept_anyway(one, run.request.options)]
+        rounding = [one for one in self._inexact if not why_not_by_rounding(one)]
         self._may_only_round = bool(rounding) and may_compare_updates(context.training)
 
     def after_look(self, first_step_seconds: float, step_seconds: float) -> None:

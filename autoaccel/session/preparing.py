@@ -187,7 +187,7 @@ def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
 def _close_unprovable(setup: Setup, space: SearchSpace) -> SearchSpace:
     """Close, and tell, each knob whose effect on the metric could not be judged within the budget."""
     # Nothing was compiled yet; a few seconds are not what makes evidence unaffordable.
-    found = MetricJudge(setup.run, setup.baseline, space, lambda settings: 0.0).unprovable(space)
+    found = MetricJudge(setup.run, setup.baseline, lambda settings: 0.0).unprovable(space)
     for line in unprovable_lines(found):
         setup.run.tell(Note(line))
     return close(space, setup.baseline_settings, {name: unprovable_words(why) for name, why in found.items()})

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from autoaccel.records.contender import OPEN
 from autoaccel.records.evidence import MetricPlan
-from autoaccel.records.settings import Settings
 from autoaccel.search.ranking import Contender
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import PROOF_MARGIN
 from autoaccel.session.proof import Proof
 from autoaccel.session.tuning_run import TuningRun
+from autoaccel.space.change import Change
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, expected_pairs, likely_pairs
 
 
@@ -69,7 +69,7 @@ class ProofCosts:
     def seconds(
         self,
         plan: MetricPlan | None,
-        settings: Settings,
+        change: Change,
         speedup: float | None,
         with_further: bool = True,
         resumed: bool = False,
@@ -78,37 +78,37 @@ class ProofCosts:
 
         With `resumed`, in a further part of the run.
         """
-        pair_seconds = self._judge.pair_seconds(settings, speedup)
-        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, settings, speedup, resumed), with_further)
+        pair_seconds = self._judge.pair_seconds(change, speedup)
+        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, change, speedup, resumed), with_further)
 
-    def likely(self, plan: MetricPlan | None, settings: Settings, speedup: float) -> tuple[float, float]:
+    def likely(self, plan: MetricPlan | None, change: Change, speedup: float) -> tuple[float, float]:
         """Return what a proof is likely to take for the speed, and beside that for the metric; see `seconds`."""
-        metric = self._metric_time(plan, settings, speedup)
-        return likely_speed_seconds(self._judge.pair_seconds(settings, speedup), speedup, metric), metric.seconds
+        metric = self._metric_time(plan, change, speedup)
+        return likely_speed_seconds(self._judge.pair_seconds(change, speedup), speedup, metric), metric.seconds
 
     def _metric_time(
-        self, plan: MetricPlan | None, settings: Settings, speedup: float | None, resumed: bool = False
+        self, plan: MetricPlan | None, change: Change, speedup: float | None, resumed: bool = False
     ) -> MetricTime:
         if plan is None:
             return NO_METRIC
-        return MetricTime(self._judge.seconds(plan, settings, speedup, resumed), plan.training_pairs, plan.at_once)
+        return MetricTime(self._judge.seconds(plan, change, speedup, resumed), plan.training_pairs, plan.at_once)
 
-    def least(self, settings: Settings, speedup: float | None) -> float:
+    def least(self, change: Change, speedup: float | None) -> float:
         """Return what a proof takes at least if the metric is judged by what fits in what is left.
 
         Infinite if nothing fits.
         """
-        plan = self._judge.plan(settings, speedup, self._run.clock.left)
+        plan = self._judge.plan(change, speedup, self._run.clock.left)
         if plan is not None and not plan.fits:
             return math.inf
-        return self.seconds(plan, settings, speedup, with_further=False)
+        return self.seconds(plan, change, speedup, with_further=False)
 
-    def rest(self, plan: MetricPlan | None, settings: Settings, speedup: float, spent_seconds: float = 0.0) -> float:
+    def rest(self, plan: MetricPlan | None, change: Change, speedup: float, spent_seconds: float = 0.0) -> float:
         """Return what the rest of a proof takes, at least the budget by which its trainings exceed their share."""
         judge = self._judge
-        seconds = self.seconds(plan, settings, speedup, resumed=True)
-        rest = max(judge.pair_seconds(settings, speedup), seconds - spent_seconds)
-        more = judge.budget_seconds(plan, settings, speedup) - self._run.clock.spent if plan else 0.0
+        seconds = self.seconds(plan, change, speedup, resumed=True)
+        rest = max(judge.pair_seconds(change, speedup), seconds - spent_seconds)
+        more = judge.budget_seconds(plan, change, speedup) - self._run.clock.spent if plan else 0.0
         return max(rest, more)
 
     def missing(
@@ -118,17 +118,17 @@ class ProofCosts:
 
         And by what the metric would be judged; None if it need not be.
         """
-        settings, speedup, judge = contender.settings, math.exp(contender.log_speedup), self._judge
+        change, speedup, judge = contender.change, math.exp(contender.log_speedup), self._judge
         if proof.result not in OPEN:
             return math.inf, None
         if proof.result == "incomplete" or metric is None:
             plan = metric.plan if metric else None
-            return self.rest(plan, settings, speedup, spent_seconds), plan
+            return self.rest(plan, change, speedup, spent_seconds), plan
         judged_by_runs = metric.trained > 1
         if judged_by_runs and math.isfinite(metric.missing_pairs):
-            pair_seconds = judge.seconds(metric.plan, settings, speedup) / metric.plan.pairs
+            pair_seconds = judge.seconds(metric.plan, change, speedup) / metric.plan.pairs
             return metric.missing_pairs * pair_seconds, metric.plan
         if metric.plan.evidence == "whole":
             return math.inf, metric.plan
         plan = judge.planned_runs() if judged_by_runs else judge.min_share()
-        return self.rest(plan, settings, speedup), plan
+        return self.rest(plan, change, speedup), plan

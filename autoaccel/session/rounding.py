@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from autoaccel.records.knob import Risk
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
-from autoaccel.records.settings import Settings, changed
+from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.space.knobs import ranks_of, risk_of
+from autoaccel.space.change import Change
+from autoaccel.space.knobs import ranks_of
 from autoaccel.statistics.rounding import judge_updates, may_settle
 
 POINTS = (6, 8, 10)
@@ -68,22 +68,13 @@ NotByRounding = Literal["changes the training", "several ranks", "takes paramete
 """Why updates cannot tell: they would be another training's, are not compared among ranks, or have no counterpart."""
 
 
-def why_not_by_rounding(
-    settings: Settings, baseline_settings: Settings, risks: Mapping[str, Risk]
-) -> NotByRounding | None:
-    """Return why updates cannot tell whether the settings keep the metric; None if they can.
-
-    Args:
-        settings: Some that are not exact.
-        baseline_settings: The user's.
-        risks: Of knobs that may do another thing to this training than elsewhere; see `SearchSpace.risks`.
-    """
-    changes = changed(settings, baseline_settings)
-    if any(risk_of({name: settings[name]}, baseline_settings, risks) == "changes_training" for name in changes):
+def why_not_by_rounding(change: Change) -> NotByRounding | None:
+    """Return why updates cannot tell whether a change, which is not exact, keeps the metric; None if they can."""
+    if change.risk == "changes_training":
         return "changes the training"
-    if ranks_of(settings) > 1 or ranks_of(baseline_settings) > 1:
+    if change.ranks > 1 or ranks_of(change.own) > 1:
         return "several ranks"
-    return "takes parameters away" if _TAKES_PARAMETERS in changes else None
+    return "takes parameters away" if _TAKES_PARAMETERS in change.names else None
 
 
 def judge_rounding(

@@ -5,11 +5,28 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.records.knob import Risk
+from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.search.ranking import Contender, first_contender
+from autoaccel.space.change import Change
+
+SPACE = SearchSpace("test", {}, {}, {}, risks={"parallel.world_size": "rounding"})
+RISKY: dict[Risk, Settings] = {
+    "exact": {"memory.allocator": "tcmalloc"},
+    "rounding": {"precision.autocast": "bfloat16"},
+    "changes_training": {"optimizer.batch_factor": 2.0},
+}
+EXACT = ("loader.pin_memory", "loader.persistent", "loader.non_blocking", "memory.keep_freed", "memory.huge_pages")
 
 
-def contender(name: str, seconds: float, risk: Risk = "rounding", changes: int = 2) -> Contender:
-    return Contender({"name": name}, 0.0, seconds, risk, changes)
+def contender(name: str, seconds: float, risk: Risk = "rounding", changes: int = 2, ranks: int = 1) -> Contender:
+    """Return a contender of this name, with so many settings that are not the user's own."""
+    own: Settings = {"name": name, **dict.fromkeys([*RISKY[risk], *EXACT], "own"), "parallel.world_size": 1}
+    settings: Settings = {**own, **RISKY[risk], "parallel.world_size": ranks}
+    settings |= dict.fromkeys(EXACT[: changes - 1 - (ranks > 1)], True)
+    change = Change(settings, own, SPACE)
+    assert (change.risk, len(change.names), change.ranks) == (risk, changes, ranks)
+    return Contender(change, 0.0, seconds)
 
 
 def first(*contenders: Contender, doubt: float = 0.1, harmful: str = "") -> str:
@@ -32,7 +49,7 @@ def test_of_two_that_are_as_fast_the_one_with_less_risk_comes_first() -> None:
 
 def test_of_two_that_are_as_fast_and_as_sure_the_one_with_fewer_processes_comes_first() -> None:
     """Two ranks of a network that normalises each sample alone: their runs are dear, and updates cannot tell."""
-    ranks, cast = contender("ranks", 50.0)._replace(processes=2), contender("cast", 52.0, changes=4)
+    ranks, cast = contender("ranks", 50.0, ranks=2), contender("cast", 52.0, changes=4)
     assert first(ranks, cast) == "cast"
     assert first(ranks, cast, doubt=0.01) == "ranks"
     assert first(ranks, contender("risky", 50.0, "changes_training")) == "ranks"

@@ -161,7 +161,7 @@ class FakeProving:
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         truth, settings = self.truth, contender.settings
         plan = MetricPlan("whole", 200, pairs=3, max_pairs=6)
-        rounds = truth.updates is not None and not why_not_by_rounding(settings, BASELINE, SPACE.risks)
+        rounds = truth.updates is not None and not why_not_by_rounding(contender.change)
         updates = (lambda: truth.updates) if rounds else None
         error = 0.05 * share_of_error(number)
         exact = is_exact(settings, BASELINE, ())

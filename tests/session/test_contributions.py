@@ -22,12 +22,13 @@ from autoaccel.session.contributions import (
     MIN_PAIRS_EACH,
     Breakdown,
     Predictor,
-    ProvenSettings,
+    Proven,
     TimeLeft,
     break_down,
     expected_seconds,
 )
 from autoaccel.session.pairs import PairReading
+from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import compare_in_process
 from autoaccel.statistics.runs import CompileSeconds
 
@@ -125,10 +126,10 @@ def broken_down_by(
     return break_down(proven_by(machine, space), machine, predictor, time_left(machine))
 
 
-def proven_by(machine: Machine, space: SearchSpace = SPACE) -> ProvenSettings:
+def proven_by(machine: Machine, space: SearchSpace = SPACE) -> Proven:
     log = machine.log(machine.chosen)
     whole = Comparison(math.exp(log), math.exp(log - 0.05), math.exp(log + 0.05), "faster", 0.975, 6, 48)
-    return ProvenSettings(machine.chosen, BASELINE, space, whole)
+    return Proven(Change(machine.chosen, BASELINE, space), whole)
 
 
 def time_left(machine: Machine) -> TimeLeft:

@@ -31,6 +31,7 @@ from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
+from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.statistics.comparison import PAIR_SCATTER, PROCESS_DEVIATION
 from autoaccel.statistics.deciding import rule_for
@@ -112,11 +113,11 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
         )
         monkeypatch.setattr(judging, "judge_rounding", minute.compare_updates)
         space = SearchSpace("test", {}, {}, {})
-        judge = MetricJudge(run, cast("LiveBaseline", baseline), space, lambda settings: 0.0)
+        judge = MetricJudge(run, cast("LiveBaseline", baseline), lambda settings: 0.0)
         settings: Settings = {**unchanged, "precision.autocast": "bfloat16"}
         seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
         prover = Prover(minute, digits, minute, ignore)
-        return prover.prove(settings, rule_for(1, 1.02), judge.begin(settings, seen, 1))
+        return prover.prove(settings, rule_for(1, 1.02), judge.begin(Change(settings, unchanged, space), seen, 1))
 
     proofs = [proved(seed) for seed in range(TIMES)]
     results = Counter(proof.result for proof in proofs)

@@ -24,6 +24,7 @@ from autoaccel.records.rounding import (
     UpdatesRecorded,
 )
 from autoaccel.records.settings import Settings
+from autoaccel.records.space import SearchSpace
 from autoaccel.report.rounding import rounding_basis_words, rounding_words
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.rounding import (
@@ -37,6 +38,7 @@ from autoaccel.session.rounding import (
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
+from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.starter import WorkerStarter
 
@@ -185,7 +187,8 @@ def test_only_settings_that_round_are_judged_by_it(context: KnobContext) -> None
 
     def reason(risks: dict[str, Risk] | None = None, **changes: object) -> NotByRounding | None:
         named = {name.replace("__", "."): value for name, value in changes.items()}
-        return why_not_by_rounding({**baseline, **named}, baseline, risks or {})  # type: ignore[dict-item]  # values of any type
+        space = SearchSpace("test", {}, {}, {}, risks=risks or {})
+        return why_not_by_rounding(Change({**baseline, **named}, baseline, space))  # type: ignore[dict-item]  # values of any type
 
     assert reason(precision__autocast="bfloat16", optimizer__fused=True, loader__workers=2) is None
     other = "changes the training"
@@ -195,4 +198,5 @@ def test_only_settings_that_round_are_judged_by_it(context: KnobContext) -> None
     assert reason({"optimizer.accumulation": "changes_training"}, optimizer__accumulation=2) == other
     assert reason(model__norm_biases="drop") == "takes parameters away"
     ranks = {**baseline, "parallel.world_size": 2}
-    assert why_not_by_rounding({**ranks, "precision.autocast": "bfloat16"}, ranks, {}) == "several ranks"
+    change = Change({**ranks, "precision.autocast": "bfloat16"}, ranks, SearchSpace("test", {}, {}, {}))
+    assert why_not_by_rounding(change) == "several ranks"

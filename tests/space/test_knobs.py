@@ -14,6 +14,7 @@ from autoaccel.records.script import ScriptFacts, SeenModel
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import effects_of
+from autoaccel.space.change import Change
 from autoaccel.space.knobs import (
     KNOBS,
     KnobContext,
@@ -26,12 +27,8 @@ from autoaccel.space.knobs import (
     is_exact,
     knob_rows,
     parse_value,
-    part_up_to,
-    redrawing,
-    risk_of,
     risks_here,
     risky_part,
-    without,
 )
 
 Vary = Callable[..., KnobContext]
@@ -253,19 +250,28 @@ def test_workers_are_exact_only_where_samples_draw_no_random_numbers(context: Kn
     assert KNOBS["precision.autocast"].risk_at(random) == "rounding"
 
 
+def change_in(context: KnobContext, settings: Settings) -> Change:
+    own = default_settings(context)
+    space = SearchSpace("t", {}, own, {}, inexact=inexact_here(context), risks=risks_here(context))
+    return Change(settings, own, space)
+
+
+def settings_of(change: Change | None) -> Settings | None:
+    return change and change.settings
+
+
 def test_workers_redraw_samples_where_each_has_a_seed_for_what_they_draw_from(context: KnobContext, vary: Vary) -> None:
     baseline = default_settings(context)
     random = vary(context, loading_matters="loading a sample draws random numbers", loading_redraws=True)
     changed = {**baseline, "loader.workers": 2, "loader.prefetch": 4}
     assert not is_exact(changed, baseline, inexact_here(random))
-    assert risk_of(changed, baseline, risks_here(random)) == "redraws"
-    assert redrawing(changed, baseline, risks_here(random)) == ("loader.workers",)
-    assert redrawing(changed, baseline, risks_here(context)) == ()
+    assert change_in(random, changed).risk == "redraws"
+    assert change_in(random, changed).redrawn == ("loader.workers",)
+    assert change_in(context, changed).redrawn == ()
     cast = {**changed, "precision.autocast": "bfloat16"}
-    assert risk_of(cast, baseline, risks_here(random)) == "rounding"
-    space = SearchSpace(name="t", open={}, fixed=baseline, closed={}, risks=risks_here(random))
-    assert part_up_to("redraws", cast, baseline, space) == changed
-    assert part_up_to("exact", cast, baseline, space) == baseline
+    assert change_in(random, cast).risk == "rounding"
+    assert settings_of(change_in(random, cast).at_most("redraws")) == changed
+    assert settings_of(change_in(random, cast).at_most("exact")) == baseline
 
 
 @pytest.mark.parametrize(
@@ -319,26 +325,27 @@ def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics
         assert KNOBS[name].risk_at(context) == "rounding"
         assert KNOBS[name].risk_at(normalised) == "changes_training"
     ranks = {**baseline, "parallel.world_size": 2, "loader.workers": 1}
-    assert risk_of(ranks, baseline, risks_here(context)) == "rounding"
-    assert risk_of(ranks, baseline, risks_here(normalised)) == "changes_training"
-    assert risk_of({**baseline, "loader.workers": 1}, baseline, risks_here(normalised)) == "exact"
-    assert risk_of(baseline, baseline, {}) == "exact"
+    assert change_in(context, ranks).risk == "rounding"
+    assert change_in(normalised, ranks).risk == "changes_training"
+    assert change_in(normalised, {**baseline, "loader.workers": 1}).risk == "exact"
+    assert change_in(context, baseline).risk == "exact"
     random = vary(context, loading_matters="loading a sample draws random numbers")
-    assert risk_of({**baseline, "loader.workers": 1}, baseline, risks_here(random)) == "changes_training"
+    assert change_in(random, {**baseline, "loader.workers": 1}).risk == "changes_training"
 
 
 def test_a_part_of_settings_has_nothing_riskier_and_nothing_that_would_do_nothing(context: KnobContext) -> None:
     baseline = default_settings(context)
     exact: Settings = {"loader.workers": 2, "loader.prefetch": 4}
     chosen: Settings = {**baseline, **exact, "precision.autocast": "bfloat16", "optimizer.batch_factor": 2.0}
-    space = SearchSpace(name="t", open={}, fixed=baseline, closed={})
-    assert part_up_to("exact", chosen, baseline, space) == {**baseline, **exact}
-    assert part_up_to("rounding", chosen, baseline, space) == {**baseline, **exact, "precision.autocast": "bfloat16"}
-    assert part_up_to("changes_training", chosen, baseline, space) == chosen
-    assert without(["loader.workers"], chosen, baseline)["loader.prefetch"] == baseline["loader.prefetch"]
+    change = change_in(context, chosen)
+    assert settings_of(change.at_most("exact")) == {**baseline, **exact}
+    assert settings_of(change.at_most("rounding")) == {**baseline, **exact, "precision.autocast": "bfloat16"}
+    assert change.at_most("changes_training") == change
+    assert set(change.names) == {*exact, "precision.autocast", "optimizer.batch_factor"}
+    assert change.without("loader.workers").settings["loader.prefetch"] == baseline["loader.prefetch"]
     # What a person has set stays, so that there is no part without it.
     wish = SearchSpace(name="t", open={}, fixed={**baseline, "precision.autocast": "bfloat16"}, closed={})
-    assert part_up_to("exact", chosen, baseline, wish) is None
+    assert Change(chosen, baseline, wish).at_most("exact") is None
 
 
 def test_a_cache_counts_one_copy_for_each_process_that_loads(context: KnobContext, vary: Vary) -> None:

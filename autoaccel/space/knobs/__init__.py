@@ -15,13 +15,9 @@ from autoaccel.space.knobs.implications import (
     is_on,
     knob_rows,
     modules_of,
-    part_up_to,
-    redrawing,
-    risk_of,
     risks_here,
     risky_part,
     slow_starting_knobs,
-    without,
 )
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext, Need
 from autoaccel.space.knobs.parallel import ranks_of
@@ -64,12 +60,8 @@ __all__ = [
     "knobs_here",
     "modules_of",
     "parse_value",
-    "part_up_to",
     "ranks_of",
-    "redrawing",
-    "risk_of",
     "risks_here",
     "risky_part",
     "slow_starting_knobs",
-    "without",
 ]

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import get_args
 
 from autoaccel.records.knob import KnobRow, Risk
-from autoaccel.records.settings import Settings, Value, changed
-from autoaccel.records.space import SearchSpace
+from autoaccel.records.settings import Settings, Value
 from autoaccel.space.knobs.knob import Knob, KnobContext
 from autoaccel.space.knobs.registry import KNOBS, check_value, find_knob, knobs_here
 
@@ -129,52 +128,6 @@ def risky_part(settings: Mapping[str, Value], baseline: Mapping[str, Value], ine
 def risks_here(context: KnobContext) -> dict[str, Risk]:
     """Return what knobs may do to the numbers in this context, of those of which it is not what they do elsewhere."""
     return {knob.name: risk for knob in knobs_here(context) if (risk := knob.risk_at(context)) != knob.risk}
-
-
-def risk_of(settings: Mapping[str, Value], baseline: Mapping[str, Value], risks: Mapping[str, Risk]) -> Risk:
-    """Return what the riskiest of the settings that differ from the baseline may do to the numbers.
-
-    Args:
-        settings: Whatever they are.
-        baseline: The user's own.
-        risks: Of knobs that may do another thing to this training than elsewhere; see `risks_here`.
-    """
-    found = [_risk_of_knob(name, risks) for name in changed(settings, baseline)]
-    return max(found, key=RISKS.index, default="exact")
-
-
-def redrawing(
-    settings: Mapping[str, Value], baseline: Mapping[str, Value], risks: Mapping[str, Risk]
-) -> tuple[str, ...]:
-    """Return the settings that differ only in which random numbers samples are drawn with; see `risk_of`."""
-    return tuple(name for name in changed(settings, baseline) if _risk_of_knob(name, risks) == "redraws")
-
-
-def part_up_to(most: Risk, settings: Settings, baseline: Settings, space: SearchSpace) -> Settings | None:
-    """Return the settings without those that are riskier than this; None where a person wishes one of those."""
-    riskier = [
-        name
-        for name in changed(settings, baseline)
-        if RISKS.index(_risk_of_knob(name, space.risks)) > RISKS.index(most)
-    ]
-    if any(space.fixed.get(name, baseline[name]) != baseline[name] for name in riskier):
-        return None
-    return without(riskier, settings, baseline)
-
-
-def without(left_out: Collection[str], settings: Settings, baseline: Settings) -> Settings:
-    """Return the settings with the baseline's where some are left out, and where what is left does nothing."""
-    kept = {**settings, **{name: baseline[name] for name in left_out}}
-    for _ in kept:  # what rests may be what another one needs
-        idle = [name for name in changed(kept, baseline) if idle_because(KNOBS[name], kept)]
-        if not idle:
-            break
-        kept |= {name: baseline[name] for name in idle}
-    return kept
-
-
-def _risk_of_knob(name: str, risks: Mapping[str, Risk]) -> Risk:
-    return risks.get(name, KNOBS[name].risk)
 
 
 def idle_because(knob: Knob, settings: Mapping[str, Value]) -> str:
