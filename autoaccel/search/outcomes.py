@@ -82,6 +82,11 @@ class Outcomes:
                 if RISKS.index(alone.risk) >= RISKS.index(risk):
                     self._knowledge.rule_out({name: value})
 
+    def leave_out_each(self, settings: Settings) -> None:
+        """Try and prove nothing more with any of these settings."""
+        for name, value in settings.items():
+            self._knowledge.rule_out({name: value})
+
     def fail_proof(self, settings: Settings, failure: Failure) -> None:
         """Take into account that settings failed in their proof: they, and what is to blame, are not tried again."""
         for part in self._failed_proofs.learn(settings, failure):

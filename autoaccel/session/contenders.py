@@ -141,7 +141,8 @@ class _Proving:
         if self._setup.study and proof.result not in OPEN:
             self._setup.study.peers.show_judged(settings)
         spent = run.clock.spent - began
-        return Attempt(contender, proof, spent, *self._costs.missing(contender, proof, metric, spent))
+        missing = self._costs.missing(contender, proof, metric, spent)
+        return Attempt(contender, proof, spent, *missing, self._judge.beyond_updates(contender.change))
 
     def _begin_metric(self, contender: Contender, number: int) -> MetricProof | None:
         """Return what is to show whether a contender keeps the metric; None if nothing need be shown."""

@@ -16,6 +16,7 @@ from autoaccel.session.contributions import Breakdown
 from autoaccel.session.proof import Proof
 from autoaccel.session.proving import Attempt, Open, Proving
 from autoaccel.session.resuming import Earlier
+from autoaccel.space.change import Change
 from autoaccel.space.knobs import RISKS
 from autoaccel.statistics.deciding import MIN_PAIRS
 
@@ -79,7 +80,7 @@ class Contest:
         worth = self.worth_proving()
         fitting = [one for one in worth if self._fits(one)]
         if worth and not fitting:
-            self._add_parts(worth[0])
+            self._add_parts(worth[0].change)
             fitting = [one for one in self.worth_proving() if self._fits(one)]
         if self._number > MAX_CONTENDERS or self._failed > MAX_CONTENDERS:
             return None
@@ -263,10 +264,11 @@ class Contest:
         """Take in that a contender was not proven; return whether to search on before the next is proven.
 
         If its changes of numbers are to blame, it may be proven without them. A metric that scatters too much to tell
-        does so whatever changes the numbers: nothing as risky is tried any more. If only time was missing, none is left
-        for another search.
+        does so whatever changes the numbers: nothing as risky is tried any more, unless updates can tell of what is
+        left without some settings. If only time was missing, none is left for another search.
         """
         contender, proof = attempt.contender, attempt.proof
+        beyond = attempt.beyond_updates if contender.change.risk != "changes_training" else ()
         if proof.failure is not None:
             self._failed += 1
             self._search.fail(contender.settings, proof.failure, attempt.spent_seconds)
@@ -274,10 +276,12 @@ class Contest:
             self._search.judge(contender.settings, proof.accuracy, JUDGEMENTS[proof.result], proof.comparison)
         if proof.result in OPEN:
             self.open.append(Open(contender, proof.result, attempt.missing_seconds, attempt.by))
-        if proof.result == "metric unclear":
+        if proof.result == "metric unclear" and beyond:
+            self._search.outcomes.leave_out_each({name: contender.settings[name] for name in beyond})
+        elif proof.result == "metric unclear":
             self._search.outcomes.leave_out(contender.change.risk)
         if proof.result != "not faster":
-            self._add_parts(contender)
+            self._add_parts(contender.change)
         if proof.failure is None and settings_key(contender.settings) not in self._numbers:
             self._numbers[settings_key(contender.settings)] = self._number
             self._number += 1
@@ -286,10 +290,10 @@ class Contest:
     def _fits(self, one: Contender) -> bool:
         return self._proving.needed(one.settings, math.exp(one.log_speedup)) <= self._clock.left
 
-    def _add_parts(self, one: Contender) -> None:
-        """Let what changes no number in a contender, and what only rounds differently, be contenders as well."""
-        for most in RISKS[: RISKS.index(one.change.risk)]:
-            part = one.change.at_most(most)
+    def _add_parts(self, change: Change) -> None:
+        """Let what changes no number in a change, and what only rounds differently, be contenders as well."""
+        for most in RISKS[: RISKS.index(change.risk)]:
+            part = change.at_most(most)
             if part is not None and part.names and part.settings not in self._parts:
                 self._parts.append(part.settings)
 

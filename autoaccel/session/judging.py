@@ -229,6 +229,15 @@ class MetricJudge:
             return False
         return not why_not_by_rounding(change) and self._run.request.options.evidence != "whole"
 
+    def beyond_updates(self, change: Change) -> tuple[str, ...]:
+        """Return the settings but for which updates could tell whether a change keeps the metric.
+
+        None if they can tell already, or could tell nothing of what is left.
+        """
+        names = [name for name in change.names if why_not_by_rounding(change.only(name))]
+        rest = change.without(*names)
+        return tuple(names) if names and rest.inexact_part and self._may_ask_updates(rest) else ()
+
     def _compare_updates(self, change: Change, speedup: float) -> RoundingEvidence | Failure | None:
         """Return what updates say; None if there is no time to compare them.
 

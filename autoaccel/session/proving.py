@@ -31,6 +31,7 @@ class Attempt(NamedTuple):
     spent_seconds: float
     missing_seconds: float = math.inf  # that the rest of an open one is expected to take
     by: MetricPlan | None = None  # what would show whether the metric is kept
+    beyond_updates: tuple[str, ...] = ()  # settings but for which updates could show that; none where runs alone could
 
 
 class Proving(Protocol):

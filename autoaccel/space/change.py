@@ -64,6 +64,10 @@ class Change:
         """Return other settings against the same, in the same space."""
         return Change(settings, self.own, self.space)
 
+    def only(self, name: str) -> Change:
+        """Return one of its settings, alone."""
+        return self.to({**self.own, name: self.settings[name]})
+
     def without(self, *names: str) -> Change:
         """Return what is left if knobs have the user's own values, and what does nothing without them has its own."""
         return self.to(_without(names, self.settings, self.own))

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from autoaccel.records.contender import ContenderResult, ProofReason
@@ -168,7 +169,9 @@ class FakeProving:
         metric = None if exact else MetricProof(self.facts, Constraint(0.01, False), plan, error, updates)
         rule = rule_for(number, self.search.knowledge.min_speedup(settings))
         before = truth.spent
-        return Attempt(contender, self.prover.prove(settings, rule, metric), truth.spent - before)
+        proof = self.prover.prove(settings, rule, metric)
+        beyond = ("parallel.world_size",) if truth.updates is not None and not rounds and not exact else ()
+        return Attempt(contender, proof, truth.spent - before, beyond_updates=beyond)
 
     def continue_search(self, settings: Settings) -> None:
         self.truth.continued.append(changed(settings, BASELINE))
@@ -481,6 +484,17 @@ def test_a_metric_that_scatters_too_much_to_tell_leaves_what_changes_no_number(p
     assert found == WORKERS
     assert [left.result for left in contest.open] in (["metric unclear"], ["metric unclear"] * 2)
     assert len(truth.proven_in_vain) <= 2  # of each risk one
+
+
+def test_what_updates_can_tell_is_proven_without_the_ranks_whose_runs_scatter_too_much(play: Play) -> None:
+    """A BERT that begins to learn late: two ranks and bfloat16 were open, and bfloat16 alone was never proven."""
+    truth = Truth({"precision.autocast=bfloat16": 0.4, "parallel.world_size=2": 0.3})
+    truth.scatter, truth.updates = 0.05, RoundingEvidence("holds", "", 64, 3, 8)
+    truth.space = msgspec.structs.replace(SPACE, risks={"parallel.world_size": "rounding"})
+    found, _, contest = play(truth)
+    assert found == CAST
+    assert truth.proven_in_vain == [{**CAST, **RANKS}]
+    assert [left.result for left in contest.open] == ["metric unclear"]
 
 
 def test_after_a_metric_that_is_open_the_search_goes_on_with_what_changes_no_number(play: Play) -> None:

@@ -144,6 +144,15 @@ def test_updates_are_compared_on_the_samples_that_the_user_draws(
     assert judge.plan(change_with(context, both, "changes_training"), 2.0) == judge.min_share()
 
 
+def test_updates_could_tell_of_what_is_left_without_ranks(judge_with: MakeJudge, context: KnobContext) -> None:
+    judge = judge_with(600.0)
+    both = change_with(context, {**CAST, **WORKERS, "parallel.world_size": 2})
+    assert judge.beyond_updates(both) == ("parallel.world_size",)
+    assert judge.beyond_updates(change_with(context, CAST)) == ()
+    assert judge.beyond_updates(change_with(context, {"parallel.world_size": 2})) == ()  # nothing of what is left
+    assert judge_with(600.0, "whole").beyond_updates(both) == ()
+
+
 def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: MakeJudge) -> None:
     found = judge_with(600.0).min_share()
     assert (found.evidence, found.steps, found.fits) == ("share", 800, False)
