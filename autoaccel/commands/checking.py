@@ -88,11 +88,10 @@ def check_accuracy(use: RecipeUse, budget_seconds: float, listener: Listener) ->
             f"{format_duration(budget_seconds)}. Allow for several pairs: --budget "
             f"{math.ceil(4 * pair_seconds / 60)}m."
         )
-    in_place = recipe.script is not None and recipe.script.in_place
     with (
         machine_to_itself(lambda sentence: listener(WaitStarted(sentence))),
         TemporaryFolder() as temporary,
-        WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
+        WorkerStarter(temporary.path, workload, in_place=recipe.in_place) as starter,
     ):
         tell_protection(starter, listener)
         clock = BudgetClock(budget_seconds)

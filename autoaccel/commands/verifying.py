@@ -41,11 +41,10 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         WorkloadFailedError: If the training fails.
     """
     recipe, workload = use.recipe, use.workload
-    in_place = recipe.script is not None and recipe.script.in_place
     with (
         machine_to_itself(lambda sentence: listener(WaitStarted(sentence))),
         TemporaryFolder() as temporary,
-        WorkerStarter(temporary.path, workload, in_place=in_place) as starter,
+        WorkerStarter(temporary.path, workload, in_place=recipe.in_place) as starter,
     ):
         tell_protection(starter, listener)
         probed = use.checked(probe_machine(starter))

@@ -177,6 +177,11 @@ class Recipe(Record, frozen=True):
     script: ScriptFacts | None = None  # what was seen of the script, if it was made for one
 
     @property
+    def in_place(self) -> bool:
+        """Whether trainings worked in the script's own folder while it was measured."""
+        return self.script is not None and self.script.in_place
+
+    @property
     def is_baseline(self) -> bool:
         """Whether nothing was proven faster, so that the settings are the user's own."""
         return self.settings == self.baseline.settings

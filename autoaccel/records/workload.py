@@ -32,6 +32,11 @@ class BuildFunction(Record, frozen=True, tag="build"):
         return self.entry
 
     @property
+    def stdin(self) -> str:
+        """The file that its standard input is: it has none."""
+        return ""
+
+    @property
     def start(self) -> str:
         """What happens when it is started, as a clause in the past tense."""
         return f"{self.entry}() was called"
@@ -52,6 +57,11 @@ class PickledFunction(Record, frozen=True, tag="pickled"):
     def part(self) -> str:
         """What of the file is trained: as for a file with one function."""
         return DEFAULT_ENTRY
+
+    @property
+    def stdin(self) -> str:
+        """The file that its standard input is: it has none."""
+        return ""
 
     @property
     def start(self) -> str:

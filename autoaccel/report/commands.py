@@ -9,7 +9,7 @@ from autoaccel.records.options import TuneOptions, as_arguments, to_repeat
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import describe_change
-from autoaccel.records.workload import NOT_WRITTEN, PickledFunction, Script, Workload
+from autoaccel.records.workload import NOT_WRITTEN, PickledFunction, Workload
 from autoaccel.space.knobs.arguments import changed_arguments
 from autoaccel.text import one_line, shell_command
 from autoaccel.units import format_duration, round_duration
@@ -30,7 +30,7 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
         rest = [str(path), *_target(workload), *as_arguments(named), *_arguments(workload)]
         given = ", given its own arguments in place of ..." if workload.arguments else ""
         commands[shell_command(["autoaccel", "run", *rest])] = f"train with these settings{given}"
-        if recipe.script is not None and recipe.script.in_place:
+        if recipe.in_place:
             rest.insert(0, "--in-place")
         commands[shell_command(["autoaccel", "verify", *rest])] = "check that the claim holds on this machine"
         if recipe.accuracy is not None and recipe.accuracy.evidence in ("redrawn", "share", "rounding"):
@@ -74,7 +74,7 @@ def _asked(recipe: Recipe) -> TuneOptions:
     """Return what a recipe tells of the options of its run that must be typed again to resume it."""
     script = recipe.script
     args = tuple(one.name for one in script.arguments) if script is not None else ()
-    return TuneOptions(sampler=recipe.search.sampler, args=args, in_place=script is not None and script.in_place)
+    return TuneOptions(sampler=recipe.search.sampler, args=args, in_place=recipe.in_place)
 
 
 def _arguments(workload: Workload) -> list[str]:
@@ -84,7 +84,7 @@ def _arguments(workload: Workload) -> list[str]:
 def _target(workload: Workload) -> list[str]:
     """Return how a command names a workload, most by their file."""
     target = workload.target(_from_here(workload.path))
-    if isinstance(workload, Script) and workload.stdin:
+    if workload.stdin:
         return ["--stdin", _from_here(workload.stdin), *target]
     return target
 

@@ -46,5 +46,5 @@ def check_same_training(began: Workload, present: Workload) -> None:
 
 def _target(workload: Workload) -> str:
     """Return how the command line names a training."""
-    stdin = ["--stdin", workload.stdin] if isinstance(workload, Script) and workload.stdin else []
+    stdin = ["--stdin", workload.stdin] if workload.stdin else []
     return shlex.join([*stdin, *workload.target(workload.path)])

@@ -10,7 +10,7 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.records.script import NOT_GIVEN, ScriptArgument, ScriptFacts
 from autoaccel.records.settings import Value
-from autoaccel.records.workload import Script, Workload
+from autoaccel.records.workload import Workload
 from autoaccel.space.knobs.arguments import own_value
 
 
@@ -42,10 +42,9 @@ def with_arguments(script: ScriptFacts, workload: Workload, texts: Sequence[str]
 
     That is the one on its command line, else the one that its argument parser was seen to find.
     """
-    arguments = workload.arguments if isinstance(workload, Script) else ()
     found = []
     for name, values in parse_arguments(texts).items():
-        own = own_value(name, False in values, arguments)
+        own = own_value(name, False in values, workload.arguments)
         if own == NOT_GIVEN:
             own = script.parsed.get(name.lstrip("-").replace("_", "-").lower(), NOT_GIVEN)
         found.append(ScriptArgument(name, (own, *(value for value in values if value != own))))

@@ -11,7 +11,6 @@ from typing import NoReturn
 from autoaccel.records.base import encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import WorkerSpec
-from autoaccel.records.workload import Script
 from autoaccel.workers.forking import START
 from autoaccel.workers.launchers import command, launcher_of, variables
 
@@ -25,7 +24,7 @@ def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
         spec: What to run.
         environment: All variables it gets.
     """
-    if isinstance(spec.workload, Script) and spec.workload.stdin:
+    if spec.workload is not None and spec.workload.stdin:
         with Path(spec.workload.stdin).open("rb") as file:
             os.dup2(file.fileno(), 0)
     if (launcher := launcher_of(spec)) is not None:
