@@ -38,6 +38,7 @@ _READS = frozenset(
     | {"LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
 )
 """Of Python 3.10 to 3.14: what reads something that is not the function's own."""
+_READS_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _ANY_NAME = frozenset(
@@ -184,7 +185,8 @@ def _of_function(name: str, function: FunctionType) -> Iterator[tuple[str, Any]]
     if not is_users(function):
         return
     names = _loads(function.__code__)
-    for variable in sorted(names & function.__globals__.keys()):
+    # An attribute may be called as a variable of the file is: `self.x`, and the `x` of its training loop.
+    for variable in sorted(globals_read(function.__code__) & function.__globals__.keys()):
         value = function.__globals__[variable]
         if not isinstance(value, ModuleType):
             yield variable, value
@@ -192,11 +194,20 @@ def _of_function(name: str, function: FunctionType) -> Iterator[tuple[str, Any]]
             yield from ((f"{variable}.{inner}", vars(value)[inner]) for inner in sorted(names & vars(value).keys()))
 
 
-@functools.lru_cache(maxsize=4096)
 def _loads(code: CodeType) -> frozenset[str]:
     """Return the names of attributes and variables that a function reads, those within it included."""
-    inner = [_loads(one) for one in code.co_consts if isinstance(one, CodeType)]
-    own = {str(one.argval) for one in dis.get_instructions(code) if one.opname in _READS}
+    return _read_by(code, _READS)
+
+
+def globals_read(code: CodeType) -> frozenset[str]:
+    """Return the names of global variables that a function reads, those within it included."""
+    return _read_by(code, _READS_GLOBALS)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_by(code: CodeType, operations: frozenset[str]) -> frozenset[str]:
+    inner = [_read_by(one, operations) for one in code.co_consts if isinstance(one, CodeType)]
+    own = {str(one.argval) for one in dis.get_instructions(code) if one.opname in operations}
     return frozenset(own).union(*inner)
 
 

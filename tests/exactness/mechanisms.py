@@ -223,6 +223,32 @@ def collate(samples):
     x, y = torch.utils.data.default_collate(samples)
     return SCALE(x), y
 """, loader="collate_fn=collate", each_step="SCALE.factor *= 0.9"),
+    # What follows is done between long epochs, of which no second one is seen: it is read.
+    Mechanism("callback that holds it", True, setup="""
+class Curriculum:
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def begin(self, epoch):
+        self.dataset.level = epoch
+""", init="self.level = 0", get="x = x / (1 + self.level)", after="callbacks = [Curriculum(data)]",
+              each_epoch="for callback in callbacks:\n    callback.begin(epoch)", samples=1600),
+    Mechanism("argument by its name", True, setup="def harder(dataset, epoch):\n    dataset.level = epoch",
+              init="self.level = 0", get="x = x / (1 + self.level)", each_epoch="harder(epoch=epoch, dataset=data)",
+              samples=1600),
+    Mechanism("global set in a function", True,
+              setup="LEVEL = 0\n\ndef harder(epoch):\n    global LEVEL\n    LEVEL = epoch",
+              get="x = x / (1 + LEVEL)", each_epoch="harder(epoch)", samples=1600),
+    Mechanism("function that calls another", True, setup="""
+def set_level(one, level):
+    one.level = level
+
+def adjust(epoch, dataset):
+    print("epoch", epoch)
+    set_level(dataset, epoch)
+""", init="self.level = 0", get="x = x / (1 + self.level)", each_epoch="adjust(epoch, data)", samples=1600),
+    Mechanism("list that is shuffled", True, setup="import random", init="self.rows = list(range(len(INPUTS)))",
+              get="x = INPUTS[self.rows[index]]", each_epoch="random.shuffle(data.rows)", samples=1600),
 )  # fmt: skip
 """Mechanisms by which they change the numbers."""
 
@@ -275,6 +301,24 @@ def collate(samples):
               get="x = x * self.weights[index]"),
     Mechanism("log that is written", False, setup=_STORE, init='self.log = open(FOLDER + "/log", "a")',
               each_step='data.log.write(f"{loss.item()}\\n")'),
+    Mechanism("attribute named as a variable of the loop", False, init="self.y = 2.0", get="x = x * self.y"),
+    Mechanism("evaluation that is given it", False, setup="""
+def evaluate(dataset):
+    sums = []
+    for index in range(4):
+        sums.append(dataset[index][0].sum().item())
+    sums.sort()
+    return sums
+""", each_epoch="evaluate(data)", samples=1600),
+    Mechanism("callback that holds something else", False, setup="""
+class Log:
+    def __init__(self):
+        self.level = 0
+
+    def begin(self, epoch):
+        self.level = epoch
+""", init="self.level = 1", get="x = x / (1 + self.level)", after="callbacks = [Log()]",
+              each_epoch="for callback in callbacks:\n    callback.begin(epoch)", samples=1600),
 )  # fmt: skip
 """What looks like one of them, and changes nothing."""
 

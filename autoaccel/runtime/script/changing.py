@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from types import FrameType, FunctionType, MethodType
+from collections.abc import Callable, Hashable, Sequence
+from types import FrameType
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime.datasets import why_bound
-from autoaccel.runtime.held import (
-    Held,
-    changed_as_it_trains,
-    changed_between,
-    functions_of,
-    is_users,
-    may_read,
-    names_read,
-    stores,
-    values_in,
-    walk,
-)
+from autoaccel.runtime.held import changed_as_it_trains, changed_between, names_read, values_in
 from autoaccel.runtime.randomness import Apart, state_of
-from autoaccel.runtime.script.reading import loops_at, tree_of, unless_unreadable, value_of
+from autoaccel.runtime.script.told import told_in_loops
 
 _MAX_SECONDS = 1.0  # for looking, of a training of which somebody waits for the first table
 _ORDERED = 50  # samples, or batches of them, of a sampler that is asked
-_CHANGING = frozenset(
-    {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "remove", "reverse"}
-    | {"setdefault", "sort", "update", "add_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"}
-)
-"""Methods of collections, arrays and tensors that change them."""
 
 
 class SampleSources:
@@ -101,85 +83,6 @@ class SampleSources:
         if not self.why and draws_among_others(self._loader):
             self.why = "its sampler draws random numbers between those of the training, and workers ask it earlier"
         return self.why
-
-
-def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any]) -> str:
-    """Return what of these things the code of the loops that frames are in changes; empty if nothing can be read there.
-
-    Args:
-        frames: Of the user's own code.
-        sources: What loads samples.
-    """
-    held = {id(one.thing): one for one in walk(sources) if _may_change(one.thing)}
-    names = names_read(sources)
-    if told := _told_each_epoch(held, names):
-        return told
-    for frame in frames:
-        tree = tree_of(frame.f_code.co_filename)
-        loops = loops_at(tree, frame) if tree is not None else []
-        for node in ast.walk(loops[0]) if loops else ():
-            if found := _changed_by(node, frame, held, names):
-                return found
-    return ""
-
-
-def _told_each_epoch(held: dict[int, Held], names: frozenset[str]) -> str:
-    """Return what trainers of libraries tell the epoch, whoever calls them."""
-    for one in held.values():
-        for method in functions_of(type(one.thing)):
-            if method.__name__ == "set_epoch" and _sets(method, names):
-                return f"{one.name} by set_epoch()"
-    return ""
-
-
-def _changed_by(node: ast.AST, frame: FrameType, held: dict[int, Held], names: frozenset[str]) -> str:
-    if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        flat = [inner for one in targets for inner in (one.elts if isinstance(one, ast.Tuple) else [one])]
-        return next((found for one in flat if (found := _assigned(one, frame, held, names))), "")
-    return _called(node, frame, held, names) if isinstance(node, ast.Call) else ""
-
-
-def _assigned(target: ast.expr, frame: FrameType, held: dict[int, Held], names: frozenset[str]) -> str:
-    if isinstance(target, (ast.Attribute, ast.Subscript)):
-        one = held.get(id(unless_unreadable(value_of, target.value, frame)))
-        if one is None:
-            return ""
-        if isinstance(target, ast.Subscript):
-            return one.name
-        return f"{one.name}.{target.attr}" if may_read(names, target.attr) else ""
-    is_global = isinstance(target, ast.Name) and frame.f_locals is frame.f_globals
-    if is_global and any(target.id == one.name for one in held.values()):  # type: ignore[attr-defined]  # a Name
-        return target.id  # type: ignore[attr-defined, no-any-return]
-    return ""
-
-
-def _called(call: ast.Call, frame: FrameType, held: dict[int, Held], names: frozenset[str]) -> str:
-    """Return what a call changes: a method of what loads samples, or a function that is given it."""
-    if isinstance(call.func, ast.Attribute):
-        one = held.get(id(unless_unreadable(value_of, call.func.value, frame)))
-        if one is not None:
-            method = getattr(type(one.thing), call.func.attr, None)
-            if isinstance(method, FunctionType):
-                return f"{one.name} by {call.func.attr}()" if _sets(method, names) else ""
-            return one.name if call.func.attr in _CHANGING else ""
-    function = unless_unreadable(value_of, call.func, frame)
-    if isinstance(function, MethodType):
-        function = function.__func__
-    if not (isinstance(function, FunctionType) and is_users(function) and _sets(function, names)):
-        return ""
-    given = (unless_unreadable(value_of, one, frame) for one in call.args)
-    return next((f"{held[id(one)].name} by {function.__name__}()" for one in given if id(one) in held), "")
-
-
-def _sets(function: FunctionType, names: frozenset[str]) -> bool:
-    """Whether a function sets something that loading reads, or changes a collection or array that it reads."""
-    used = stores(function.__code__)
-    return any(may_read(names, name) for name in used) or bool(_CHANGING & set(function.__code__.co_names))
-
-
-def _may_change(thing: Any) -> bool:
-    return not isinstance(thing, (str, bytes, int, float, type(None), FunctionType, MethodType, torch.nn.Module))
 
 
 def draws_among_others(loader: DataLoader[Any]) -> bool:

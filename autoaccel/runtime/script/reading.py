@@ -7,10 +7,10 @@ import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import torch
@@ -30,6 +30,16 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "range": range,
     "math.ceil": math.ceil,
 }
+
+
+class Names(Protocol):
+    """What names stand for: a frame, or something like one."""
+
+    @property
+    def f_locals(self) -> Mapping[str, Any]: ...
+
+    @property
+    def f_globals(self) -> Mapping[str, Any]: ...
 
 
 class Unreadable(Exception):  # noqa: N818  # it never leaves this file
@@ -64,7 +74,7 @@ def loops_at(tree: ast.Module, frame: FrameType) -> list[ast.For | ast.While]:
     return loops
 
 
-def unless_unreadable(read: Callable[[Any, FrameType], Any], expression: ast.AST, frame: FrameType) -> Any:
+def unless_unreadable(read: Callable[[Any, Any], Any], expression: ast.AST, frame: Names) -> Any:
     """Return what a function that may raise `Unreadable` reads; None if it does."""
     try:
         return read(expression, frame)
@@ -72,7 +82,7 @@ def unless_unreadable(read: Callable[[Any, FrameType], Any], expression: ast.AST
         return None
 
 
-def value_of(expression: ast.expr, frame: FrameType) -> Any:
+def value_of(expression: ast.expr, frame: Names) -> Any:
     """Return what an expression of names, attributes and numbers is now; no code of the user's runs for it.
 
     Raises:
