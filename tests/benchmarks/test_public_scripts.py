@@ -50,7 +50,7 @@ raise SystemExit(3)
 
 def test_each_script_has_a_name_of_its_own_and_data_that_can_be_made() -> None:
     scripts = listed()
-    assert len({script.name for script in scripts}) == len(scripts) == 18
+    assert len({script.name for script in scripts}) == len(scripts) == 30
     assert {script.made for script in scripts} - {""} == MADE.keys()
 
 
