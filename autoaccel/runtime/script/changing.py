@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from types import FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -25,15 +25,11 @@ from autoaccel.runtime.held import (
     walk,
 )
 from autoaccel.runtime.randomness import Apart, state_of
+from autoaccel.runtime.script.given import calls_changing, changes_in_place, is_changing
 from autoaccel.runtime.script.reading import loops_at, tree_of, unless_unreadable, value_of
 
 _MAX_SECONDS = 1.0  # for looking, of a training of which somebody waits for the first table
 _ORDERED = 50  # samples, or batches of them, of a sampler that is asked
-_CHANGING = frozenset(
-    {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "remove", "reverse"}
-    | {"setdefault", "sort", "update", "add_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_"}
-)
-"""Methods of collections, arrays and tensors that change them."""
 
 
 class SampleSources:
@@ -156,26 +152,39 @@ def _assigned(target: ast.expr, frame: FrameType, held: dict[int, Held], names: 
 
 def _called(call: ast.Call, frame: FrameType, held: dict[int, Held], names: frozenset[str]) -> str:
     """Return what a call changes: a method of what loads samples, or a function that is given it."""
-    if isinstance(call.func, ast.Attribute):
-        one = held.get(id(unless_unreadable(value_of, call.func.value, frame)))
-        if one is not None:
-            method = getattr(type(one.thing), call.func.attr, None)
-            if isinstance(method, FunctionType):
-                return f"{one.name} by {call.func.attr}()" if _sets(method, names) else ""
-            return one.name if call.func.attr in _CHANGING else ""
+    of = unless_unreadable(value_of, call.func.value, frame) if isinstance(call.func, ast.Attribute) else None
+    if isinstance(call.func, ast.Attribute) and (one := held.get(id(of))) is not None:
+        method = getattr(type(one.thing), call.func.attr, None)
+        if isinstance(method, FunctionType):
+            changes = _stores_what_is_read(method, names) or changes_in_place(method, [0], held)
+            return f"{one.name} by {call.func.attr}()" if changes else ""
+        return one.name if is_changing(call.func.attr) else ""
     function = unless_unreadable(value_of, call.func, frame)
     if isinstance(function, MethodType):
+        of = function.__self__
         function = function.__func__
-    if not (isinstance(function, FunctionType) and is_users(function) and _sets(function, names)):
+    if not (isinstance(function, FunctionType) and is_users(function)):
         return ""
-    given = (unless_unreadable(value_of, one, frame) for one in call.args)
-    return next((f"{held[id(one)].name} by {function.__name__}()" for one in given if id(one) in held), "")
+    given = [id(unless_unreadable(value_of, one, frame)) for one in call.args]
+    if not (places := [place for place, one in enumerate(given) if one in held]):
+        return ""
+    is_method = of is not None and not isinstance(of, (ModuleType, type))
+    owner = {"owner": of} if is_method else {}
+    if not (
+        _stores_what_is_read(function, names)
+        or changes_in_place(function, [place + is_method for place in places], held, **owner)
+    ):
+        return ""
+    return f"{held[given[places[0]]].name} by {function.__name__}()"
 
 
 def _sets(function: FunctionType, names: frozenset[str]) -> bool:
-    """Whether a function sets something that loading reads, or changes a collection or array that it reads."""
-    used = stores(function.__code__)
-    return any(may_read(names, name) for name in used) or bool(_CHANGING & set(function.__code__.co_names))
+    """Whether a function sets something that loading reads, or changes any collection or array."""
+    return _stores_what_is_read(function, names) or calls_changing(function)
+
+
+def _stores_what_is_read(function: FunctionType, names: frozenset[str]) -> bool:
+    return any(may_read(names, name) for name in stores(function.__code__))
 
 
 def _may_change(thing: Any) -> bool:
