@@ -60,7 +60,7 @@ def walk(roots: Iterable[Any]) -> Iterator[Held]:
     not. At most 3,000 objects, six deep, are looked at, and of a collection the first hundred.
     """
     seen: dict[int, Any] = {}  # kept, so that no other object gets the same id
-    left = collections.deque((Held(type(root).__name__, root), 0) for root in roots)
+    left = collections.deque((Held(_name_of(root), root), 0) for root in roots)
     while left and len(seen) < _MAX_LOOKED_INTO:
         held, depth = left.popleft()
         if isinstance(held.thing, _PLAIN):
@@ -72,6 +72,13 @@ def walk(roots: Iterable[Any]) -> Iterator[Held]:
         yield held
         if depth < _DEEPEST:
             left += [(Held(name, part), depth + 1) for name, part in _parts(held)]
+
+
+def _name_of(root: Any) -> str:
+    """Return what a person calls it: a function by its name, and a method by the object that it is of."""
+    if isinstance(root, FunctionType):
+        return root.__name__
+    return type(root.__self__ if isinstance(root, MethodType) else root).__name__
 
 
 def handle_in(roots: Iterable[Any]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.checks.public_scripts import counting
 from benchmarks.checks.public_scripts.data import MADE
-from benchmarks.checks.public_scripts.listed import Right, listed
-from benchmarks.checks.public_scripts.measure import contradictions, wrong
+from benchmarks.checks.public_scripts.listed import PublicScript, Right, listed
+from benchmarks.checks.public_scripts.measure import contradictions, count_plainly, wrong
 
 RIGHT = Right(
     models=(("Net",), ("Linear", "Linear")),
@@ -50,7 +51,7 @@ raise SystemExit(3)
 
 def test_each_script_has_a_name_of_its_own_and_data_that_can_be_made() -> None:
     scripts = listed()
-    assert len({script.name for script in scripts}) == len(scripts) == 18
+    assert len({script.name for script in scripts}) == len(scripts) == 30
     assert {script.made for script in scripts} - {""} == MADE.keys()
 
 
@@ -83,3 +84,20 @@ def test_a_script_is_counted_under_plain_python(tmp_path: Path) -> None:
     assert list(counted["loaders"].values()) == [{"with gradients": 6, "without": 6}]
     assert contradictions(Right(planned=6, optimizers=["SGD"]), counted | {"ended": "by itself"}) == []
     assert len(contradictions(Right(planned=60, optimizers=["Adam"]), counted | {"ended": "by itself"})) == 2
+
+
+def test_processes_of_a_script_that_wait_for_it_for_ever_are_ended_with_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import multiprocessing, os, time\n"
+        "process = multiprocessing.get_context('fork').Process(target=time.sleep, args=(300,))\n"
+        "process.start()\n"
+        "open('waits', 'w').write(str(process.pid))\n"
+        "os._exit(0)\n"
+    )
+    script = PublicScript("name", "", "", "", "train.py", (), "", Right())
+    assert count_plainly(script, tmp_path, tmp_path / "counts.json") == {}
+    state = Path(f"/proc/{(tmp_path / 'waits').read_text()}/stat")
+    patience = time.monotonic() + 10
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":  # the kernel takes its time
+        assert time.monotonic() < patience
+        time.sleep(0.05)

@@ -6,8 +6,9 @@ Nothing is run. Functions and methods of the user's own that the loops call are 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import FrameType, FunctionType, MethodType, ModuleType
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -25,15 +26,41 @@ _CHANGING_ARGUMENTS = frozenset({"shuffle", "heappush", "heappop", "insort", "co
 
 _DEEPEST = 4  # calls of calls
 _MAX_CALLS = 200  # that are read
+_MAX_RETURNS = 500  # of functions, that are looked at for what they return
 _MAX_ELEMENTS = 20  # of a list that a loop goes through, such as one of callbacks
 
 
-class _Scope(NamedTuple):
-    """What names stand for in a function that is read, as far as that is known."""
+class _Scope:
+    """What names stand for in code that is read, as far as that is known."""
+
+    def __init__(self, names: Names, sets_globals: frozenset[str] | None = frozenset()) -> None:
+        """Begin with what is known.
+
+        Args:
+            names: What they stand for when the code begins.
+            sets_globals: Those that are global variables when they are set; None: all.
+        """
+        self.f_locals = dict(names.f_locals)
+        self.f_globals = names.f_globals
+        self.sets_globals = sets_globals
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        """Let a name stand for a value; None: for something that is not known."""
+        if isinstance(target, ast.Name) and value is not None:
+            self.f_locals[target.id] = value
+        elif isinstance(target, ast.Name):
+            self.f_locals.pop(target.id, None)
+
+    def is_global(self, name: str) -> bool:
+        """Whether an assignment to a name sets a global variable."""
+        return self.sets_globals is None or name in self.sets_globals
+
+
+class _Given(NamedTuple):
+    """What a function is called with."""
 
     f_locals: Mapping[str, Any]
     f_globals: Mapping[str, Any]
-    declared: frozenset[str] = frozenset()  # by `global`
 
 
 def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any]) -> str:
@@ -50,7 +77,8 @@ def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any]) -> str:
     for frame in frames:
         tree = tree_of(frame.f_code.co_filename)
         loops = loops_at(tree, frame) if tree is not None else []
-        if loops and (found := reader.changed_in(loops[:1], frame)):
+        scope = _Scope(frame, None if frame.f_locals is frame.f_globals else frozenset())
+        if loops and (found := reader.changed_in(loops[:1], scope)):
             return found
     return ""
 
@@ -65,6 +93,7 @@ class _Reader:
         functions = [one.thing for one in reached if isinstance(one.thing, FunctionType) and is_users(one.thing)]
         self._globals = {(id(one.__globals__), name) for one in functions for name in globals_read(one.__code__)}
         self._read: set[tuple[int, int]] = set()
+        self._returns = 0
 
     def told_each_epoch(self) -> str:
         """Return what trainers of libraries tell the epoch, whoever calls them."""
@@ -73,87 +102,135 @@ class _Reader:
                 if method.__name__ != "set_epoch":
                     continue
                 definition = _definition_of(method)
-                scope = _Scope({method.__code__.co_varnames[0]: one.thing}, method.__globals__)
+                scope = _Scope(_Given({method.__code__.co_varnames[0]: one.thing}, method.__globals__))
                 if self._sets(method) or (definition is not None and self.changed_in(definition.body, scope)):
                     return f"{one.name} by set_epoch()"
         return ""
 
-    def changed_in(self, code: Iterable[ast.AST], names: Names, depth: int = 0) -> str:
+    def changed_in(self, code: Iterable[ast.AST], scope: _Scope, depth: int = 0) -> str:
         """Return what some code changes; empty if nothing is seen.
 
         Args:
             code: Statements.
-            names: What names stand for in it.
+            scope: What names stand for in it.
             depth: How many calls lead to it.
         """
-        for statement in code:
-            for node, scope in _nodes(statement, names):
-                if found := self._changed_by(node, scope, depth):
-                    return found
+        for node in code:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+                continue  # it is not called here
+            if found := self._changed_by(node, scope, depth):
+                return found
+            if isinstance(node, (ast.For, ast.AsyncFor)) and isinstance(node.target, ast.Name):
+                elements = self._value(node.iter, scope, depth)
+                for element in elements[:_MAX_ELEMENTS] if type(elements) in (list, tuple) else [None]:
+                    scope.assign(node.target, element)
+                    if found := self.changed_in(ast.iter_child_nodes(node), scope, depth):
+                        return found
+            elif found := self.changed_in(ast.iter_child_nodes(node), scope, depth):
+                return found
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                scope.assign(node.targets[0], self._value(node.value, scope, depth))
         return ""
 
-    def _changed_by(self, node: ast.AST, scope: Names, depth: int) -> str:
+    def _value(self, expression: ast.expr, scope: _Scope, depth: int) -> Any:
+        """Return what an expression is, if that can be read, also of what a function of the user's returns."""
+        found = unless_unreadable(value_of, expression, scope)
+        if found is not None or not isinstance(expression, ast.Call) or depth >= _DEEPEST:
+            return found
+        function, holder = self._function(expression, scope, depth)
+        definition = _definition_of(function) if function is not None and is_users(function) else None
+        if function is None or definition is None or self._returns >= _MAX_RETURNS:
+            return None
+        self._returns += 1
+        inner = self._inner(function, definition, expression, holder, scope, depth)
+        returned = [one.value for one in ast.walk(definition) if isinstance(one, ast.Return) and one.value is not None]
+        values = (self._value(one, inner, depth + 1) for one in returned)
+        return next((value for value in values if value is not None), None)
+
+    def _function(self, call: ast.Call, scope: _Scope, depth: int) -> tuple[FunctionType | None, Any]:
+        """Return the function of a call, and what it is a method of or lies in."""
+        holder = self._value(call.func.value, scope, depth) if isinstance(call.func, ast.Attribute) else None
+        function = unless_unreadable(value_of, call.func, scope)
+        if function is None and holder is not None and isinstance(call.func, ast.Attribute):
+            function = getattr(type(holder), call.func.attr, None)
+        if isinstance(function, MethodType):
+            holder, function = function.__self__, function.__func__
+        return (function if isinstance(function, FunctionType) else None), holder
+
+    def _inner(
+        self,
+        function: FunctionType,
+        definition: ast.FunctionDef | ast.AsyncFunctionDef,
+        call: ast.Call,
+        holder: Any,
+        scope: _Scope,
+        depth: int,
+    ) -> _Scope:
+        """Return what names stand for in a function of the user's that is called, as far as that is known."""
+        code = function.__code__
+        names = list(code.co_varnames[: code.co_argcount])
+        is_method = holder is not None and not isinstance(holder, (ModuleType, type)) and bool(names)
+        values = {names[0]: holder} if is_method else {}
+        values |= {
+            name: self._value(one, scope, depth) for name, one in zip(names[is_method:], call.args, strict=False)
+        }
+        values |= {one.arg: self._value(one.value, scope, depth) for one in call.keywords if one.arg is not None}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+            values[name] = _contents(cell)
+        known = {name: value for name, value in values.items() if value is not None}
+        declared = [name for node in ast.walk(definition) if isinstance(node, ast.Global) for name in node.names]
+        return _Scope(_Given(known, function.__globals__), frozenset(declared))
+
+    def _changed_by(self, node: ast.AST, scope: _Scope, depth: int) -> str:
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             flat = [inner for one in targets for inner in (one.elts if isinstance(one, ast.Tuple) else [one])]
-            return next((found for one in flat if (found := self._assigned(one, scope))), "")
+            return next((found for one in flat if (found := self._assigned(one, scope, depth))), "")
         return self._called(node, scope, depth) if isinstance(node, ast.Call) else ""
 
-    def _assigned(self, target: ast.expr, scope: Names) -> str:
+    def _assigned(self, target: ast.expr, scope: _Scope, depth: int) -> str:
         if isinstance(target, (ast.Attribute, ast.Subscript)):
-            one = self._held.get(id(unless_unreadable(value_of, target.value, scope)))
+            one = self._held.get(id(self._value(target.value, scope, depth)))
             if one is None:
                 return ""
             if isinstance(target, ast.Subscript):
                 return one.name
             return f"{one.name}.{target.attr}" if may_read(self._names, target.attr) else ""
-        is_read = isinstance(target, ast.Name) and (id(scope.f_globals), target.id) in self._globals
-        return target.id if is_read and _is_global(target.id, scope) else ""  # type: ignore[attr-defined]  # a Name
+        if isinstance(target, ast.Name) and (id(scope.f_globals), target.id) in self._globals:
+            return target.id if scope.is_global(target.id) else ""
+        return ""
 
-    def _called(self, call: ast.Call, scope: Names, depth: int) -> str:
+    def _called(self, call: ast.Call, scope: _Scope, depth: int) -> str:
         """Return what a call changes; empty if nothing is seen."""
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        holder = unless_unreadable(value_of, call.func.value, scope) if isinstance(call.func, ast.Attribute) else None
-        given = [
-            unless_unreadable(value_of, one, scope) for one in (*call.args, *(each.value for each in call.keywords))
-        ]
+        function, holder = self._function(call, scope, depth)
+        given = [self._value(one, scope, depth) for one in (*call.args, *(each.value for each in call.keywords))]
         touched = [self._held[id(one)].name for one in (holder, *given) if id(one) in self._held]
-        function = unless_unreadable(value_of, call.func, scope)
-        if isinstance(function, MethodType):
-            holder, function = function.__self__, function.__func__
-        if isinstance(function, FunctionType) and is_users(function):
+        if function is not None and is_users(function):
             if touched and self._sets(function):
                 return f"{touched[0]} by {name}()"
-            return self._changed_within(function, call, holder, scope, depth + 1)
+            return self._changed_within(function, call, holder, scope, depth)
         if name == "setattr" and len(call.args) == 3:
-            return self._set_by_name(call, scope)
+            return self._set_by_name(given)
         changes = (name in _CHANGING and id(holder) in self._held) or (name in _CHANGING_ARGUMENTS and bool(touched))
         return touched[0] if changes else ""
 
-    def _set_by_name(self, call: ast.Call, scope: Names) -> str:
-        one = self._held.get(id(unless_unreadable(value_of, call.args[0], scope)))
-        name = unless_unreadable(value_of, call.args[1], scope)
+    def _set_by_name(self, given: Sequence[Any]) -> str:
+        """Return what `setattr` changes of a thing, given both and a value."""
+        one, name = self._held.get(id(given[0])), given[1]
         if one is None or (isinstance(name, str) and not may_read(self._names, name)):
             return ""
         return f"{one.name}.{name}" if isinstance(name, str) else one.name
 
-    def _changed_within(self, function: FunctionType, call: ast.Call, holder: Any, scope: Names, depth: int) -> str:
-        """Return what a function of the user's changes in a call.
-
-        Args:
-            function: It.
-            call: The call.
-            holder: What it is a method of, or lies in.
-            scope: What names stand for where it is called.
-            depth: How many calls lead to it.
-        """
+    def _changed_within(self, function: FunctionType, call: ast.Call, holder: Any, scope: _Scope, depth: int) -> str:
+        """Return what a function of the user's changes in a call."""
         read = (id(function.__code__), id(holder))
         definition = _definition_of(function)
-        if depth > _DEEPEST or len(self._read) >= _MAX_CALLS or read in self._read or definition is None:
+        if depth >= _DEEPEST or len(self._read) >= _MAX_CALLS or read in self._read or definition is None:
             return ""
         self._read.add(read)
-        inner = _Scope(_bound(function, call, holder, scope), function.__globals__, _declared(definition))
-        return self.changed_in(definition.body, inner, depth)
+        inner = self._inner(function, definition, call, holder, scope, depth)
+        return self.changed_in(definition.body, inner, depth + 1)
 
     def _sets(self, function: FunctionType) -> bool:
         """Whether a function sets an attribute or a global that loading reads; without its source, if it may."""
@@ -162,60 +239,19 @@ class _Reader:
         return _definition_of(function) is None and bool(_CHANGING & set(function.__code__.co_names))
 
 
-def _nodes(node: ast.AST, scope: Names) -> Iterator[tuple[ast.AST, Names]]:
-    """Yield what a statement consists of, and what names stand for there; functions that it defines are not called."""
-    yield node, scope
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-        return
-    if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
-        elements = unless_unreadable(value_of, node.iter, scope)
-        if type(elements) in (list, tuple):
-            for element in elements[:_MAX_ELEMENTS]:
-                inner = _Scope({**scope.f_locals, node.target.id: element}, scope.f_globals, _declared_in(scope))
-                for statement in node.body:
-                    yield from _nodes(statement, inner)
-            return
-    for child in ast.iter_child_nodes(node):
-        yield from _nodes(child, scope)
-
-
-def _declared_in(scope: Names) -> frozenset[str]:
-    return scope.declared if isinstance(scope, _Scope) else frozenset()
-
-
-def _is_global(name: str, scope: Names) -> bool:
-    """Whether an assignment to a name sets a global variable."""
-    return scope.f_locals is scope.f_globals or name in _declared_in(scope)
-
-
 def _definition_of(function: FunctionType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    tree, code = tree_of(function.__code__.co_filename), function.__code__
+    return _definition_at(function.__code__)
+
+
+@functools.lru_cache(maxsize=4096)
+def _definition_at(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    tree = tree_of(code.co_filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             if first <= code.co_firstlineno <= node.lineno:
                 return node
     return None
-
-
-def _declared(definition: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    return frozenset(name for node in ast.walk(definition) if isinstance(node, ast.Global) for name in node.names)
-
-
-def _bound(function: FunctionType, call: ast.Call, holder: Any, scope: Names) -> dict[str, Any]:
-    """Return what is known of a function's arguments in a call, and of what it has bound."""
-    code = function.__code__
-    names = list(code.co_varnames[: code.co_argcount])
-    is_method = holder is not None and not isinstance(holder, (ModuleType, type)) and bool(names)
-    values = {names[0]: holder} if is_method else {}
-    for name, one in zip(names[is_method:], call.args, strict=False):
-        values[name] = unless_unreadable(value_of, one, scope)
-    for keyword in call.keywords:
-        if keyword.arg is not None:
-            values[keyword.arg] = unless_unreadable(value_of, keyword.value, scope)
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        values[name] = _contents(cell)
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _contents(cell: Any) -> Any:

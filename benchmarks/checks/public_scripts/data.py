@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -64,11 +65,35 @@ def make_graph(folder: Path) -> None:
     (cora / "cora.cites").write_text("\n".join(cites) + "\n")
 
 
+def make_triples(folder: Path) -> None:
+    """Write 3,000 facts of 300 entities by ten relations, and 40 more to validate on and to test with."""
+    made = folder / "made"
+    made.mkdir()
+    for name, size in (("entities", 300), ("relations", 10)):
+        lines = [f"{number}\t{name[0]}{number}" for number in range(size)]
+        (made / f"{name}.dict").write_text("\n".join(lines) + "\n")
+    for name, heads, shift in (("train", 300, 0), ("valid", 4, 1), ("test", 4, 2)):
+        facts = [(head, kind) for head in range(heads) for kind in range(10)]
+        lines = [f"e{head}\tr{kind}\te{(head * (kind + 2) + kind * 7 + shift) % 300}" for head, kind in facts]
+        (made / f"{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+def make_tokens(folder: Path) -> None:
+    """Write three files of 20,000 tokens each, of a vocabulary of 512."""
+    tokens = folder / "data" / "tok512"
+    tokens.mkdir(parents=True)
+    for shard in range(3):
+        made = array.array("H", ((number * number * (shard + 3) + number * 13) % 509 for number in range(20_000)))
+        (tokens / f"data{shard}.bin").write_bytes(made.tobytes())
+
+
 MADE: dict[str, Callable[[Path], None]] = {
     "names": make_names,
     "series": make_series,
     "words": make_words,
     "text": make_text,
     "graph": make_graph,
+    "triples": make_triples,
+    "tokens": make_tokens,
 }
 """What `made` of a script names -> what makes it in the folder that the script is started in."""

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -127,7 +128,9 @@ def contradictions(right: Right, counted: dict[str, Any]) -> list[str]:
 def measure(script: PublicScript, checkout: Path) -> dict[str, Any]:
     """Return what a script was counted to do, what autoaccel believes, and what of that is wrong."""
     with tempfile.TemporaryDirectory(prefix="public-", ignore_cleanup_errors=True) as scratch:
-        counted = _count(script, _prepared(script, checkout, Path(scratch, "plain")), Path(scratch, "counts.json"))
+        counted = count_plainly(
+            script, _prepared(script, checkout, Path(scratch, "plain")), Path(scratch, "counts.json")
+        )
         folder = _prepared(script, checkout, Path(scratch, "own"))
         before = listing(Path(scratch, "own"))
         Path(scratch, "run").mkdir()
@@ -170,16 +173,23 @@ def _environment(script: PublicScript, folder: Path) -> dict[str, str]:
     return {**os.environ, **own, **script.environment}
 
 
-def _count(script: PublicScript, folder: Path, counts: Path) -> dict[str, Any]:
+def count_plainly(script: PublicScript, folder: Path, counts: Path) -> dict[str, Any]:
+    """Return what a script was counted to do under plain Python, for a minute at most; nothing if it does not run."""
     command = [sys.executable, str(_HERE / "counting.py"), str(counts), str(_COUNT_SECONDS), script.program]
-    done = subprocess.run(
-        [*command, *script.arguments], env=_environment(script, folder), cwd=folder, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    with contextlib.suppress(OSError, ValueError):
-        counted: dict[str, Any] = json.loads(counts.read_text())
-        return counted
-    print(f"{script.name}: {done.stderr[-2000:]}")
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [*command, *script.arguments], env=_environment(script, folder), cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
+        )  # fmt: skip
+        process.wait()
+        # Processes of a script's own, as those that run environments, wait for it for ever once it is cut short.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError, ValueError):
+            counted: dict[str, Any] = json.loads(counts.read_text())
+            return counted
+        said.seek(0)
+        print(f"{script.name}: {said.read()[-2000:]}")
     return {}
 
 
