@@ -11,17 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from autoaccel.runtime.batches import parts_of
 from autoaccel.runtime.held import handle_in
 from autoaccel.runtime.loaders import context_name
-from autoaccel.runtime.randomness import Apart, State, generators_of, state_of
+from autoaccel.runtime.randomness import Apart, State, generator_read_in, generators_of, state_of
 from autoaccel.runtime.sparse import bytes_of_tensor
 
 _LOOKED_AT = 8  # samples, spread over the dataset, each loaded twice
 _MIN_LOOKED_AT = 2
 _LOADED_IN_WORKERS = 4  # of them, once more by two workers each
+_COLLATED = 4  # batches that are made here and by workers, by a function of the user's own,
+_COLLATE_SECONDS = 0.5  # unless one takes longer
 _DEEPEST = 6  # objects in objects, of a sample
 _WORKER_SECONDS = 10  # for one of these
 _LOOK_SECONDS = 2.0  # of which no more samples are begun: somebody waits for a run to begin
@@ -83,8 +85,11 @@ def look_at_samples(loader: DataLoader[Any]) -> LoadingFacts:
         return LoadingFacts(None, _draws("loading a sample" if draws else "making a batch of samples"), only_redraws)
     if not samples:
         return LoadingFacts(None, "")
-    if _differ_in_workers(loader, samples, numbers):
-        return LoadingFacts(None, "", why_bound="workers load other samples than the training's own process does")
+    if name := generator_read_in([loader.dataset, loader.collate_fn]):
+        # It may draw for few samples, none of which was looked at.
+        return LoadingFacts(None, _draws(f"loading a sample ({name})"))
+    if why := _why_not_in_workers(loader, samples, numbers):
+        return LoadingFacts(None, "", why_bound=why)
     mean_bytes = sum(map(bytes_of, samples)) / len(samples)
     return LoadingFacts(round(mean_bytes * len(dataset)), "")  # type: ignore[arg-type]  # it has a length
 
@@ -108,31 +113,66 @@ def _load_samples(dataset: Any) -> tuple[list[Any], list[int], bool]:
     return samples, numbers, draws
 
 
-def _differ_in_workers(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> bool:
-    """Return whether one of two workers loads another sample than this process; one that fails says nothing.
+def _why_not_in_workers(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> str:
+    """Return why two workers may not load: one loads or collates otherwise than this process does, or fails.
 
     Only of workers that are forked: others import the user's program once more.
     """
     if context_name(loader) != "fork":
-        return False
+        return ""
     asked = list(zip(numbers, samples, strict=True))[:_LOADED_IN_WORKERS]
-    batches = [[number] for number, _ in asked for _ in range(2)]  # workers take turns, so that each loads it
-    in_workers: DataLoader[Any] = DataLoader(
+    twice = [[number] for number, _ in asked for _ in range(2)]  # workers take turns, so that each loads it
+    try:
+        found = [batch[0] for batch in _in_workers(loader, twice, list)]
+    except Exception as error:
+        words = str(error).strip().splitlines() or [type(error).__name__]
+        return f"its samples cannot be loaded by workers ({words[-1][:200]})"
+    here = [sample for _, sample in asked for _ in range(2)]
+    if not all(map(_is_same, here, found)):
+        return "workers load other samples than the training's own process does"
+    return _why_not_collated(loader) if loader.collate_fn is not default_collate else ""
+
+
+def _why_not_collated(loader: DataLoader[Any]) -> str:
+    """Return why workers may not make batches by the user's own function: these come out otherwise.
+
+    It may ask which worker it is in, or compute sums, which several threads round otherwise than the one of a worker.
+    """
+    if loader.batch_sampler is None:
+        return ""
+    count, size = len(loader.dataset), loader.batch_size or 1  # type: ignore[arg-type]  # it has a length
+    began = time.perf_counter()
+    try:
+        whole = [[(size * place + each) % count for each in range(size)] for place in range(_COLLATED)]
+        here = [_batch_of(loader, numbers) for numbers in whole[:1]]
+        if time.perf_counter() - began > _COLLATE_SECONDS:
+            return ""
+        here += [_batch_of(loader, numbers) for numbers in whole[1:]]
+        found = list(_in_workers(loader, whole, loader.collate_fn))
+    except Exception:  # whatever the user's code raises where it is given other samples than its sampler's
+        return ""
+    return "" if all(map(_is_same, here, found)) else "workers make other batches of the same samples"
+
+
+def _batch_of(loader: DataLoader[Any], numbers: list[int]) -> Any:
+    of_batches = getattr(loader.dataset, "__getitems__", None)
+    return loader.collate_fn(of_batches(numbers) if of_batches else [loader.dataset[number] for number in numbers])
+
+
+def _in_workers(
+    loader: DataLoader[Any], batches: list[list[int]], collate: Callable[[list[Any]], Any]
+) -> DataLoader[Any]:
+    """Return a loader of these batches by two workers."""
+    return DataLoader(
         loader.dataset,
         batch_sampler=batches,
-        collate_fn=list,
+        collate_fn=collate,
         num_workers=2,
         worker_init_fn=loader.worker_init_fn,
         multiprocessing_context=loader.multiprocessing_context,
         timeout=_WORKER_SECONDS,
         generator=torch.Generator(),  # no number is taken from those of the process
     )
-    try:
-        found = [batch[0] for batch in in_workers]
-    except Exception:  # a worker that cannot load will be told in its trial
-        return False
-    here = [sample for _, sample in asked for _ in range(2)]
-    return not all(map(_is_same, here, found))
 
 
 def _make_batches(loader: DataLoader[Any], samples: list[Any], numbers: list[int]) -> bool:

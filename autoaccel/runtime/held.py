@@ -6,18 +6,21 @@ import collections
 import contextlib
 import dis
 import functools
+import gc
+import inspect
 import io
 import itertools
 import socket
 import sqlite3
 import sys
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy
 import torch
+import torch.utils.data
 
 from autoaccel.runtime.script.entry import installed_folders
 
@@ -51,6 +54,7 @@ class Held(NamedTuple):
 
     name: str
     thing: Any
+    holder: Any = None  # what it is a part of; None for what the walk begins with
 
 
 def walk(roots: Iterable[Any]) -> Iterator[Held]:
@@ -71,7 +75,7 @@ def walk(roots: Iterable[Any]) -> Iterator[Held]:
         seen[id(held.thing)] = held.thing
         yield held
         if depth < _DEEPEST:
-            left += [(Held(name, part), depth + 1) for name, part in _parts(held)]
+            left += [(Held(name, part, held.thing), depth + 1) for name, part in _parts(held)]
 
 
 def _name_of(root: Any) -> str:
@@ -84,15 +88,63 @@ def _name_of(root: Any) -> str:
 def handle_in(roots: Iterable[Any]) -> str:
     """Return the way to an open file or connection, whose place processes share after a fork; empty if there is none.
 
-    One that is only written to is no such thing, nor is one that has no descriptor.
+    One that is only written to is no such thing, nor is one that has no descriptor, nor one that loading never reads.
     """
-    return next((held.name for held in walk(roots) if _is_handle(held.thing)), "")
+    roots = list(roots)
+    handles = [held for held in walk(roots) if _is_handle(held.thing)]
+    names = names_read(roots) if handles else frozenset()
+    return next((held.name for held in handles if not _is_unread(held, names)), "")
+
+
+def _is_unread(held: Held, names: frozenset[str]) -> bool:
+    """Whether an attribute of an object of the user's is read by its constructor alone: a file that was mapped, say."""
+    is_attribute = held.name.endswith(f".{last_of(held.name)}")
+    is_of_users = held.holder is not None and next(functions_of(type(held.holder)), None) is not None
+    return is_attribute and is_of_users and not may_read(names, last_of(held.name))
+
+
+def trained_in(roots: Iterable[Any], trained: Collection[int]) -> str:
+    """Return the way to a module or tensor that is being trained; empty if there is none.
+
+    Args:
+        roots: What loads samples.
+        trained: Ids of all parameters that are.
+    """
+    return next((held.name for held in walk(roots) if _is_trained(held.thing, trained)), "")
+
+
+def _is_trained(thing: Any, trained: Collection[int]) -> bool:
+    parameters = thing.parameters() if isinstance(thing, torch.nn.Module) else [thing]
+    return any(id(one) in trained for one in parameters)
+
+
+def computes_with_trained(name: str) -> str:
+    """Return why nobody else may load samples that are computed with what is trained."""
+    return f"samples are computed with what is trained ({name}), and workers have what it was when they began"
 
 
 def names_read(roots: Iterable[Any]) -> frozenset[str]:
-    """Return the names of attributes and globals that the user's own functions read there, constructors left out."""
-    codes = [held.thing.__code__ for held in walk(roots) if isinstance(held.thing, FunctionType)]
-    return frozenset(itertools.chain.from_iterable(_loads(code) for code in codes if code.co_name != "__init__"))
+    """Return the names of attributes and globals that the user's own functions read there when samples are loaded.
+
+    Those are what is given, methods with names of Python's own but the constructor, such as `__getitem__`, and all that
+    these name. A method that nothing of them names, such as one that reports, is called by the training alone.
+    """
+    roots = list(roots)
+    given = {id(getattr(root, "__func__", root)) for root in roots}
+    left = [held.thing for held in walk(roots) if isinstance(held.thing, FunctionType)]
+    left = [one for one in left if one.__name__ != "__init__" and is_users(one)]
+    names: frozenset[str] = frozenset()
+    while called := [one for one in left if id(one) in given or _is_called(one.__name__, names)]:
+        names = names.union(*(_loads(one.__code__) for one in called))
+        left = [one for one in left if one not in called]
+    return names
+
+
+def _is_called(function: str, names: frozenset[str]) -> bool:
+    """Whether a function of this name is called by Python itself, or by functions that read these names."""
+    return (
+        (function.startswith("__") and function.endswith("__")) or function == "<lambda>" or may_read(names, function)
+    )
 
 
 def may_read(names: frozenset[str], name: str) -> bool:
@@ -100,25 +152,47 @@ def may_read(names: frozenset[str], name: str) -> bool:
     return name in names or bool(names & _ANY_NAME)
 
 
-def values_in(roots: Iterable[Any]) -> dict[str, Hashable]:
+class Kept(NamedTuple):
+    """What changes if a thing does."""
+
+    value: Hashable
+    is_foreign: bool  # an attribute of what loads samples in code that is not the user's: all of them may be read
+
+
+def values_in(roots: Iterable[Any]) -> dict[str, Kept]:
     """Return a value for each number, text, array and collection that can be reached, which changes if that changes."""
-    found: dict[str, Hashable] = {}
-    for name, thing in walk(roots):
-        value = _value(thing)
+    found: dict[str, Kept] = {}
+    for held in walk(roots):
+        value = _value(held.thing)
         if value is not None:
-            found[name] = value
+            found[held.name] = Kept(value, is_foreign(held.holder))
     return found
 
 
-def changed_between(before: dict[str, Hashable], now: dict[str, Hashable], names: frozenset[str]) -> str:
+def changed_between(before: Mapping[str, Kept], now: Mapping[str, Kept], names: frozenset[str]) -> str:
     """Return the name of what has another value than before, and is read by loading; empty if nothing has."""
-    different = (name for name in [*before, *now] if before.get(name) != now.get(name))
-    return next((name for name in different if may_read(names, _last_of(name))), "")
+    for name in [*before, *now]:
+        one = now.get(name, before.get(name))
+        is_read = may_read(names, last_of(name)) or (one is not None and one.is_foreign)
+        if is_read and before.get(name) != now.get(name):
+            return name
+    return ""
 
 
-def _last_of(name: str) -> str:
-    """Return the attribute or variable at which a way ends: "rows" of "Samples.rows[3]"."""
-    return name.partition("[")[0].rpartition(".")[2]
+def is_foreign(thing: Any) -> bool:
+    """Whether a thing loads samples by code that is not the user's, so that any of its attributes may be read."""
+    loads = isinstance(thing, (torch.utils.data.Dataset, torch.utils.data.Sampler)) or callable(thing)
+    if not loads or isinstance(thing, (type, FunctionType, MethodType, BuiltinMethodType)):
+        return False
+    file = getattr(sys.modules.get(type(thing).__module__), "__file__", None) or "<"
+    return file.startswith(_INSTALLED)
+
+
+def last_of(name: str) -> str:
+    """Return the attribute or variable at which a way ends: "rows" of "Samples.parts[0].rows[3]"."""
+    while name.endswith("]"):
+        name = name.rpartition("[")[0]
+    return name.rpartition(".")[2]
 
 
 def changed_as_it_trains(name: str) -> str:
@@ -131,6 +205,7 @@ def functions_of(kind: type) -> Iterator[FunctionType]:
     for each in kind.__mro__:
         for value in list(vars(each).values()):
             plain = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+            plain = inspect.unwrap(plain) if callable(plain) else plain  # of a decorator, such as torch.no_grad()
             if isinstance(plain, FunctionType) and is_users(plain) and plain.__name__ != "__init__":
                 yield plain
 
@@ -141,7 +216,7 @@ def is_users(function: FunctionType) -> bool:
 
 
 def _parts(held: Held) -> Iterator[tuple[str, Any]]:
-    name, thing = held
+    name, thing = held.name, held.thing
     if isinstance(thing, (torch.Tensor, numpy.ndarray, torch.nn.Module, type, torch.Generator)):
         return
     if isinstance(thing, ModuleType):
@@ -153,6 +228,9 @@ def _parts(held: Held) -> Iterator[tuple[str, Any]]:
             )
     elif isinstance(thing, (tuple, list, set, frozenset, collections.deque)):
         yield from ((f"{name}[{place}]", part) for place, part in enumerate(itertools.islice(thing, _MAX_OF_ONE)))
+    if isinstance(thing, functools._lru_cache_wrapper):
+        kept = (one for one in gc.get_referents(thing) if not isinstance(one, (type, str)) and one is not vars(thing))
+        yield from ((f"{name}[{place}]", one) for place, one in enumerate(itertools.islice(kept, _MAX_OF_ONE)))
     if isinstance(thing, functools.partial):
         yield from ((name, thing.func), (name, thing.args), (name, thing.keywords))
     elif isinstance(thing, (MethodType, BuiltinMethodType)):
@@ -177,7 +255,8 @@ def _of_object(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
             yield from (
                 (f"{name}.{attribute}", value)
                 for attribute, value in list(vars(kind).items())
-                if isinstance(value, (*_PLAIN, list, dict))
+                if not hasattr(type(value), "__get__")  # functions, properties and the like
+                and not isinstance(value, type)
                 and not attribute.startswith("__")
                 and attribute not in getattr(thing, "__dict__", {})
             )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 import torch
 
-from autoaccel.runtime.held import walk
+from autoaccel.runtime.held import last_of, may_read, names_read, walk
 
 _NUMPY_SEEDS = 2**32  # numpy takes no larger ones
 
@@ -129,6 +129,17 @@ def generators_of(thing: Any) -> list[State]:
         if module is not None:
             modules.add(module.__name__)
     return list(found.values())
+
+
+def generator_read_in(roots: Iterable[Any]) -> str:
+    """Return the way to a generator that loading reads, whether or not it has drawn from it yet; empty if none.
+
+    Those that the process shares are left out.
+    """
+    roots = list(roots)
+    found = [held.name for held in walk(roots) if _own_state(held.thing)]
+    names = names_read(roots) if found else frozenset()
+    return next((name for name in found if may_read(names, last_of(name))), "")
 
 
 def _own_state(thing: Any) -> State | None:

@@ -26,7 +26,6 @@ from autoaccel.records.workload import TrainingFunction
 from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.failures import failure_from
-from autoaccel.runtime.held import changed_as_it_trains
 from autoaccel.runtime.ineffective import did_nothing
 from autoaccel.runtime.leftovers import remove_folder_of_imports
 from autoaccel.runtime.loading import Imports, build_training, describe, load_build
@@ -73,7 +72,7 @@ def _serve(spec: WorkerSpec, line: Line) -> Record | None:
             found=found.settings,
             own_autocast=found.autocast,
             shapes_change=found.shapes_change,
-            loading_bound=facts.loading_bound or (changed_as_it_trains(found.changes) if found.changes else ""),
+            loading_bound=facts.loading_bound or found.why_bound,
         )
         return Described(facts=facts, modules=modules)
     if isinstance(task, Train):

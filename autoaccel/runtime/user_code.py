@@ -13,7 +13,14 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import tensors_of
-from autoaccel.runtime.held import changed_between, names_read, values_in
+from autoaccel.runtime.held import (
+    changed_as_it_trains,
+    changed_between,
+    computes_with_trained,
+    names_read,
+    trained_in,
+    values_in,
+)
 from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.loop import Loop, device_of
 from autoaccel.runtime.training import Training
@@ -31,7 +38,7 @@ class UserCodeFacts(NamedTuple):
     settings: Settings
     autocast: str
     shapes_change: bool
-    changes: str = ""  # what of its samples' sources the step itself has changed
+    why_bound: str = ""  # by what the step has changed of its samples' sources, or by what they compute with
 
 
 def read_user_code(training: Training) -> UserCodeFacts:
@@ -42,7 +49,7 @@ def read_user_code(training: Training) -> UserCodeFacts:
     device = device_of(training)
     types: set[torch.dtype] = set()
     shapes_change = False
-    changes = ""
+    bound = ""
 
     def look(module: nn.Module, inputs: Any) -> None:
         if torch.is_autocast_enabled(device.type):
@@ -62,13 +69,17 @@ def read_user_code(training: Training) -> UserCodeFacts:
                 sources = [one for one in _sources(loop) if one is not None]
                 before = values_in(sources)
                 loop.step_on(first)
-                changes = changed_between(before, values_in(sources), names_read(sources))
+                trained = {id(one) for one in training.model.parameters()}
+                if name := changed_between(before, values_in(sources), names_read(sources)):
+                    bound = changed_as_it_trains(name)
+                elif name := trained_in(sources, trained):
+                    bound = computes_with_trained(name)
         finally:
             hook.remove()
     autocast = sorted(str(dtype).removeprefix("torch.") for dtype in types)
     of_optimizer = found_in(training.make_optimizer(training.model))
     settings = {**found_settings(device), **of_optimizer}
-    return UserCodeFacts(settings, " and ".join(autocast), shapes_change, changes)
+    return UserCodeFacts(settings, " and ".join(autocast), shapes_change, bound)
 
 
 def _sources(loop: Loop) -> list[Any]:

@@ -249,6 +249,75 @@ def adjust(epoch, dataset):
 """, init="self.level = 0", get="x = x / (1 + self.level)", each_epoch="adjust(epoch, data)", samples=1600),
     Mechanism("list that is shuffled", True, setup="import random", init="self.rows = list(range(len(INPUTS)))",
               get="x = INPUTS[self.rows[index]]", each_epoch="random.shuffle(data.rows)", samples=1600),
+    Mechanism("labels that a function replaces", True, setup="""
+@torch.no_grad()
+def relabel(dataset, epoch):
+    for index in torch.arange(0, len(TARGETS), 2 + epoch).tolist():
+        dataset.labels[index] = 1
+""", init="self.labels = TARGETS.tolist()", result="x, self.labels[index]",
+              each_epoch="relabel(data, epoch) if epoch else None", samples=1600),
+    Mechanism("model that is trained", True, setup="ENCODERS = []",
+              get="with torch.no_grad():\n    x = x + ENCODERS[0](x)[:1] if ENCODERS else x",
+              each_step="ENCODERS[:] = [model]"),
+    Mechanism("count that tells only later", True, init="self.served = 0",
+              get="self.served += 1\nx = x * (2 if self.served > 1700 else 1)", samples=1600),
+    Mechanism("worker that is asked for a batch", True, setup="""
+def collate(samples):
+    x, y = torch.utils.data.default_collate(samples)
+    return x + (0 if torch.utils.data.get_worker_info() is None else 1), y
+""", loader="collate_fn=collate"),
+    Mechanism("handles that a function keeps", True, setup=_RAW + """
+import functools
+
+@functools.lru_cache(maxsize=4)
+def opened(path):
+    return open(path, "rb")
+
+opened(FOLDER + "/rows").read(16)
+""", get='file = opened(FOLDER + "/rows")\nfile.seek(16 * index)\nx = unpacked(file.read(16))'),
+    Mechanism("generator of a class, seldom", True, setup="""
+import random
+
+class Seldom:
+    numbers = random.Random(0)
+
+    def __call__(self, x, index):
+        return x + self.numbers.random() if index % 50 == 49 else x
+""", init="self.transform = Seldom()", get="x = self.transform(x, index)"),
+    Mechanism("dataset of a package", True, setup="""
+import sys
+import types
+
+package = types.ModuleType("package")
+exec(compile('''
+from torch.utils.data import Dataset
+
+class Rows(Dataset):
+    def __init__(self, rows):
+        self.rows, self.factor = rows, 1.0
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index] * self.factor
+''', torch.__file__, "exec"), vars(package))
+package.__file__ = torch.__file__
+sys.modules["package"] = package
+""", init="self.inner = package.Rows(INPUTS)", get="x = self.inner[index]",
+              each_epoch="data.inner.factor = 1.0 + epoch", samples=1600),
+    Mechanism("order that is drawn in blocks", True, setup="""
+class Blocks(torch.utils.data.Sampler):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        for first in range(0, self.count, 800):
+            yield from (first + torch.randperm(800)).tolist()
+""", loader="sampler=Blocks(len(data))", takes_order=False, samples=1600, wraps=False),
 )  # fmt: skip
 """Mechanisms by which they change the numbers."""
 
@@ -319,6 +388,16 @@ class Log:
         self.level = epoch
 """, init="self.level = 1", get="x = x / (1 + self.level)", after="callbacks = [Log()]",
               each_epoch="for callback in callbacks:\n    callback.begin(epoch)", samples=1600),
+    Mechanism("history for a report", False, init="self.history = []",
+              methods="def record(self, loss):\n    self.history.append(loss)\n\n"
+                      "def report(self):\n    return sum(self.history)", each_step="data.record(loss.item())"),
+    Mechanism("file that was mapped", False, setup=_RAW + "import mmap\n",
+              init='self.file = open(FOLDER + "/rows", "rb")\n'
+                   "self.rows = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)",
+              get="x = unpacked(self.rows[16 * index : 16 * index + 16])"),
+    Mechanism("model that is not trained", False,
+              init="self.encoder = [nn.Linear(4, 4)]\nself.encoder[0].requires_grad_(False)",
+              get="x = self.encoder[0](x)"),
 )  # fmt: skip
 """What looks like one of them, and changes nothing."""
 

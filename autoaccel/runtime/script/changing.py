@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import FrameType
 from typing import Any
 
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime.datasets import why_bound
-from autoaccel.runtime.held import changed_as_it_trains, changed_between, names_read, values_in
+from autoaccel.runtime.held import (
+    Kept,
+    changed_as_it_trains,
+    changed_between,
+    computes_with_trained,
+    names_read,
+    trained_in,
+    values_in,
+)
 from autoaccel.runtime.randomness import Apart, state_of
-from autoaccel.runtime.script.told import told_in_loops
+from autoaccel.runtime.script.told import counted_by_loading, told_in_loops
 
 _MAX_SECONDS = 1.0  # for looking, of a training of which somebody waits for the first table
-_ORDERED = 50  # samples, or batches of them, of a sampler that is asked
+_ORDERED = 20_000  # samples, or batches of them, of a sampler that is asked, at most,
+_ORDER_SECONDS = 0.3  # or as many as it gives in so long
+
+
+_DECIDES_ON_ORDER = "the training decides on the order of samples as it trains ({name}), and workers ask it earlier"
 
 
 class SampleSources:
@@ -32,11 +44,15 @@ class SampleSources:
         self._order = [loader.batch_sampler if loader.batch_sampler is not None else loader.sampler]
         self._names = names_read(self._sources)
         self._names_of_order = names_read(self._order)
-        self._last: tuple[dict[str, Hashable], dict[str, Hashable] | None] | None = None
+        self._last: tuple[dict[str, Kept], dict[str, Kept] | None] | None = None
         self.seconds = 0.0
         """That were spent on looking."""
         self.why = why_bound(loader)
         """Why samples must be loaded where and when the training loads them; empty as long as nothing says so."""
+
+    def are_of(self, loader: DataLoader[Any]) -> bool:
+        """Whether a loader has the same dataset: scripts make loaders anew each epoch."""
+        return loader.dataset is self._loader.dataset
 
     def epoch_begins(self) -> None:
         """A sampler may be told something between two epochs: it is asked in the training's own process."""
@@ -71,15 +87,27 @@ class SampleSources:
         if name := changed_between(before, values_in(self._sources), self._names):
             self.why = changed_as_it_trains(name)
         elif order is not None and (name := changed_between(order, values_in(self._order), self._names_of_order)):
-            self.why = f"the training decides on the order of samples as it trains ({name}), and workers ask it earlier"
+            self.why = _DECIDES_ON_ORDER.format(name=name)
 
     def read(self, frames: Sequence[FrameType]) -> None:
         """Read whether the loops around an update change anything, perhaps in an epoch that is far away."""
-        if not self.why and (name := told_in_loops(frames, self._sources)):
+        if self.why:
+            return
+        if name := told_in_loops(frames, self._sources):
             self.why = changed_as_it_trains(name)
+        elif name := counted_by_loading(self._sources):
+            self.why = f"a sample depends on how many were loaded before it ({name}), and each worker counts its own"
+        elif name := told_in_loops(frames, self._order, within_epoch=True):
+            self.why = _DECIDES_ON_ORDER.format(name=name)
 
-    def ended(self) -> str:
-        """Return why samples must be loaded where and when they are; the sampler is asked, and not to be used again."""
+    def ended(self, trained: Collection[int]) -> str:
+        """Return why samples must be loaded where and when they are; the sampler is asked, and not to be used again.
+
+        Args:
+            trained: Ids of the parameters that are.
+        """
+        if not self.why and (name := trained_in(self._sources, trained)):
+            self.why = computes_with_trained(name)
         if not self.why and draws_among_others(self._loader):
             self.why = "its sampler draws random numbers between those of the training, and workers ask it earlier"
         return self.why
@@ -104,8 +132,10 @@ def draws_among_others(loader: DataLoader[Any]) -> bool:
                 return True
             next(asked, None)
             before = state_of()
+            until = time.perf_counter() + _ORDER_SECONDS
             for _, _one in zip(range(_ORDERED), asked, strict=False):
-                pass
+                if time.perf_counter() > until:
+                    break
             return state_of() != before
     except Exception:  # whatever the user's sampler raises
         return False

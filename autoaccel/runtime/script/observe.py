@@ -40,6 +40,7 @@ _GRAD = inspect.signature(torch.autograd.grad)
 _UPDATES = 24  # that are seen: a critic may make five before anybody else makes one
 _MAX_SECONDS = 3.0  # from the first of them, if they repeat by then; somebody waits
 _PATIENCE = 4  # times as long, until there was a step beside which nothing else was done, such as an evaluation
+_MAX_DATASETS = 4  # of loaders that look alike: some scripts make a dataset for each epoch
 _MIN_UPDATES = 8  # of another training, so that it is known to be one
 _MAX_UPDATES = 2000  # without a repetition
 _MAX_GRADIENTS = 1000  # computed before the first update: nobody accumulates so many
@@ -71,7 +72,7 @@ class Observer(Events):
         self._others: set[Hashable] = set()  # that were done since the last update, besides training
         self._gradients = 0  # computations of some, before the first update
         self._loaders: dict[LoaderKey, DataLoader[Any]] = {}
-        self._sources: dict[LoaderKey, SampleSources] = {}
+        self._sources: dict[LoaderKey, list[SampleSources]] = {}  # one of each of its datasets
         self._iterators: dict[int, LoaderKey] = {}  # by id
         self._drawn: collections.Counter[LoaderKey] = collections.Counter()  # batches since the last update
         self._looked_at: collections.Counter[LoaderKey] = collections.Counter()  # of them, without gradients
@@ -150,7 +151,7 @@ class Observer(Events):
             self._iterators.pop(id(iterator), None)  # of one that is gone
             if isinstance(loader, DataLoader):
                 key = self._iterators[id(iterator)] = key_of(loader)
-                if key not in self._sources:
+                if not any(sources.are_of(loader) for sources in self._sources.get(key, ())):
                     self.loader_begins(loader)
             begins(iterator, loader, *args, **kwargs)
 
@@ -158,14 +159,16 @@ class Observer(Events):
             key = self._iterators.get(id(iterator))
             if key is None:
                 return draws(iterator)
-            self._sources[key].loads()
+            for sources in self._sources[key]:
+                sources.loads()
             batch = draws(iterator)
             if torch.is_grad_enabled():
                 self._drawn[key] += 1
             else:  # it is evaluated on, be it from the loader that feeds the training
                 self._looked_at[key] += 1
                 self._others.add(("evaluates", key))
-            self._sources[key].loaded()
+            for sources in self._sources[key]:
+                sources.loaded()
             return batch
 
         iterators.__init__, iterators.__next__ = begun, drawn  # replaced while it is observed
@@ -197,9 +200,11 @@ class Observer(Events):
         key = key_of(loader)
         self._loaders[key] = loader
         self._others.add(key)
-        if key not in self._sources:
-            self._sources[key] = SampleSources(loader)
-        self._sources[key].epoch_begins()
+        of_key = self._sources.setdefault(key, [])
+        if not any(sources.are_of(loader) for sources in of_key) and len(of_key) < _MAX_DATASETS:
+            of_key.append(SampleSources(loader))
+        for sources in of_key:
+            sources.epoch_begins()
 
     def saves(self) -> None:
         """Note it: a checkpoint is no step."""
@@ -265,7 +270,7 @@ class Observer(Events):
                 self._trainings.begins(self._seen.loops[-1])
                 self._begin, self._first_at = len(self._updates), self._now()
             self._seen.follows.append(where_another_follows(frames))
-            for sources in self._sources.values():
+            for sources in itertools.chain.from_iterable(self._sources.values()):
                 sources.read(frames)
             self._seen.plans.append(planned_by_trainer())
             self._seen.held.append(model_of_trainer())
@@ -300,7 +305,7 @@ class Observer(Events):
 
     def _now(self) -> float:
         """Return a time from which that is left out in which we look around ourselves."""
-        looking = sum(sources.seconds for sources in self._sources.values())
+        looking = sum(sources.seconds for sources in itertools.chain.from_iterable(self._sources.values()))
         return time.perf_counter() - looking - self._seconds_of_reading
 
     def _has_waited(self, seconds: float) -> bool:
@@ -334,8 +339,11 @@ class Observer(Events):
 
     def _tell(self, training: SeenTraining, others: tuple[OtherTraining, ...]) -> None:
         seen = training.seen
-        bound = {key: sources.ended() for key, sources in self._sources.items() if seen.draws(key)}
-        seen.loading_bound, seen.others = bound, others
+        trained = {id(one) for each in seen.optimizers for group in each.param_groups for one in group["params"]}
+        for key in filter(seen.draws, self._sources):
+            reasons = [sources.ended(trained) for sources in self._sources[key]]
+            seen.loading_bound[key] = next(filter(None, reasons), "")
+        seen.others = others
         self._finished(training_facts(seen, script_facts(seen)))
 
 

@@ -7,13 +7,25 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
-from autoaccel.runtime.held import Held, functions_of, globals_read, is_users, may_read, names_read, stores, walk
+from autoaccel.runtime.held import (
+    Held,
+    functions_of,
+    globals_read,
+    is_foreign,
+    is_users,
+    last_of,
+    may_read,
+    names_read,
+    stores,
+    walk,
+)
 from autoaccel.runtime.script.reading import Names, loops_at, tree_of, unless_unreadable, value_of
 
 _CHANGING = frozenset(
@@ -24,6 +36,7 @@ _CHANGING = frozenset(
 _CHANGING_ARGUMENTS = frozenset({"shuffle", "heappush", "heappop", "insort", "copyto", "put"})
 """Functions of libraries that change what they are given."""
 
+_LOADING = frozenset({"__getitem__", "__getitems__", "__call__"})  # methods that a loader calls, or a transform has
 _DEEPEST = 4  # calls of calls
 _MAX_CALLS = 200  # that are read
 _MAX_RETURNS = 500  # of functions, that are looked at for what they return
@@ -63,24 +76,54 @@ class _Given(NamedTuple):
     f_globals: Mapping[str, Any]
 
 
-def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any]) -> str:
+def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any], within_epoch: bool = False) -> str:
     """Return what of these things the code of the loops that frames are in changes; empty if nothing can be read there.
 
     Args:
-        frames: Of the user's own code.
-        sources: What loads samples.
+        frames: Of the user's own code, the innermost first.
+        sources: What loads samples, or decides on their order.
+        within_epoch: Whether only the innermost loop counts: between epochs the training's own process is asked.
     """
     sources = list(sources)
     reader = _Reader(sources)
-    if told := reader.told_each_epoch():
+    if not within_epoch and (told := reader.told_each_epoch()):
         return told
     for frame in frames:
         tree = tree_of(frame.f_code.co_filename)
         loops = loops_at(tree, frame) if tree is not None else []
+        if within_epoch:
+            loops = loops[-1:]
         scope = _Scope(frame, None if frame.f_locals is frame.f_globals else frozenset())
         if loops and (found := reader.changed_in(loops[:1], scope)):
             return found
+        if loops and within_epoch:
+            break
     return ""
+
+
+def counted_by_loading(sources: Iterable[Any]) -> str:
+    """Return a count of loads on which samples depend; empty if there is none.
+
+    That is a number that one function of the user's both makes larger and reads.
+    """
+    for one in walk(sources):
+        if not (isinstance(one.thing, FunctionType) and is_users(one.thing) and one.thing.__name__ in _LOADING):
+            continue
+        nodes = list(ast.walk(definition)) if (definition := _definition_of(one.thing)) is not None else []
+        counted = {ast.unparse(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
+        read = {
+            ast.unparse(node)
+            for node in nodes
+            if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
+        }
+        outside = {name for name in counted & read if "." in name or name in _declared_in(nodes)}
+        if outside:
+            return min(outside)
+    return ""
+
+
+def _declared_in(nodes: Iterable[ast.AST]) -> set[str]:
+    return {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
 
 
 class _Reader:
@@ -155,6 +198,7 @@ class _Reader:
             function = getattr(type(holder), call.func.attr, None)
         if isinstance(function, MethodType):
             holder, function = function.__self__, function.__func__
+        function = inspect.unwrap(function) if callable(function) else None  # of a decorator
         return (function if isinstance(function, FunctionType) else None), holder
 
     def _inner(
@@ -194,8 +238,9 @@ class _Reader:
             if one is None:
                 return ""
             if isinstance(target, ast.Subscript):
-                return one.name
-            return f"{one.name}.{target.attr}" if may_read(self._names, target.attr) else ""
+                return one.name if self._reads(one) else ""
+            is_read = may_read(self._names, target.attr) or is_foreign(one.thing)
+            return f"{one.name}.{target.attr}" if is_read else ""
         if isinstance(target, ast.Name) and (id(scope.f_globals), target.id) in self._globals:
             return target.id if scope.is_global(target.id) else ""
         return ""
@@ -212,13 +257,18 @@ class _Reader:
             return self._changed_within(function, call, holder, scope, depth)
         if name == "setattr" and len(call.args) == 3:
             return self._set_by_name(given)
-        changes = (name in _CHANGING and id(holder) in self._held) or (name in _CHANGING_ARGUMENTS and bool(touched))
-        return touched[0] if changes else ""
+        changed = [holder] if name in _CHANGING else given if name in _CHANGING_ARGUMENTS else []
+        read = [self._held[id(one)] for one in changed if id(one) in self._held]
+        return next((one.name for one in read if self._reads(one)), "")
+
+    def _reads(self, one: Held) -> bool:
+        """Whether loading reads a thing, by the name of the attribute or variable that it is."""
+        return may_read(self._names, last_of(one.name)) or is_foreign(one.holder)
 
     def _set_by_name(self, given: Sequence[Any]) -> str:
         """Return what `setattr` changes of a thing, given both and a value."""
         one, name = self._held.get(id(given[0])), given[1]
-        if one is None or (isinstance(name, str) and not may_read(self._names, name)):
+        if one is None or (isinstance(name, str) and not (may_read(self._names, name) or is_foreign(one.thing))):
             return ""
         return f"{one.name}.{name}" if isinstance(name, str) else one.name
 
