@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from autoaccel.runtime.script.counts import Counts, Loop, counts_of, grown_by, rise_of
-from autoaccel.runtime.script.reading import Unreadable, value_of
+from autoaccel.runtime.script.reading import Unreadable, unless_unreadable, value_of
 
 _ENDS_OF_PROGRAMS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "now", "process_time"})
@@ -53,7 +53,8 @@ class _Exit(NamedTuple):
 def limits_of(loop: Loop, around: Sequence[Loop], frame: FrameType) -> list[Limit]:
     """Return the limits at which a loop is left by `break`, `return` or the end of the program.
 
-    Conditions that no count takes part in, such as early stopping's, are none.
+    Conditions that no count takes part in, such as early stopping's, are none; nor is a count of patience, which begins
+    anew within the loop.
 
     Args:
         loop: Around the line where the frame is.
@@ -61,7 +62,7 @@ def limits_of(loop: Loop, around: Sequence[Loop], frame: FrameType) -> list[Limi
         frame: That they are in, at its first update.
 
     Raises:
-        Unreadable: If it is left when a count, or a clock, has come to what cannot be read.
+        Unreadable: If it is left when a count, or a clock, has come to what cannot be read, or what it calls counts.
     """
     counts = counts_of(loop, frame.f_lineno)
     found: list[Limit] = []
@@ -138,9 +139,12 @@ def _limits(test: ast.expr, end: _Exit, loop: Loop, counts: Counts, frame: Frame
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
         return [limit for part in test.values for limit in _limits(part, end, loop, counts, frame)]
     parts = list(_conjuncts(test))
+    if any(_counts_elsewhere(part, loop, counts, frame) for part in parts):
+        raise Unreadable
     counted = [part for part in parts if _is_counted(part, counts)]
     changed = {name for node in ast.walk(loop) for name in _assigned(node)}.difference(counts.all)
-    if any(_names(part) & changed for part in counted):  # `epoch - best_epoch > patience`
+    anew = {name for name in counts.all if is_assigned(name, [loop])}  # `bad = 0` where the metric is better
+    if any(_names(part) & (changed | anew) for part in counted):  # `epoch - best_epoch > patience`
         return []
     limits = {ast.unparse(side) for part in counted if isinstance(part, ast.Compare) for side in _sides(part)}
     # Early stopping is not planned, and what is switched off never happens.
@@ -171,6 +175,27 @@ def _conjuncts(test: ast.expr) -> Iterator[ast.expr]:
 
 def _sides(test: ast.Compare) -> list[ast.expr]:
     return [test.left, *test.comparators]
+
+
+def _counts_elsewhere(test: ast.expr, loop: Loop, counts: Counts, frame: FrameType) -> bool:
+    """Whether a condition compares whole numbers of which one grows, but not by a statement of the loop.
+
+    Such as `len(losses) >= most`, or an attribute that a method adds to. What is called patience stops early.
+    """
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or "patience" in ast.unparse(test).lower():
+        return False
+    if any(isinstance(node, ast.NamedExpr) for node in ast.walk(test)):
+        return True
+    if not isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Eq)) or _is_counted(test, counts):
+        return False
+    assigned = {name for node in ast.walk(loop) for name in _assigned(node)}
+    sides = [unless_unreadable(value_of, side, frame) for side in _sides(test)]
+    grows = any(
+        isinstance(node, ast.Call) or (isinstance(node, ast.Attribute) and ast.unparse(node) not in assigned)
+        for side in _sides(test)
+        for node in ast.walk(side)
+    )
+    return grows and all(type(side) is int for side in sides) and not _names(test) & assigned
 
 
 def _is_counted(test: ast.expr, counts: Counts) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 from collections.abc import Sequence
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch.utils.data import DataLoader
 
@@ -14,11 +15,13 @@ from autoaccel.runtime.script.counts import Loop, counts_of
 from autoaccel.runtime.script.limits import Limit, is_assigned, limits_of, mentions, rounds_while
 from autoaccel.runtime.script.numbering import length_of
 from autoaccel.runtime.script.places import is_users, place_of
-from autoaccel.runtime.script.reading import Unreadable, loops_at, tree_of, unless_unreadable, value_of
+from autoaccel.runtime.script.reading import Names, Unreadable, loops_at, tree_of, unless_unreadable, value_of
 
 _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
 _ASSUMED_STEPS = 1000  # nor how long an epoch is
 _MAX_ASSUMED_SECONDS = 24 * 3600.0  # samplers that are not meant to end say that an epoch has 10**10 samples
+
+_MAX_ELEMENTS = 100  # of what a loop goes through, for each of which one inside of it is read
 
 _COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"})  # lists' until Python 3.11
 _SAME_LENGTH = frozenset({"enumerate", "tqdm", "track", "progress_bar", "iter", "reversed", "list"})
@@ -44,6 +47,7 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
     """
     found: list[EnclosingLoop] = []
     has_own = False  # whether a loop of the user's own is among them
+    is_given_out = False  # whether the last function with loops was a generator
     for frame in frames:
         inside = loops_of(frame)
         if has_own and not is_users(frame):
@@ -53,6 +57,10 @@ def loops_around(frames: Sequence[FrameType]) -> list[EnclosingLoop]:
             ]
         has_own = has_own or bool(inside and is_users(frame))
         loops, is_program = _read_all(inside, frame)
+        if found and loops and is_given_out:
+            # What trains is a generator: a loop goes through it, which may end before the generator does.
+            loops = [*loops[:-1], loops[-1]._replace(rounds=None)]
+        is_given_out = bool(frame.f_code.co_flags & inspect.CO_GENERATOR) or (is_given_out and not loops)
         found += reversed(loops)
         if is_program:
             break  # whatever is around them is left as well
@@ -109,6 +117,9 @@ def _read_all(loops: Sequence[Loop], frame: FrameType) -> tuple[list[EnclosingLo
         frame: That they are in.
     """
     read = [_read(loop, frame) for loop in loops]
+    for place, loop in enumerate(loops):
+        if _differs_from_round_to_round(loop, loops[:place], read[:place], frame):
+            read[place] = read[place]._replace(rounds=None, makes_loader=False)
     for place in reversed(range(len(loops))):
         loop, around, inside = loops[place], loops[:place], read[place + 1 :]
         try:
@@ -170,6 +181,51 @@ def _that_count(loops: Sequence[Loop], read: list[EnclosingLoop], frame: FrameTy
     return read
 
 
+def _differs_from_round_to_round(
+    loop: Loop, around: Sequence[Loop], read: Sequence[EnclosingLoop], frame: FrameType
+) -> bool:
+    """Whether a loop makes more rounds in some rounds of a loop around it than in others: `for batch in of[domain]`.
+
+    Args:
+        loop: The inner one.
+        around: The loops around it.
+        read: What is known of these.
+        frame: That they are in.
+    """
+    if not isinstance(loop, ast.For):
+        return False
+    names = {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
+    for outer, known in zip(around, read, strict=True):
+        is_named = isinstance(outer, ast.For) and isinstance(outer.target, ast.Name) and outer.target.id in names
+        if not is_named or known.rounds == 1:
+            continue
+        assert isinstance(outer, ast.For) and isinstance(outer.target, ast.Name)  # it is named
+        elements = unless_unreadable(_elements, outer.iter, frame)
+        if elements is None:
+            return True
+        each = [_Bound({**frame.f_locals, outer.target.id: element}, frame.f_globals) for element in elements]
+        if len({unless_unreadable(_rounds, loop.iter, bound) for bound in each}) > 1:
+            return True
+    return False
+
+
+def _elements(expression: ast.expr, frame: Names) -> list[Any] | None:
+    """Return the elements of a list, or the numbers of a range, that a loop goes through; None for anything else."""
+    if isinstance(expression, (ast.List, ast.Tuple)):
+        return [value_of(one, frame) for one in expression.elts]
+    if isinstance(expression, ast.Call) and ast.unparse(expression.func) == "range":
+        return list(range(*(int(value_of(each, frame)) for each in expression.args)))[:_MAX_ELEMENTS]
+    found = value_of(expression, frame)
+    return list(found)[:_MAX_ELEMENTS] if type(found) in (list, tuple, dict) else None
+
+
+class _Bound(NamedTuple):
+    """What names stand for in one round of a loop."""
+
+    f_locals: dict[str, Any]
+    f_globals: dict[str, Any]
+
+
 def _read(loop: Loop, frame: FrameType) -> EnclosingLoop:
     expression = loop.iter if isinstance(loop, ast.For) else loop.test
     words = words_of(loop, frame)
@@ -216,7 +272,7 @@ def _makes_loader(expression: ast.expr, frame: FrameType) -> bool:
     return False
 
 
-def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
+def _rounds(expression: ast.expr, frame: Names) -> int | None:
     """Return how many elements an expression has that is iterated over, be it wrapped in enumerate() or a progress bar.
 
     Raises:
@@ -235,7 +291,9 @@ def _rounds(expression: ast.expr, frame: FrameType) -> int | None:
         found = [unless_unreadable(_rounds, each, frame) for each in expression.args]
         return min((each for each in found if each is not None), default=None)
     if name == "islice" and len(expression.args) == 2:
-        return int(value_of(expression.args[1], frame))
+        there_are = unless_unreadable(_rounds, expression.args[0], frame)
+        most = int(value_of(expression.args[1], frame))
+        return most if there_are is None else min(most, there_are)
     if name not in _SAME_LENGTH or not expression.args:
         raise Unreadable
     return _rounds(expression.args[0], frame)

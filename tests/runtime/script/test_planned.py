@@ -61,6 +61,29 @@ CASES = {
     "n, done = 0, False\nwhile True:\n    update()\n    n += 1\n    done = n > 7\n"
     "    if done and n >= args.epochs: break": None,
     "for n in range(50):\n    update()\n    if n >= len(batches): break": 8,
+    # Counted where the loop's own code does not say it: no number is certain.
+    "class T:\n    n = 0\n    def one(self):\n        update()\n        self.n += 1\nt = T()\n"
+    "def fit():\n    for e in range(9):\n        for b in batches:\n            t.one()\n"
+    "            if t.n >= 20: return\nfit()": None,
+    "def fit(losses):\n    for e in range(9):\n        for b in batches:\n            update()\n"
+    "            losses.append(e)\n            if len(losses) == 20: return\nfit([])": None,
+    "def fit(n):\n    for e in range(9):\n        for b in batches:\n            update()\n"
+    "            if (n := n + 1) >= 20: return\nfit(0)": None,
+    # A generator that trains ends with the loop that goes through it.
+    "def learn():\n    for e in range(9):\n        for b in batches:\n            update()\n            yield b\n"
+    "for n, loss in zip(range(20), learn()):\n    pass": None,
+    # Patience is no plan, nor is anything that begins anew in its loop.
+    "bad = 0\nfor e in range(9):\n    for b in batches: update()\n    bad += 1\n    if e % 2: bad = 0\n"
+    "    if bad >= 5: break": 63,
+    "class S:\n    bad, patience = 0, 5\ns = S()\nfor e in range(9):\n    for b in batches: update()\n"
+    "    if s.bad >= s.patience: break": 63,
+    "from itertools import islice\nfor e in range(3):\n    for b in islice(batches, 100): update()": 21,
+    "from itertools import islice\nfor e in range(3):\n    for b in islice(batches, 5): update()": 15,
+    # As many rounds as another loop says each time, or others.
+    "parts = {'a': [1, 2], 'b': [3, 4]}\nfor name in parts:\n    for b in parts[name]: update()": 4,
+    "parts = {'a': [1, 2], 'b': [3]}\nfor name in parts:\n    for b in parts[name]: update()": None,
+    "stages = [(3, 2), (5, 2)]\nfor e in range(2):\n    for one in stages:\n        for b in range(one[1]): update()": 8,
+    "stages = [(3, 2), (5, 9)]\nfor e in range(2):\n    for stage in stages:\n        for b in range(stage[1]): update()": None,
     # A limit that is looked at once an epoch, and one that is looked at in each round.
     "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1": 14,
     "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1\n        if n >= 10: break": 10,
