@@ -83,7 +83,7 @@ CASES = {
     "parts = {'a': [1, 2], 'b': [3, 4]}\nfor name in parts:\n    for b in parts[name]: update()": 4,
     "parts = {'a': [1, 2], 'b': [3]}\nfor name in parts:\n    for b in parts[name]: update()": None,
     "stages = [(3, 2), (5, 2)]\nfor e in (0, 1):\n    for s in stages:\n        for b in range(s[1]): update()": 8,
-    "stages = [(3, 2), (5, 9)]\nfor e in range(2):\n    for stage in stages:\n        for b in range(stage[1]): update()": None,
+    "stages = [(3, 2), (5, 9)]\nfor e in (0, 1):\n    for s in stages:\n        for b in range(s[1]): update()": None,
     # A limit that is looked at once an epoch, and one that is looked at in each round.
     "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1": 14,
     "n = 0\nwhile n < 10:\n    for batch in batches:\n        update()\n        n += 1\n        if n >= 10: break": 10,
