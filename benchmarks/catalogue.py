@@ -116,6 +116,11 @@ BENCHMARKS = (
         {"scatter": 7}, 1,
     ),
     Benchmark(
+        "means", "studies.means.measure",
+        "whether proofs speak of the mean step time: simulated processes with rare long steps, or that settle",
+        {"means": 60}, 10,
+    ),
+    Benchmark(
         "independence", "studies.independence",
         "whether pairs of processes are independent if the baseline stays alive from pair to pair",
         {"independence": 2}, 20, ends_in_time=True,

@@ -62,6 +62,21 @@ def scatter(found: dict[str, Any]) -> list[str]:
     return [*lines, "", f"All together: {one['deviation']:.3f} with {one['degrees']:g} degrees; used: {used}."]
 
 
+def means(found: dict[str, Any]) -> list[str]:
+    """Return what proofs said of simulated processes, beside the truth."""
+    columns = ["Case", "True ratio of means", "Proven", "Intervals that cover it", "Mean error", "of claims", "Pairs"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for name, row in found.items():
+        errors = [row["mean_error"], row["mean_error_of_claims"]]
+        told = ["" if error is None else f"{math.expm1(error):+.1%}" for error in errors]
+        unseen = "" if row["seen"] else " (no proof of minutes can see it)"
+        lines.append(
+            f"| {name}{unseen} | {row['truth']:.2f} | {row['proven']} of {row['proofs']} | {row['covered_share']:.1%} "
+            f"| {told[0]} | {told[1]} | {row['mean_pairs']:.1f} |"
+        )
+    return lines
+
+
 def independence(found: dict[str, Any]) -> list[str]:
     """Return what pairs scatter by with a fresh baseline each and with one that is kept, and what that one adds."""
     columns = ["Workload", "Step", "Scatter, fresh baselines", "Scatter, one kept", "What that one adds to all"]

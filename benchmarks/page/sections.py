@@ -69,6 +69,7 @@ SECTIONS = {
     "script_hooks": Section("Time within the hooks of a script's measurement", script_hooks),
     "false_wins": Section("The baseline against itself", claims.false_wins),
     "scatter": Section("How pairs of processes scatter, and whether intervals hold", claims.scatter),
+    "means": Section("Proofs of simulated processes whose mean step time is known", claims.means),
     "independence": Section("Pairs whose baseline stays alive", claims.independence),
     "claims": Section("Claims, and what was measured later", claims.claims),
     "verify": Section("Claims verified: true ones and planted false ones", claims.verifications, False),

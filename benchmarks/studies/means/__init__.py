@@ -1,0 +1,1 @@
+"""Simulated proofs, of processes whose mean step time is known."""

@@ -1,0 +1,55 @@
+"""Simulated processes have the mean that they are said to have, and a proof of them is one of the project's own."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+
+from benchmarks.page.claims import means
+from benchmarks.studies.means.cases import CASES
+from benchmarks.studies.means.measure import prove, simulated
+from benchmarks.studies.means.processes import Computer, Neighbour, Process, Side
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        Side(0.8, every=10, long=4.5),
+        Side(1.0, every=25, long=11.0, at_random=True),
+        Side(1.0, settling=0.3, settling_steps=20.0),
+        Side(0.8, settling=-0.4, settling_steps=50.0),
+    ],
+)
+def test_a_side_has_the_mean_that_is_taken_for_the_truth(side: Side) -> None:
+    process = Process(side, 1.0, Computer(random.Random(0)), is_candidate=False)
+    steps = [process.step() for _ in range(60_000)]
+    assert statistics.fmean(steps) == pytest.approx(side.mean, rel=0.02)
+
+
+def test_a_neighbour_slows_whoever_runs_and_costs_its_share_of_the_time() -> None:
+    computer = Computer(random.Random(0), Neighbour(1.0, 2.0, 3.0, candidate_factor=1.0))
+    for is_candidate, factor in ((False, 3.0), (True, 1.0)):
+        seconds = math.fsum(computer.run(0.05, is_candidate) for _ in range(40_000))
+        # While it is busy, a third of the time, work goes on at a part of its speed.
+        assert 0.05 * 40_000 / seconds == pytest.approx(2 / 3 + 1 / 3 / factor, rel=0.02)
+
+
+def test_proofs_of_the_same_case_are_the_same_again() -> None:
+    case = CASES["true 1.2, luck 0.04"]
+    (one, spent), (again, spent_again) = prove(case, 3), prove(case, 3)
+    assert (one.comparison, one.result, spent) == (again.comparison, again.result, spent_again)
+
+
+def test_a_large_gain_is_proven_and_no_gain_is_not() -> None:
+    gain, none = (simulated(CASES[name], 20) for name in ("true 2.0, luck 0.04", "null, luck 0.04"))
+    assert (gain["proven"], none["proven"]) == (20, 0)
+    assert gain["covered_share"] == 1.0 and abs(gain["mean_error"]) < 0.03
+
+
+def test_the_table_says_what_no_proof_can_see() -> None:
+    name = "candidate slows down over 2,000 steps"
+    lines = means({name: simulated(CASES[name], 2)})
+    assert lines[2].startswith(f"| {name} (no proof of minutes can see it) | 0.89 |")
