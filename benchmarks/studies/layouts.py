@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from autoaccel.machine.cpu import read_cpu
+from autoaccel.machine.detect import detect_machine
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, to_measure
 from benchmarks.studies.script_overhead import trimmed
@@ -140,8 +140,8 @@ def _seconds_of(step: Callable[[], None], device: torch.device) -> float:
 
 def precisions() -> tuple[str, ...]:
     """Return the precisions that this machine has units for."""
-    flags = read_cpu().flags
-    return ("float32", "bfloat16") if {"avx512_bf16", "amx_bf16", "bf16"} & set(flags) else ("float32",)
+    features = detect_machine().cpu.features
+    return ("float32", "bfloat16") if {"avx512_bf16", "amx_bf16", "bf16"} & set(features) else ("float32",)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ import pytest
 from autoaccel.advise.rules import RULES
 from benchmarks.studies.planted import measure as planted
 from benchmarks.studies.planted.measure import FIRST, FOLDER, PLANTED, Trainer, gain_of_pair, is_kept, look_at
+from tests.cases import rest_is_long
 
 
 def test_each_planted_problem_has_a_file_and_a_rule() -> None:
@@ -53,7 +54,7 @@ def test_a_repair_is_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert FakeTrainer.order[2 * planted.TURNS :] == ["fixed closed", "build closed"]
 
 
-@pytest.mark.parametrize("entry", ["build", "fixed"])
+@pytest.mark.parametrize("entry", rest_is_long(["build", "fixed"]))
 def test_a_process_stands_still_between_its_turns(entry: str) -> None:
     trainer = Trainer("tiny_operators", entry)
     try:

@@ -88,6 +88,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
+@pytest.mark.long
 def test_a_plain_reading_brings_settings_to_bear_and_counts_later_steps_alone(tmp_path: Path) -> None:
     """Steps say on stderr under what they run; the plain script's numbers are of as many steps as it was told."""
     model = tmp_path / "model.py"

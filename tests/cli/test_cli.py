@@ -262,6 +262,7 @@ def test_the_gpus_of_another_machine_to_train_on_are_told_as_text_and_as_json(tm
     assert everyone["slowest"] == "SYS" and sorted(everyone["hops"]) == ["NV4", "NV4", "SYS", "SYS"]
 
 
+@pytest.mark.long
 def test_advice_is_told_as_json_and_a_trace_is_written(write_model: WriteModel, tmp_path: Path) -> None:
     done = autoaccel("advise", write_model(), "--json", "--trace", tmp_path / "trace.json")
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.records.base import append_line, check_writable, write_text
+from tests.cases import rest_is_long
 from tests.session.samples import WAITING
 
 WriteModel = Callable[..., Path]
@@ -41,7 +42,7 @@ def test_a_full_stdout_is_told_in_a_sentence(write_model: WriteModel, tmp_path: 
     assert is_one_sentence(done.stderr, "the output cannot be written: no space left on device")
 
 
-@pytest.mark.parametrize("command", ["knobs", PRINTS])
+@pytest.mark.parametrize("command", rest_is_long(["knobs", PRINTS]))
 def test_a_closed_pipe_has_the_exit_code_that_shells_know(
     command: str, write_model: WriteModel, tmp_path: Path
 ) -> None:

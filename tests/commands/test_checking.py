@@ -191,6 +191,7 @@ def build():
 """Its metric is the number of its steps: larger batches, of which an epoch has fewer, make it drop."""
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_harm_is_found_and_a_budget_for_less_than_a_pair_is_refused(
     write_model: WriteModel, this_machine: Machine, tmp_path: Path

@@ -54,6 +54,7 @@ def lines_of(values: dict[str, object]) -> list[Unplaced]:
     return found
 
 
+@pytest.mark.long
 def test_the_changed_script_runs_and_has_the_effects(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text((SCRIPTS / "mlp.py").read_text().replace("n_epochs = 20", "n_epochs = 1"))

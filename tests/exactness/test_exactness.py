@@ -25,7 +25,7 @@ BECOME = (
     "from autoaccel.workers.becoming import become; become(decode(sys.argv[1], WorkerSpec), os.environ)"
 )
 LOADING: tuple[Settings, ...] = ({"loader.workers": 2}, {"loader.workers": 1, "loader.persistent": False})
-ALWAYS = ("attribute, each long epoch", "weights of hard samples", "number of the worker", "plain")
+ALWAYS = ("attribute, each long epoch", "weights of hard samples", "plain")
 """The others are for `make check-long`."""
 
 Describe = Callable[[Mechanism, int], tuple[TrainingFacts, Settings]]

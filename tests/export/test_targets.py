@@ -21,6 +21,7 @@ from autoaccel.export.containers import is_apptainer_image
 from autoaccel.export.registry import find_target
 from autoaccel.export.slurm import batch_of
 from autoaccel.records.launch import Rendered
+from tests.cases import rest_is_long
 
 from .samples import JOB, make_job, make_server_recipe
 
@@ -247,7 +248,7 @@ def test_ranks_of_slurm_know_themselves_and_its_shells_are_none(program: Path, t
     assert {one["main_address"] for one in told[2:]} == {"node1"}
 
 
-@pytest.mark.parametrize("reaction", ["SIG_DFL", "SIG_IGN"])
+@pytest.mark.parametrize("reaction", rest_is_long(["SIG_DFL", "SIG_IGN"]))
 def test_interrupted_nothing_of_a_job_goes_on_however_stubborn(tmp_path: Path, reaction: str) -> None:
     rank = tmp_path / "rank.py"
     rank.write_text(

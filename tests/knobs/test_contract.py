@@ -231,6 +231,7 @@ def test_one_function_without_a_cuda_graph_does_not_condemn_the_others(
     assert ("compile.mode" in ineffective) is not works
 
 
+@pytest.mark.long
 def test_a_package_of_ones_own_brings_a_knob(tmp_path: Path) -> None:
     """It is listed, checked and applied like any other."""
     package = tmp_path / "site"

@@ -393,6 +393,7 @@ def test_many_random_trainings_are_those_of_plain_loops(case: Case) -> None:
     check(case)
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 @settings(drawn, max_examples=1)
 @given(draws.lists(cases(), min_size=4, max_size=4))

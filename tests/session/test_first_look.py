@@ -25,6 +25,7 @@ for step in range(100_000):
 """
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("start", "pause", "budget", "why"),

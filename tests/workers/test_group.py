@@ -208,6 +208,7 @@ def how_it_sounds():
     assert "how_it_sounds" in answer.traceback
 
 
+@pytest.mark.long
 @pytest.mark.end_to_end
 def test_a_leader_that_is_killed_ends_all(write_model: WriteModel, starter_for: Callable[..., WorkerStarter]) -> None:
     starter = starter_for(write_model())

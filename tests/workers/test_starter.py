@@ -176,6 +176,7 @@ def test_megabytes_of_output_harm_nothing(write_model: WriteModel, starter_for: 
     assert " 99999 x" in log
 
 
+@pytest.mark.long
 def test_modules_of_the_users_folder_do_not_shadow_the_library(
     write_model: WriteModel, starter_for: StarterOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ def test_training_from_a_seed_is_repeatable_and_learns(starter_for: StarterOf, w
     assert min(first.metrics) > 0.6
 
 
+@pytest.mark.long
 def test_exact_settings_train_to_the_same_numbers(starter_for: StarterOf, write_model: WriteModel) -> None:
     """Loader workers change neither the order of the data nor the numbers that the model draws."""
     code = "plain = build\n\n\ndef build():\n    return plain(model=nn.Sequential(nn.Dropout(0.3), nn.Linear(8, 2)))\n"

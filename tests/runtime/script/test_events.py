@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 HEADER = """
 import torch
 from autoaccel.runtime.script.cycle import TrainingOverError
@@ -82,6 +84,7 @@ def test_what_has_kept_the_call_of_a_module_is_not_heard_after_the_end() -> None
     assert told(source) == ["called True"]
 
 
+@pytest.mark.long
 def test_updates_by_hand_are_told_of_when_the_next_gradients_begin_and_at_the_end() -> None:
     source = """
     from autoaccel.runtime.script.own_updates import OwnUpdates

@@ -348,6 +348,7 @@ def test_what_is_left_of_an_epoch_is_counted_as_it_is(
     assert facts.script.planned_steps == steps
 
 
+@pytest.mark.long
 def test_an_evaluation_after_the_first_step_is_no_steps_time(
     script: Callable[..., Script], starter_of: Starter
 ) -> None:
@@ -403,6 +404,7 @@ def test_steps_that_a_package_makes_in_a_round_are_counted_or_assumed(
     assert facts.script.planned_steps == planned
 
 
+@pytest.mark.long
 def test_gradients_within_a_backward_pass_are_no_steps(script: Callable[..., Script], starter_of: Starter) -> None:
     facts = describe(starter_of(script(BEGIN + ADJOINT)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None

@@ -122,6 +122,7 @@ def test_rollouts_are_said(script: Callable[..., Script], starter_of: Starter) -
     assert any("rollouts" in words and "were seen" in words for kind, words in rows if kind == "besides")
 
 
+@pytest.mark.long
 def test_steps_that_become_longer_are_said(script: Callable[..., Script], starter_of: Starter) -> None:
     facts = describe(starter_of(script(BEGIN + GROWING)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None

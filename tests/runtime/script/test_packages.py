@@ -127,7 +127,7 @@ for epoch in range(20):
 """
 
 
-@pytest.mark.parametrize("loss", ["model(x).square().mean()", "model.loss(x)"])
+@pytest.mark.parametrize("loss", rest_is_long(["model(x).square().mean()", "model.loss(x)"]))
 def test_a_models_parts_that_are_called_alone_are_no_models(
     loss: str, script: Callable[..., Script], starter_of: Starter
 ) -> None:

@@ -61,6 +61,7 @@ def measuring(starter: WorkerStarter, facts: TrainingFacts, machine: Machine) ->
     return starter.at(context).start_all_measuring(Measure(), {"trial": baseline_settings(context)}, SECONDS)[0]
 
 
+@pytest.mark.long
 def test_a_rude_script_is_measured_beyond_its_end(
     script: Callable[..., Script], starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:

@@ -108,6 +108,7 @@ def test_it_is_left_alone_where_nothing_is_left_to_be_done(tmp_path: Path, setti
     assert (done.stderr, done.returncode) == ("", 5)
 
 
+@pytest.mark.long
 def test_what_has_no_effect_is_said_once(tmp_path: Path) -> None:
     source = SOURCE.replace("torch.optim.Adam", "torch.optim.Rprop")
     done = run(tmp_path, {"optimizer.fused": True}, source.replace('["fused"]', '.get("fused")'))

@@ -364,6 +364,7 @@ def test_a_scaler_that_is_switched_off_scales_nothing(
     assert found.script.does == ()
 
 
+@pytest.mark.long
 def test_where_a_script_hangs_is_told_by_its_own_files(
     script: Callable[..., Script], starter_of: Callable[..., WorkerStarter], folder: Path
 ) -> None:

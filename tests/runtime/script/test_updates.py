@@ -83,6 +83,7 @@ def test_autocast_in_a_script_is_a_small_part_of_the_noise(
     assert 1e-6 < evidence.error_share < 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_hand", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_settings_that_harm_a_script_are_told(
     by_hand: bool, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
