@@ -253,7 +253,7 @@ BENCHMARKS = (
     Benchmark(
         "layouts", "studies.layouts",
         "steps of eight convolutional networks: `layout.channels_last` as it is, and if it converted weights",
-        {"layouts": 8}, 6,
+        {"layouts": 8}, 12,
     ),
     Benchmark(
         "scaling", "studies.scaling.measure",
