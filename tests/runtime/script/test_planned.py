@@ -69,6 +69,8 @@ CASES = {
     "            losses.append(e)\n            if len(losses) == 20: return\nfit([])": None,
     "def fit(n):\n    for e in range(9):\n        for b in batches:\n            update()\n"
     "            if (n := n + 1) >= 20: return\nfit(0)": None,
+    "n, args.most = 0, 9\nfor e in range(4):\n    for b in batches:\n        update()\n        n += 1\n"
+    "        if args.most > 0 and n >= args.most: break\n    if args.most > 0 and n >= args.most: break": 9,
     # A generator that trains ends with the loop that goes through it.
     "def learn():\n    for e in range(9):\n        for b in batches:\n            update()\n            yield b\n"
     "for n, loss in zip(range(20), learn()):\n    pass": None,
