@@ -188,8 +188,8 @@ def _counts_elsewhere(test: ast.expr, loop: Loop, counts: Counts, frame: FrameTy
         return True
     if not isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Eq)) or _is_counted(test, counts):
         return False
-    if any(isinstance(side, ast.Constant) for side in _sides(test)):  # `args.max_steps > 0`: a guard
-        return False
+    if any(isinstance(side, ast.Constant) and side.value in (0, 1) for side in _sides(test)):
+        return False  # `args.max_steps > 0` is a guard
     assigned = {name for node in ast.walk(loop) for name in _assigned(node)}
     sides = [unless_unreadable(value_of, side, frame) for side in _sides(test)]
     grows = any(
