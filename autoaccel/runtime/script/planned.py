@@ -214,7 +214,7 @@ def _elements(expression: ast.expr, frame: Names) -> list[Any] | None:
     if isinstance(expression, (ast.List, ast.Tuple)):
         return [value_of(one, frame) for one in expression.elts]
     if isinstance(expression, ast.Call) and ast.unparse(expression.func) == "range":
-        return list(range(*(int(value_of(each, frame)) for each in expression.args)))[:_MAX_ELEMENTS]
+        return list(range(*(int(value_of(each, frame)) for each in expression.args))[:_MAX_ELEMENTS])
     found = value_of(expression, frame)
     return list(found)[:_MAX_ELEMENTS] if type(found) in (list, tuple, dict) else None
 
