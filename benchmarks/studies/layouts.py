@@ -7,7 +7,8 @@ convolutions in channels_last, which is what the knob does (`inputs`); with conv
 with both (`both`), which is what the knob did once. All four have a copy of the same model and the same batch, which is
 on the device before. A row is a workload and a precision, bfloat16 where the machine has units for it: the time of a
 step in each way and round, and by how many times each way is faster than `own`, as a trimmed mean over the rounds with
-its 95 % interval. Rows go to benchmarks/results/layouts.jsonl. Half a minute each; nothing else should run meanwhile.
+its 95 % interval. Where there is a CUDA GPU, all of this happens there, in both precisions, and its rows say so. They go
+to benchmarks/results/layouts.jsonl, or to $OUT if that is set. Half a minute each; nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoaccel.machine.detect import detect_machine
+from benchmarks.checks.gpu import gpu_name
+from benchmarks.harness import rows as results
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, to_measure
 from benchmarks.studies.script_overhead import trimmed
@@ -44,7 +49,7 @@ WORKLOADS = {
 }
 WAYS = ("own", "inputs", "weights", "both")
 ROUNDS = 15
-_TURN_SECONDS = 0.4  # of each way in each round, and at least two steps
+_TURN_SECONDS = {"cpu": 0.4, "cuda": 0.1}  # of each way in each round, and at least two steps
 _MOST_SECONDS = 900.0  # of a process
 _MARK = "LAYOUTS"
 
@@ -130,7 +135,7 @@ def _seconds_of(step: Callable[[], None], device: torch.device) -> float:
     import torch
 
     count, start = 0, time.perf_counter()
-    while count < 2 or time.perf_counter() - start < _TURN_SECONDS:
+    while count < 2 or time.perf_counter() - start < _TURN_SECONDS[device.type]:
         step()
         count += 1
     if device.type == "cuda":
@@ -138,10 +143,10 @@ def _seconds_of(step: Callable[[], None], device: torch.device) -> float:
     return (time.perf_counter() - start) / count
 
 
-def precisions() -> tuple[str, ...]:
-    """Return the precisions that this machine has units for."""
+def precisions(gpu: str) -> tuple[str, ...]:
+    """Return the precisions that the GPU, or without one this machine, has units for."""
     features = detect_machine().cpu.features
-    return ("float32", "bfloat16") if {"avx512_bf16", "amx_bf16", "bf16"} & set(features) else ("float32",)
+    return ("float32", "bfloat16") if gpu or {"avx512_bf16", "amx_bf16", "bf16"} & set(features) else ("float32",)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -151,9 +156,13 @@ def main(arguments: Sequence[str]) -> int:
     parsed = parser.parse_args(arguments)
     if unknown := sorted(set(parsed.names) - set(WORKLOADS)):
         parser.error(f"there is no workload {', '.join(unknown)} here; there are {', '.join(WORKLOADS)}")
-    rows = [f"{name}, {precision}" for name in parsed.names or WORKLOADS for precision in precisions()]
+    gpu = gpu_name()
+    if "OUT" in os.environ:
+        results.RESULTS = Path(os.environ["OUT"])
+    where = f", {gpu}" if gpu else ""
+    rows = [f"{name}, {precision}{where}" for name in parsed.names or WORKLOADS for precision in precisions(gpu)]
     for row in to_measure("layouts", rows):
-        name, _, precision = row.partition(", ")
+        name, precision, *_ = row.split(", ")
         program = "import json; from benchmarks.studies.layouts import measure, _MARK; "
         program += f"print(_MARK + json.dumps(measure({WORKLOADS[name]!r}, {precision!r})))"
         done = subprocess.run(
