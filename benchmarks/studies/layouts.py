@@ -7,8 +7,8 @@ convolutions in channels_last, which is what the knob does (`inputs`); with conv
 with both (`both`), which is what the knob did once. All four have a copy of the same model and the same batch, which is
 on the device before. A row is a workload and a precision, bfloat16 where the machine has units for it: the time of a
 step in each way and round, and by how many times each way is faster than `own`, as a trimmed mean over the rounds with
-its 95 % interval. Where there is a CUDA GPU, all of this happens there, in both precisions, and its rows say so. They go
-to benchmarks/results/layouts.jsonl, or to $OUT if that is set. Half a minute each; nothing else should run meanwhile.
+its 95 % interval. Where there is a CUDA GPU, all of this happens there, in both precisions, and rows say so. They go to
+benchmarks/results/layouts.jsonl, or to $OUT if that is set. Half a minute each; nothing else should run meanwhile.
 """
 
 from __future__ import annotations
