@@ -117,7 +117,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "means", "studies.means.measure",
-        "whether proofs speak of the mean step time: simulated processes with rare long steps, that settle, beside neighbours",
+        "whether proofs speak of the mean step time: simulated ones with long steps, that settle, beside neighbours",
         {"means": 60}, 10,
     ),
     Benchmark(
