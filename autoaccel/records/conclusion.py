@@ -72,7 +72,12 @@ class RunsMissing(NamedTuple):
 
 
 Obstacle: TypeAlias = (
-    Literal["budget spent", "pairs disturbed"] | Failure | RoundingEvidence | NoTime | RunsMissing | None
+    Literal["budget spent", "pairs disturbed", "speed settles"]
+    | Failure
+    | RoundingEvidence
+    | NoTime
+    | RunsMissing
+    | None
 )
 """What a proof met that did not end with settings proven; None where its numbers say it all."""
 

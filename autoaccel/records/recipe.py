@@ -61,7 +61,7 @@ class Baseline(Record, frozen=True):
 
 
 class RunSpeedup(Record, frozen=True):
-    """How much faster the whole planned run is, start-up and compilation included; its 95 % interval."""
+    """How much faster the whole run is, start-up and compilation included; its interval is as sure as the steps'."""
 
     speedup: Speedup
     low: NotNegative

@@ -62,6 +62,7 @@ class Comparison(Record, frozen=True):
     process_pairs: Count
     turns: Count
     drift: NotNegative = 0.0  # standard deviation of its logarithm from hour to hour, for which the interval has room
+    steps: Count = 0  # of each side that pairs of processes have looked at; 0: of one process, or of earlier versions
 
 
 class Trial(Record, frozen=True):

@@ -28,7 +28,6 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.trial import Comparison
 from autoaccel.report.accuracy import more_runs_words, seen_words
-from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
 from autoaccel.units import format_duration, round_duration
 
 _STOPPED: dict[StopReason, str] = {
@@ -118,20 +117,15 @@ def obstacle_words(obstacle: Obstacle) -> str:
     said: Mapping[Obstacle, str] = {
         "budget spent": "the budget was spent",
         "pairs disturbed": "too few pairs were undisturbed",
+        "speed settles": "the speed-up still changed from step to step as late as the proof could look",
     }
     return said.get(obstacle, "")
 
 
 def faster_words(comparison: Comparison, change: str) -> str:
     """Return the sentence for settings that were proven; `change` says what they change."""
-    if comparison.low > 1 + NOISE_THRESHOLD:
-        sure = f"at least {comparison.low:.2f}x with {CONFIDENCE:.0%} confidence"
-        return f"{comparison.speedup:.2f}x faster steps, {sure}: {change}."
-    then = f"{comparison.low:.2f}x to {comparison.high:.2f}x"
-    return (
-        f"{comparison.speedup:.2f}x faster steps when measured, but {then} at another time on a shared machine, so "
-        f"nothing is claimed for a whole run: {change}."
-    )
+    sure = f"at least {comparison.low:.2f}x with {comparison.confidence * 100:.3g} % confidence"
+    return f"{comparison.speedup:.2f}x faster steps, {sure}: {change}."
 
 
 def kept_words(why: KeptBecause, baseline: Settings) -> str:

@@ -24,6 +24,7 @@ from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Trial
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
+from autoaccel.statistics.long_turns import rarest_seen
 from autoaccel.text import one_line
 from autoaccel.units import format_bytes, format_duration, format_flops
 
@@ -56,7 +57,10 @@ def proof_words(comparison: Comparison) -> str:
     """Return what a comparison rests on: processes, turns, confidence."""
     pairs = "1 pair" if comparison.process_pairs == 1 else f"{comparison.process_pairs} pairs"
     drift = ", with room for the drift of a shared machine" if comparison.drift else ""
-    return f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
+    told = f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
+    if not comparison.steps:
+        return told
+    return f"{told}; long steps that come less often than every {rarest_seen(comparison.steps):,} may have been missed"
 
 
 def pair_words(event: PairFinished) -> str:

@@ -12,7 +12,8 @@ from autoaccel.records.messages import Failure, FailureKind
 from autoaccel.records.settings import Settings
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.space.knobs import compiles, slow_starting_knobs
-from autoaccel.statistics.comparison import PROCESS_DEVIATION, Pair, log_ratios, middle, turns_deviation
+from autoaccel.statistics.comparison import PROCESS_DEVIATION, Pair, log_ratios, middle, turns_deviation, z_of
+from autoaccel.statistics.long_turns import long_turns
 from autoaccel.statistics.sequences import normal_radius
 from autoaccel.statistics.turn_plan import Enough, plan_turns
 
@@ -105,7 +106,9 @@ def enough_for(settings: Settings, knowledge: Knowledge) -> Enough:
         logs = log_ratios(pairs)
         own_deviation = turns_deviation(logs)
         deviation = max(own_deviation * math.sqrt(len(logs)), plan.usual_deviation)
-        hopeless = middle(logs) + normal_radius(len(logs), deviation, _EVER_WRONG) + PROCESS_DEVIATION < needed
+        long = long_turns([pairs], [middle(logs)])
+        error = math.hypot(normal_radius(len(logs), deviation, _EVER_WRONG), long.above(z_of(1 - _EVER_WRONG)))
+        hopeless = middle(logs) + long.excess + error + PROCESS_DEVIATION < needed
         clear = len(pairs) >= plan.min_turns and own_deviation < _CLEAR
         return hopeless or clear or len(pairs) >= plan.max_turns
 

@@ -13,7 +13,7 @@ from autoaccel.records.trial import Comparison
 from autoaccel.search.starts import start_of
 from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.proof import Proof
-from autoaccel.statistics.comparison import CONFIDENCE, with_drift
+from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.runs import CompileSeconds
 
 
@@ -50,19 +50,18 @@ def keep_baseline(baseline: LiveBaseline, why: KeptBecause) -> Best:
     return Best(baseline.settings, unchanged, compiling, compiling, baseline.step_seconds, why)
 
 
-def proven(settings: Settings, proof: Proof, starts: tuple[CompileSeconds, CompileSeconds], drift: float) -> Best:
+def proven(settings: Settings, proof: Proof, starts: tuple[CompileSeconds, CompileSeconds]) -> Best:
     """Return some settings that were proven.
 
     Args:
         settings: That were.
         proof: Of these settings.
         starts: What slower first steps cost with the settings, and with the user's.
-        drift: Of this machine from hour to hour, for which the claim leaves room; see `with_drift`.
     """
     assert proof.comparison is not None  # nothing is proven without
     return Best(
         settings=settings,
-        comparison=with_drift(proof.comparison, drift),
+        comparison=proof.comparison,
         compile_seconds=starts[0],
         baseline_compile_seconds=starts[1],
         baseline_step_seconds=proof.baseline_step_seconds,

@@ -134,7 +134,8 @@ class _Proving:
             if self._kept is None:
                 self.keep(Attempt(contender, proof, run.clock.spent - began))
 
-        rule = rule_for(number, search.knowledge.min_speedup(settings))
+        drift = SHARED_DRIFT if self._setup.machine.cpu.is_virtual else 0.0
+        rule = rule_for(number, search.knowledge.min_speedup(settings), drift=drift)
         known = self._judge.known(contender.change)
         proof = self._prover.prove(settings, rule, metric, keep_early, known)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
@@ -246,8 +247,7 @@ class _Proving:
     def _best_of(self, attempt: Attempt) -> Best:
         """Return what was proven, with nothing known yet of what its settings contribute."""
         settings = attempt.contender.settings
-        drift = SHARED_DRIFT if self._setup.machine.cpu.is_virtual else 0.0
-        best = proven(settings, attempt.proof, _slower_starts(self._setup, self._search, settings), drift)
+        best = proven(settings, attempt.proof, _slower_starts(self._setup, self._search, settings))
         return replace(best, first=self._first)
 
     def keep_baseline(self) -> Best:

@@ -17,7 +17,7 @@ from autoaccel.search.knowledge import KnownSpeedup
 from autoaccel.search.trial_source import Clock
 from autoaccel.session.proof import PairSource
 from autoaccel.space.change import Change
-from autoaccel.statistics.comparison import CONFIDENCE, log_ratios, middle
+from autoaccel.statistics.comparison import CONFIDENCE, turns_log
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.student import t_quantile
 
@@ -231,8 +231,8 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dic
             spent_seconds += clock.spent - began
             if isinstance(reading, Failure):
                 working.remove(one)
-            elif reading.trusted:
-                found[one.name].append(-middle(log_ratios(reading.turns)))
+            elif reading.trusted and not reading.trend:
+                found[one.name].append(-turns_log(reading.turns))
     return found
 
 

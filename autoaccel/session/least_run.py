@@ -10,7 +10,7 @@ from autoaccel.errors import BudgetSpentError
 from autoaccel.records.workload import Workload
 from autoaccel.session.plan import Costs, too_small
 from autoaccel.statistics.deciding import MIN_PAIRS, decided_speedup
-from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds
+from autoaccel.statistics.turn_plan import pair_seconds, pair_turns, plan_turns, trial_seconds
 
 LARGE_SPEEDUP = decided_speedup(MIN_PAIRS)
 """What the leanest run is expected to find: a smaller speed-up takes more pairs than the fewest."""
@@ -46,8 +46,8 @@ def least_times(start_seconds: float, step_seconds: float) -> RunTimes:
         ready_seconds=ready,
         step_seconds=step_seconds,
         trial_seconds=trial_seconds(turns, ready, turns.min_turns, LARGE_SPEEDUP),
-        pair_seconds=pair_seconds(turns, ready, turns.min_turns),
-        min_pair_seconds=pair_seconds(turns, ready, turns.min_turns, LARGE_SPEEDUP),
+        pair_seconds=pair_seconds(turns, ready, pair_turns(turns, 2 * ready, 0.0)),
+        min_pair_seconds=pair_seconds(turns, ready, pair_turns(turns, 2 * ready, 0.0, LARGE_SPEEDUP), LARGE_SPEEDUP),
         still_to_come=ready + turns.turns_alone * turns.turn_seconds(),
     )
 

@@ -11,11 +11,12 @@ from autoaccel.records.messages import Failure, Finished, Measure
 from autoaccel.records.proof import ProofPair, TrainedPair
 from autoaccel.records.settings import Settings
 from autoaccel.session.run_folder import PairsFor
+from autoaccel.session.settling import Settling, Trend
 from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, is_of_its_own, lacks_room
+from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, is_of_its_own, lacks_room, later_order
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.comparison import Pair
-from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, pair_seconds, turns_worth
+from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, pair_seconds, pair_turns
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
@@ -29,6 +30,8 @@ class PairReading(NamedTuple):
     trusted: bool  # enough of them were undisturbed
     trained: TrainedPair | None  # what the two came to, if they trained to their end
     own_failure: Failure | None = None  # why the one under the user's own settings came to nothing, if so
+    trend: Trend = ""  # whether one is seen within pairs, this one taken in
+    steps: int = 0  # of each side that were looked at
 
 
 class _ReferenceFailed(NamedTuple):
@@ -55,7 +58,7 @@ class Reference(NamedTuple):
             speedup: Of the candidate's steps.
         """
         deviation = self.scatter.deviation if self.scatter else self.plan.usual_deviation
-        turns = turns_worth(self.plan, 2 * ready_seconds, deviation, speedup)
+        turns = pair_turns(self.plan, 2 * ready_seconds, deviation, speedup)
         return pair_seconds(self.plan, ready_seconds, turns, speedup)
 
 
@@ -75,6 +78,7 @@ class FreshPairs:
         self._reference_settings = reference.settings
         usual = [reference.usual_seconds]
         self._taker = TurnTaker(reference.plan, reference.steps_per_epoch, usual, reference.scatter)
+        self._settling = Settling(reference.plan)
         self._fresh = fresh
         self._purpose = purpose
         self._apart = reference.is_apart
@@ -125,7 +129,19 @@ class FreshPairs:
         factor = other.batch_factor / reference.batch_factor
         turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
         self._taker.learn(turns)
-        return PairReading(turns.pairs, turns.trusted, pair.trained)
+        reading = PairReading(turns.pairs, turns.trusted, pair.trained, steps=turns.steps)
+        return self._watched(pair.settings, reading, pair.steps)
+
+    def _watched(self, settings: Settings, reading: PairReading, steps: int | None) -> PairReading:
+        """Return a reading that says whether a trend was seen with it; only pairs that do not train look later.
+
+        Of processes that were not alive together the machine may have made it.
+        """
+        if self._apart:
+            return reading
+        if steps is not None:
+            return reading._replace(trusted=reading.trusted and not self._settling.later_steps(settings))
+        return reading._replace(trend=self._settling.take_in(settings, reading.turns, reading.trusted))
 
     def _measure_together(
         self, settings: Settings, task: Measure, names: list[str]
@@ -142,7 +158,8 @@ class FreshPairs:
             if isinstance(other, Failure):
                 return other
             most = self._turns_worth((reference, other)) if steps is None else _MAX_TURNS
-            turns = self._taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left)
+            later = self._settling.later_steps(settings) if steps is None else 0
+            turns = self._taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left, later)
             if isinstance(turns, TurnFailed):
                 return _ReferenceFailed(turns.failure) if turns.who is reference else turns.failure
             ended = [] if steps is None or not turns.pairs else [reference.finish(clock.left), other.finish(clock.left)]
@@ -158,7 +175,7 @@ class FreshPairs:
         start_seconds = reference.ready_seconds + other.ready_seconds
         plan = self._taker.plan
         speedup = plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
-        return turns_worth(plan, start_seconds, self._taker.scatter.deviation, speedup)
+        return pair_turns(plan, start_seconds, self._taker.scatter.deviation, speedup)
 
     def _measure_apart(
         self, settings: Settings, task: Measure, names: list[str]
@@ -177,8 +194,10 @@ class FreshPairs:
             try:
                 # As many of the second as of the first.
                 most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MAX_TURNS)
-                for _ in range(most):
-                    turn = measuring.take_turn(self._taker.plan.order, clock.left)
+                later = self._settling.later_steps(settings) if task.steps is None else 0
+                for number in range(most):
+                    order = self._taker.plan.order if number else later_order(self._taker.plan, later)
+                    turn = measuring.take_turn(order, clock.left)
                     if isinstance(turn, Failure):
                         return turn if side else _ReferenceFailed(turn)
                     if not turn.step_seconds:
@@ -222,4 +241,5 @@ class FreshPairs:
         reference, other = measuring
         pair = ProofPair(other.settings, task.seed, reference.measurement, other.measurement, trained, task.steps)
         self._run.folder.add_pair(pair, self._purpose)
-        return PairReading(turns.pairs, turns.trusted, trained)
+        reading = PairReading(turns.pairs, turns.trusted, trained, steps=turns.steps)
+        return self._watched(other.settings, reading, task.steps)

@@ -16,7 +16,7 @@ from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
-from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
+from autoaccel.statistics.turn_plan import pair_seconds, pair_turns, plan_turns, trial_seconds, turns_worth
 from autoaccel.units import format_duration
 from autoaccel.workers.measuring import Measuring
 
@@ -92,8 +92,8 @@ class Planner:
             ready_seconds=ready,
             step_seconds=step_seconds,
             trial_seconds=trial_seconds(turns, ready, turns_worth(turns, ready, usual, large), large),
-            pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, usual)),
-            min_pair_seconds=pair_seconds(turns, again, turns_worth(turns, 2 * again, usual, large), large),
+            pair_seconds=pair_seconds(turns, again, pair_turns(turns, 2 * again, usual)),
+            min_pair_seconds=pair_seconds(turns, again, pair_turns(turns, 2 * again, usual, large), large),
             still_to_come=turns.turns_alone * turns.turn_seconds(),
         )
         overhead_seconds = baseline.measurement.overhead_seconds

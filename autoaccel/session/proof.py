@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.conclusion import Obstacle
 from autoaccel.records.contender import ProofResult
@@ -42,8 +44,8 @@ class Proof(NamedTuple):
 
     @property
     def baseline_step_seconds(self) -> float:
-        """The baseline's step time: the median over all turns."""
-        return statistics.median(baseline for turns in self.pairs for baseline, _ in turns)
+        """The baseline's step time: the mean over all turns, because a run pays for its rare long steps, too."""
+        return statistics.fmean(baseline for turns in self.pairs for baseline, _ in turns)
 
 
 class PairSource(Protocol):
@@ -66,6 +68,7 @@ class _Course:
         self.rule = rule
         self.metric = metric
         self.pairs: list[list[Pair]] = []  # that count
+        self.steps = 0  # of each side that these looked at
         self._known = known  # of the metric, where nothing need be shown
         self._decided_at: int | None = None  # number of pairs
         self._proven_after: float | None = None
@@ -73,6 +76,22 @@ class _Course:
     def decide(self, spent_seconds: float) -> None:
         """Take in that the settings are faster by the pairs so far."""
         self._decided_at, self._proven_after = len(self.pairs), spent_seconds
+
+    def begin_anew(self) -> None:
+        """Let no pair count any longer: the ratio has changed within them."""
+        self.pairs.clear()
+        self.steps = 0
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Let it be open again whether the settings are faster."""
+        self._decided_at = self._proven_after = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether the pairs that decided still would, by what those after them tell of errors."""
+        assert self._decided_at is not None
+        return self.rule.stands(self.pairs, self._decided_at)
 
     @property
     def is_faster(self) -> bool:
@@ -97,14 +116,18 @@ class _Course:
 
     def ended(self, result: ProofResult, obstacle: Obstacle = None) -> Proof:
         """Return the proof of what is refused or left open."""
-        return Proof(result, self.pairs, self.rule.compare(self.pairs), self.accuracy, obstacle)
+        return Proof(result, self.pairs, self._with_steps(self.rule.compare(self.pairs)), self.accuracy, obstacle)
 
     def concluded(self) -> Proof:
         """Return the proof of what holds, by the pairs so far: they may tell that it is not as fast as it must be."""
         assert self._decided_at is not None
         found = self.rule.conclude(self.pairs, self._decided_at)
-        result: ProofResult = "proven" if found.speedup > self.rule.needed else "not faster"
-        return Proof(result, [*self.pairs], found, self.accuracy, proven_after_seconds=self._proven_after)
+        result: ProofResult = "proven" if self.rule.proves(found) else "not faster"
+        told = self._with_steps(found)
+        return Proof(result, [*self.pairs], told, self.accuracy, proven_after_seconds=self._proven_after)
+
+    def _with_steps(self, comparison: Comparison | None) -> Comparison | None:
+        return comparison and msgspec.structs.replace(comparison, steps=self.steps)
 
 
 class Prover:
@@ -163,15 +186,24 @@ class Prover:
             if isinstance(reading, Failure):
                 obstacle = "budget spent"
                 break
-            if reading.trusted:
+            if reading.trend:
+                course.begin_anew()
+            elif reading.trusted:
                 course.pairs.append(reading.turns)
+                course.steps += reading.steps
+            if reading.trend == "given up":
+                return course.ended("incomplete", "speed settles")
             self._tell(PairFinished(number, most, settings, rule.compare(course.pairs), course.accuracy))
             if reading.own_failure is not None:
                 return course.ended("metric unclear", reading.own_failure)
             if training is not None and (refusal := self._refusal_by_runs(training, self._clock.spent - before)):
                 return course.ended(*refusal)
-            if reading.trusted and (refusal := self._refusal_by_speed(course)):
+            if reading.trusted and not reading.trend and (refusal := self._refusal_by_speed(course)):
                 return course.ended(*refusal)
+            if course.holds and course.missing_pairs <= 0 and not course.stands:
+                course.reopen()
+                if refusal := self._refusal_by_speed(course):
+                    return course.ended(*refusal)
             if course.holds:
                 missing_pairs = min(course.missing_pairs, most - number)
                 if missing_pairs <= 0:  # trainings for the metric may have made more pairs than the speed may take
@@ -273,7 +305,10 @@ class Prover:
             reading = self._pairs.measure(settings, len(pairs), None)
             if isinstance(reading, Failure):
                 return comparison if reading.kind == "hung" and self._clock.left <= 0 else reading
-            pairs.append(reading.turns)
+            if reading.trend:
+                pairs.clear()
+            else:
+                pairs.append(reading.turns)
             comparison = compare(pairs) if len(pairs) >= MIN_PAIRS else None
             self._tell(PairFinished(len(pairs), max_pairs, settings, comparison))
             if comparison is not None and len(pairs) >= min_pairs and (clear is None or clear(comparison)):

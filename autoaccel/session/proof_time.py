@@ -119,7 +119,7 @@ class ProofCosts:
         And by what the metric would be judged; None if it need not be.
         """
         change, speedup, judge = contender.change, math.exp(contender.log_speedup), self._judge
-        if proof.result not in OPEN:
+        if proof.result not in OPEN or proof.obstacle == "speed settles":
             return math.inf, None
         if proof.result == "incomplete" or metric is None:
             plan = metric.plan if metric else None

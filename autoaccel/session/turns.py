@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import random
+import statistics
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autoaccel.records.messages import Failure, Turn
+import msgspec
+
+from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
@@ -26,6 +30,7 @@ class Turns(NamedTuple):
     baseline_seconds: tuple[float, ...]  # the baseline's step seconds in every turn
     disturbed: int  # turns that were
     trusted: bool  # enough of them were undisturbed
+    steps: int  # of each side, in all turns
 
 
 def lacks_room(failure: Failure, on_accelerator: bool) -> bool:
@@ -92,9 +97,15 @@ class TurnTaker:
         self.disturbed = 0
         """How many of these were disturbed."""
         self._steps_per_epoch = steps_per_epoch
+        self._random = random.Random(0)
 
     def take(
-        self, baseline: Measuring, other: Measuring, enough: Enough, timeout_seconds: float = math.inf
+        self,
+        baseline: Measuring,
+        other: Measuring,
+        enough: Enough,
+        timeout_seconds: float = math.inf,
+        later_steps: int = 0,
     ) -> Turns | TurnFailed:
         """Give two processes turns until they are enough, or time is up, or their training is over.
 
@@ -105,6 +116,7 @@ class TurnTaker:
             other: The candidate's.
             enough: When to end.
             timeout_seconds: For all.
+            later_steps: That each makes before its first turn.
         """
         deadline = time.perf_counter() + timeout_seconds
         factor = other.batch_factor / baseline.batch_factor
@@ -113,8 +125,11 @@ class TurnTaker:
         while True:
             for number in range(_AT_ONCE):
                 for side in (baseline, other) if number % 2 == 0 else (other, baseline):
-                    longest = max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * seconds)
-                    turn = side.take_turn(self.plan.order, longest)
+                    taken = side.turns[before[side is other] :]
+                    order = self._order(taken) if taken else later_order(self.plan, later_steps)
+                    usual = seconds if taken else seconds + later_steps * self.plan.step_seconds
+                    longest = max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * usual)
+                    turn = side.take_turn(order, longest)
                     if isinstance(turn, Failure):
                         return TurnFailed(side, turn)
             if failure := divergence(baseline, other):
@@ -123,9 +138,24 @@ class TurnTaker:
             every, pairs = self._read(alternated, factor)
             over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
             if enough(pairs) or (over and len(pairs) >= least):
-                return _turns(every, pairs, trusted=True)
+                return _turns(alternated, every, pairs, trusted=True)
             if over or (len(every) >= _MAX_REPEATED * least and len(pairs) < least):
-                return _turns(every, pairs, trusted=len(pairs) == len(every))
+                return _turns(alternated, every, pairs, trusted=len(pairs) == len(every))
+
+    def _order(self, taken: Sequence[Turn]) -> GiveTurn:
+        """Return the order of a turn for a process that has taken some.
+
+        It has as many steps as usually last as long as a turn should: one that ended by the clock would end sooner
+        after a long step, which would then weigh more than it does in a run. Where steps go by that are not counted,
+        the number varies, so that long steps that come at regular intervals are not missed for ever.
+        """
+        plan = self.plan.order
+        means = [statistics.fmean(turn.step_seconds) for turn in taken if turn.step_seconds]
+        if not means:
+            return plan
+        number = max(plan.min_steps, math.ceil(plan.seconds / statistics.median(means)))
+        number += self._random.randrange(2) if plan.uncounted_steps else 0
+        return msgspec.structs.replace(plan, seconds=0.0, min_steps=number)
 
     def read_apart(self, baseline: Sequence[Turn], other: Sequence[Turn], factor: float) -> Turns:
         """Return what turns of two processes show that were not alive at the same time.
@@ -135,8 +165,9 @@ class TurnTaker:
             other: The candidate's, as many.
             factor: Samples of one of the candidate's steps, over those of one of the baseline's.
         """
-        every, pairs = self._read(list(zip(baseline, other, strict=True)), factor)
-        return _turns(every, pairs, trusted=len(pairs) >= self.plan.min_turns or len(pairs) == len(every))
+        both = list(zip(baseline, other, strict=True))
+        every, pairs = self._read(both, factor)
+        return _turns(both, every, pairs, trusted=len(pairs) >= self.plan.min_turns or len(pairs) == len(every))
 
     def learn(self, turns: Turns) -> None:
         """Take into account what turns have shown of the baseline, and of the machine."""
@@ -154,10 +185,19 @@ class TurnTaker:
         other_seconds = step_seconds_of_turns([others for _, others in full], self._steps_per_epoch, factor)
         every = list(zip(baseline_seconds, other_seconds, strict=True))
         counts = undisturbed(
-            baseline_seconds, usual_seconds([*self.baseline_seconds, *baseline_seconds][-RECENT_TURNS:])
+            full,
+            every,
+            usual_seconds([*self.baseline_seconds, *baseline_seconds][-RECENT_TURNS:]),
         )
         return every, [pair for pair, counted in zip(every, counts, strict=True) if counted]
 
 
-def _turns(every: list[Pair], pairs: list[Pair], trusted: bool) -> Turns:
-    return Turns(pairs if trusted else every, tuple(mine for mine, _ in every), len(every) - len(pairs), trusted)
+def later_order(plan: TurnPlan, later_steps: int) -> GiveTurn:
+    """Return the order of a process' first turn, before which it makes so many steps that do not count."""
+    return msgspec.structs.replace(plan.order, uncounted_steps=max(plan.order.uncounted_steps, later_steps))
+
+
+def _turns(alternated: Sequence[tuple[Turn, Turn]], every: list[Pair], pairs: list[Pair], trusted: bool) -> Turns:
+    steps = min(sum(len(both[side].step_seconds) for both in alternated) for side in (0, 1)) if alternated else 0
+    counted = pairs if trusted else every
+    return Turns(counted, tuple(mine for mine, _ in every), len(every) - len(pairs), trusted, steps)

@@ -6,10 +6,12 @@ import math
 import statistics
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import NamedTuple
 
 import msgspec
 
 from autoaccel.records.trial import Comparison, Verdict
+from autoaccel.statistics.long_turns import LongTurns, long_turns
 from autoaccel.statistics.sequences import Scatter, t_radius
 
 NOISE_THRESHOLD = 0.02
@@ -38,8 +40,47 @@ _DISTURBED_DEVIATION = 0.4
 """The same for a process measured while others used the cores: they take from two threads what they leave to one. A
 guess for two shared cores; with many it would be smaller. It makes such a reading count next to nothing."""
 
+SHARED_DRIFT = 0.07
+"""Standard deviation of the log speed-up of the same settings from one hour to another on a virtual machine, what the
+two measurements do not know themselves taken off. From the benchmark's own workloads: on one virtual machine of two
+shared cores, nine claims showed 8 % and eleven later ones 6 %, together 7 %, three on another machine 1 % (`python -m
+benchmarks.studies.claims table`). All pairs of a proof share it, so that no number of them makes it smaller: without
+room for it, a tenth to a quarter of proofs of equal settings called one faster (`benchmarks/studies/means`). Other
+hosts, other neighbours and longer steps would change it; every virtual machine is given it, because one run cannot see
+its own. Verifying recipes at other hours, on more machines, is what would tell."""
+
 Pair = tuple[float, float]
 """Step seconds of the baseline and of the candidate, taken in turns right after one another."""
+
+
+def z_of(confidence: float) -> float:
+    """Return within how many standard deviations a normal value lies with this probability."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+class Errors(NamedTuple):
+    """By what the middle of the pairs' log speed-ups differs from the truth, beside the scatter that they show."""
+
+    scatter: Scatter = PAIR_SCATTER  # of pairs, known before they are compared with each other
+    long: LongTurns = LongTurns()
+    drift: float = 0.0  # standard deviation of the log speed-up from hour to hour
+
+    def below(self, radius: float, z: float) -> float:
+        """Return by how much less the log speed-up may be, all errors together: they are independent.
+
+        Args:
+            radius: By how much it may be by the scatter of pairs.
+            z: Standard deviations of a normal distribution to which the confidence belongs.
+        """
+        return math.hypot(radius, z * self.drift, self.long.below(z))
+
+    def above(self, radius: float, z: float) -> float:
+        """Return by how much more it may be; see `below`."""
+        return math.hypot(radius, z * self.drift, self.long.above(z))
+
+
+NO_OTHERS = Errors()
+"""What is known before any pair is seen, and no error beside the scatter."""
 
 
 def log_ratios(turns: Sequence[Pair]) -> list[float]:
@@ -54,6 +95,12 @@ def middle(values: Sequence[float]) -> float:
     insensitive to a few disturbed ones as the median (Hodges and Lehmann, Annals of Mathematical Statistics 1963).
     """
     return statistics.median((one + other) / 2 for i, one in enumerate(values) for other in values[i:])
+
+
+def turns_log(turns: Sequence[Pair]) -> float:
+    """Return the log speed-up of two processes by their turns: of the mean step times, as a run pays them."""
+    center = middle(log_ratios(turns))
+    return center + long_turns([turns], [center]).excess
 
 
 def turns_deviation(logs: Sequence[float]) -> float:
@@ -85,23 +132,37 @@ def compare_in_process(turns: Sequence[Pair], trusted: bool = True, confidence: 
         raise ValueError(f"at least two turns must be given, but got {len(turns)}")
     logs = log_ratios(turns)
     luck = PROCESS_DEVIATION if trusted else _DISTURBED_DEVIATION
-    radius = NormalDist().inv_cdf((1 + confidence) / 2) * math.hypot(luck, turns_deviation(logs))
-    return _comparison(middle(logs), radius, confidence, 1, len(turns))
+    radius = z_of(confidence) * math.hypot(luck, turns_deviation(logs))
+    errors = Errors(long=long_turns([turns], [middle(logs)]))
+    return _comparison(middle(logs), radius, errors, confidence, (1, len(turns)))
 
 
-def compare(processes: Sequence[Sequence[Pair]], confidence: float = CONFIDENCE) -> Comparison:
+def compare(processes: Sequence[Sequence[Pair]], confidence: float = CONFIDENCE, drift: float = 0.0) -> Comparison:
     """Return what pairs of fresh processes say about a candidate's speed-up over the baseline; see `compare_logs`.
 
     Args:
         processes: For each pair of fresh processes its turns, at least one.
         confidence: Two-sided.
+        drift: Standard deviation of the log speed-up from hour to hour, for which the interval has room.
 
     Raises:
         ValueError: If there are fewer than two pairs, or one has no turns.
     """
     if len(processes) < 2 or not all(processes):
         raise ValueError("at least two pairs of processes must be given, each with at least one turn")
-    return compare_logs(pair_logs(processes), sum(map(len, processes)), confidence, scatter_known(processes))
+    logs = pair_logs(processes)
+    return compare_logs(logs, sum(map(len, processes)), confidence, errors_of(processes, logs, drift))
+
+
+def errors_of(processes: Sequence[Sequence[Pair]], logs: Sequence[float], drift: float = 0.0) -> Errors:
+    """Return the errors of what pairs say, beside the scatter of their log speed-ups.
+
+    Args:
+        processes: For each pair of processes its turns.
+        logs: The pairs' `pair_logs`.
+        drift: From hour to hour.
+    """
+    return Errors(scatter_known(processes), long_turns(processes, logs), drift)
 
 
 def scatter_known(processes: Sequence[Sequence[Pair]]) -> Scatter:
@@ -119,43 +180,18 @@ def pair_logs(processes: Sequence[Sequence[Pair]]) -> list[float]:
     return [middle(log_ratios(turns)) for turns in processes]
 
 
-def compare_logs(logs: Sequence[float], turns: int, confidence: float, known: Scatter = PAIR_SCATTER) -> Comparison:
-    """Return what the log speed-ups of at least two pairs of processes say.
+def compare_logs(logs: Sequence[float], turns: int, confidence: float, errors: Errors = NO_OTHERS) -> Comparison:
+    """Return what the log speed-ups of at least two pairs of processes say of the ratio of mean step times.
 
     The pair is the unit of repetition (Kalibera and Jones, ISMM 2013): its luck is larger than what more turns could
     average out. Over pairs the middle counts, as over turns: a neighbour slows threads that wait for each other more
-    than others, most often the baseline's, so that disturbed pairs read high and drag a mean with them. The interval
+    than others, most often the baseline's, so that disturbed pairs read high and drag a mean with them. What turns are
+    longer on one side alone is added (`LongTurns`), because a run pays for its rare long steps, too. The interval
     is anytime-valid (`t_radius`), so that one may look after every pair and stop when it says enough. It is made for a
     mean; around the middle it covers no less in simulations, with disturbed pairs as without.
     """
-    return _comparison(middle(logs), t_radius(logs, 1 - confidence, known), confidence, len(logs), turns)
-
-
-SHARED_DRIFT = 0.06
-"""Standard deviation of the log speed-up of the same settings from one hour to another on a virtual machine, what the
-two measurements do not know themselves taken off. From the benchmark's own workloads: on one virtual machine of two
-shared cores, nine claims showed 8 % and eleven later ones 6 %, three on another machine 1 % (`python -m
-benchmarks.studies.claims table`). Other hosts, other neighbours and longer steps would change it; every virtual machine
-is given it, because one run cannot see its own. Verifying recipes at other hours, on more machines, is what would
-tell."""
-
-
-def with_drift(comparison: Comparison, drift: float) -> Comparison:
-    """Return the comparison with an interval that also holds at another hour; what was proven stays proven.
-
-    Args:
-        comparison: As it was measured, within minutes.
-        drift: Standard deviation of the log speed-up from hour to hour.
-    """
-    z = NormalDist().inv_cdf((1 + comparison.confidence) / 2)
-    below = math.hypot(math.log(comparison.speedup / comparison.low), z * drift)
-    above = math.hypot(math.log(comparison.high / comparison.speedup), z * drift)
-    return msgspec.structs.replace(
-        comparison,
-        low=comparison.speedup * math.exp(-below),
-        high=comparison.speedup * math.exp(above),
-        drift=drift,
-    )
+    radius = t_radius(logs, 1 - confidence, errors.scatter)
+    return _comparison(middle(logs), radius, errors, confidence, (len(logs), turns))
 
 
 def without_excess(comparison: Comparison, excess: float, shown: float) -> Comparison:
@@ -172,16 +208,20 @@ def without_excess(comparison: Comparison, excess: float, shown: float) -> Compa
     return msgspec.structs.replace(comparison, speedup=speedup, low=low, high=high, verdict=verdict)
 
 
-def _comparison(estimate: float, radius: float, confidence: float, pairs: int, turns: int) -> Comparison:
-    low, high = math.exp(estimate - radius), math.exp(min(estimate + radius, 700.0))
+def _comparison(center: float, radius: float, errors: Errors, confidence: float, counts: tuple[int, int]) -> Comparison:
+    """Return a comparison of so many pairs and turns, whose middle log speed-up is this, but for the errors."""
+    estimate, z = center + errors.long.excess, z_of(confidence)
+    low = math.exp(estimate - errors.below(radius, z))
+    high = math.exp(min(estimate + errors.above(radius, z), 700.0))
     return Comparison(
         speedup=math.exp(estimate),
         low=low,
         high=high,
         verdict=verdict_of(low, high),
         confidence=confidence,
-        process_pairs=pairs,
-        turns=turns,
+        process_pairs=counts[0],
+        turns=counts[1],
+        drift=errors.drift,
     )
 
 

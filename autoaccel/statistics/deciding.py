@@ -13,14 +13,16 @@ from autoaccel.statistics.comparison import (
     NOISE_THRESHOLD,
     PAIR_SCATTER,
     PROCESS_DEVIATION,
+    Errors,
     Pair,
     compare,
+    errors_of,
     middle,
     pair_logs,
-    scatter_known,
     without_excess,
+    z_of,
 )
-from autoaccel.statistics.sequences import Scatter, believed_deviation, deviation_of, t_radius_for
+from autoaccel.statistics.sequences import believed_deviation, deviation_of, learned, t_radius_for
 from autoaccel.statistics.stopping import stopping_excess
 
 MIN_PAIRS = 2
@@ -58,6 +60,7 @@ class SpeedRule(NamedTuple):
     error: float  # that the proof may make
     min_speedup: float
     max_pairs: int = MAX_PAIRS  # by then it must be decided
+    drift: float = 0.0  # of the log speed-up from hour to hour; see `SHARED_DRIFT`
 
     @property
     def needed(self) -> float:
@@ -66,32 +69,37 @@ class SpeedRule(NamedTuple):
 
     def compare(self, pairs: Sequence[Sequence[Pair]]) -> Comparison | None:
         """Return what the pairs say; None as long as they are too few."""
-        return compare(pairs, 1 - self.error) if len(pairs) >= MIN_PAIRS else None
+        return compare(pairs, 1 - self.error, self.drift) if len(pairs) >= MIN_PAIRS else None
 
     def decide(self, pairs: Sequence[Sequence[Pair]]) -> bool | None:
         """Return whether the settings are faster; None: it is open."""
-        return self._decide(pair_logs(pairs), scatter_known(pairs)) if len(pairs) >= MIN_PAIRS else None
+        logs = pair_logs(pairs)
+        return self._decide(logs, errors_of(pairs, logs, self.drift)) if len(pairs) >= MIN_PAIRS else None
 
-    def _decide(self, logs: Sequence[float], known: Scatter) -> bool | None:
+    def _decide(self, logs: Sequence[float], errors: Errors) -> bool | None:
         """Return whether settings with these log speed-ups are faster; None: it is open.
 
-        They are given up where they are so little faster that the remaining pairs could hardly show it. Giving up too
-        early loses a small gain and claims nothing, so no error is spent on it.
+        It is the interval of `compare` that decides. Settings are given up where they are so little faster that the
+        remaining pairs could hardly show it. Giving up too early loses a small gain and claims nothing, so no error is
+        spent on it.
         """
         count = len(logs)
         if count < MIN_PAIRS:
             return None
-        center, needed, deviation = middle(logs), math.log(self.needed), deviation_of(logs)
-        radius = t_radius_for(count, deviation, self.error, known)
-        if center - radius > needed:
+        z, needed, deviation = z_of(1 - self.error), math.log(self.needed), deviation_of(logs)
+        center = middle(logs) + errors.long.excess
+        radius = t_radius_for(count, deviation, self.error, errors.scatter)
+        if center - errors.below(radius, z) > needed:
             return True
-        if center + radius < needed:
+        if center + errors.above(radius, z) < needed:
             return False
         if count < _MIN_PAIRS_TO_GIVE_UP:
             return None
-        believed = believed_deviation(count, deviation, known)
-        hoped = center + believed / math.sqrt(count)
-        return False if hoped - t_radius_for(self.max_pairs, believed, self.error, known) < needed else None
+        believed = believed_deviation(count, deviation, errors.scatter)
+        hoped = center + math.hypot(believed / math.sqrt(count), errors.long.above(1.0))
+        last = t_radius_for(self.max_pairs, believed, self.error, errors.scatter)
+        of_turns = errors.long.below(z) * math.sqrt(min(1.0, count / self.max_pairs))
+        return False if hoped - math.hypot(last, z * self.drift, of_turns) < needed else None
 
     def missing_pairs(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> int:
         """Return after how many more pairs the claim will be sharp enough, if they scatter as these do; 0 if it is.
@@ -100,31 +108,66 @@ class SpeedRule(NamedTuple):
             pairs: So far.
             decided_at: How many of them have decided that the settings are faster.
         """
-        logs, known = pair_logs(pairs), scatter_known(pairs)
-        least = decided_at + FURTHER_PAIRS if self._was_close(logs[:decided_at], known) else 0
+        logs = pair_logs(pairs)
+        errors = errors_of(pairs, logs, self.drift)
+        least = decided_at + FURTHER_PAIRS if self._was_close(logs[:decided_at], errors) else 0
         most = max(decided_at + FURTHER_PAIRS, _ENOUGH_PAIRS)  # more are not made for the sake of precision
-        precise = max(_PRECISE, _PRECISE_SHARE * middle(logs))
+        precise = max(_PRECISE, _PRECISE_SHARE * (middle(logs) + errors.long.excess))
+        one = math.hypot(
+            believed_deviation(len(logs), deviation_of(logs), errors.scatter),
+            errors.long.below(1.0) * math.sqrt(len(logs)),
+        )
         count = max(len(logs), least)
-        while count < most and believed_deviation(count, deviation_of(logs), known) / math.sqrt(count) >= precise:
+        while count < most and one / math.sqrt(count) >= precise:
             count += 1
         return count - len(logs)
 
-    def _was_close(self, logs: Sequence[float], known: Scatter) -> bool:
+    def _was_close(self, logs: Sequence[float], errors: Errors) -> bool:
         """Return whether as many other pairs might well not have decided it."""
         count, deviation = len(logs), deviation_of(logs)
-        bound = math.log(self.needed) + t_radius_for(count, deviation, self.error, known)
-        return middle(logs) - bound < _CLOSE * believed_deviation(count, deviation, known) / math.sqrt(count)
+        radius = t_radius_for(count, deviation, self.error, errors.scatter)
+        bound = math.log(self.needed) + errors.below(radius, z_of(1 - self.error))
+        one = math.hypot(
+            believed_deviation(count, deviation, errors.scatter) / math.sqrt(count), errors.long.below(1.0)
+        )
+        return middle(logs) + errors.long.excess - bound < _CLOSE * one
+
+    def stands(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> bool:
+        """Return whether `decided_at` pairs still decide that the settings are faster, by what all tell of errors.
+
+        Those after them may show long turns, or a scatter, with which the first would not have decided: two pairs that
+        agree by chance rest on what other machines' pairs scatter.
+        """
+        logs = pair_logs(pairs)
+        return bool(self._decide(logs[:decided_at], self._errors_after(pairs, logs, decided_at)))
+
+    def _errors_after(self, pairs: Sequence[Sequence[Pair]], logs: Sequence[float], decided_at: int) -> Errors:
+        errors, later = errors_of(pairs, logs, self.drift), logs[decided_at:]
+        if len(later) < 2:
+            return errors
+        return errors._replace(scatter=learned(errors.scatter, len(later), deviation_of(later)))
 
     def conclude(self, pairs: Sequence[Sequence[Pair]], decided_at: int) -> Comparison:
-        """Return what all pairs say once `decided_at` of them have decided that the settings are faster."""
-        found, known = compare(pairs, 1 - self.error), scatter_known(pairs)
-        excess = stopping_excess(pair_logs(pairs), decided_at, lambda logs: self._decide(logs, known))
+        """Return what all pairs say once `decided_at` of them have decided that the settings are faster.
+
+        What these have shown stays shown if the decision `stands`.
+        """
+        found = compare(pairs, 1 - self.error, self.drift)
+        if not self.stands(pairs, decided_at):
+            return found
+        logs = pair_logs(pairs)
+        errors = errors_of(pairs, logs, self.drift)
+        excess = stopping_excess(logs, decided_at, lambda some: self._decide(some, errors))
         return without_excess(found, excess, self.needed)
 
+    def proves(self, comparison: Comparison) -> bool:
+        """Return whether a comparison that was concluded shows that the settings are worth having."""
+        return comparison.low >= self.needed and comparison.speedup > self.needed
 
-def rule_for(contender: int, min_speedup: float, max_pairs: int = MAX_PAIRS) -> SpeedRule:
+
+def rule_for(contender: int, min_speedup: float, max_pairs: int = MAX_PAIRS, drift: float = 0.0) -> SpeedRule:
     """Return the rule that judges the speed of the n-th contender, from 1, whose steps need this speed-up."""
-    return SpeedRule((1 - CONFIDENCE) * share_of_error(contender), min_speedup, max_pairs)
+    return SpeedRule((1 - CONFIDENCE) * share_of_error(contender), min_speedup, max_pairs, drift)
 
 
 def deciding_pairs(speedup: float) -> int:

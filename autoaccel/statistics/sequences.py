@@ -59,6 +59,11 @@ def believed_deviation(count: int, deviation: float, known: Scatter) -> float:
     return math.sqrt(squares / (count - 1 + known.degrees))
 
 
+def learned(known: Scatter, count: int, deviation: float) -> Scatter:
+    """Return what is known of a scatter once `count` values have shown this standard deviation."""
+    return Scatter(believed_deviation(count, deviation, known), known.degrees + count - 1)
+
+
 def t_radius_for(count: int, deviation: float, alpha: float, known: Scatter = NOTHING_KNOWN) -> float:
     """Return the `t_radius` of `count` values, at least two, with this sample standard deviation."""
     # Without knowledge of the scale, three values would say nothing above about alpha.

@@ -14,6 +14,12 @@ TURNS = 8
 """Of each process in a pair at most, unless it trains to its end and has more: the best number for the benchmark's
 small workloads on two shared cores, sqrt(1.6 s / 0.5 s) * 0.12 / 0.03 or about 7 (see `turns_worth`)."""
 
+_LOOK_STEPS = 75
+"""Of each process that a pair looks at where they are short: of two such pairs one meets a step that is long every
+fiftieth time by chance in 95 of 100 cases. A mean step time that rests on fewer misses what a run pays for."""
+
+_LOOK_SECONDS = 8.0  # that turns may take for it, or as long as the two processes took to start
+
 _STEADY = 0.5 * PROCESS_DEVIATION
 """What pairs of processes scatter at least, about, beside their turns: on the six tables it is 0.03 to 0.07. The lower
 end, because turns count for more where processes scatter less."""
@@ -43,9 +49,11 @@ class TurnPlan(NamedTuple):
 
     def turn_seconds(self, speedup: float = 1.0) -> float:
         """Return what a turn takes of a process whose steps are this many times as fast as the baseline's."""
-        step_seconds = self.step_seconds / speedup
-        counted = max(self.order.min_steps, math.ceil(self.order.seconds / step_seconds))
-        return (self.order.uncounted_steps + counted) * step_seconds
+        return (self.order.uncounted_steps + self.counted_steps(speedup)) * self.step_seconds / speedup
+
+    def counted_steps(self, speedup: float = 1.0) -> int:
+        """Return how many steps of such a process count in a turn."""
+        return max(self.order.min_steps, math.ceil(self.order.seconds * speedup / self.step_seconds))
 
 
 def plan_turns(step_seconds: float, device: str = "cpu") -> TurnPlan:
@@ -113,6 +121,23 @@ def turns_worth(plan: TurnPlan, start_seconds: float, deviation: float, speedup:
     both_seconds = plan.turn_seconds() + plan.turn_seconds(speedup)
     best = best_repetitions(start_seconds, both_seconds, _STEADY, deviation)
     return min(max(2 * round(best / 2), plan.min_turns), TURNS)
+
+
+def pair_turns(plan: TurnPlan, start_seconds: float, deviation: float, speedup: float = 1.0) -> int:
+    """Return how many turns of each process a fresh pair takes, an even number; see `turns_worth`.
+
+    It takes more than are best for its ratio if these would see too few steps to meet a rare long one.
+
+    Args:
+        plan: The turns.
+        start_seconds: What it takes until both processes are warm.
+        deviation: Of the log ratio from turn to turn.
+        speedup: How many times as fast the candidate's own steps are.
+    """
+    wanted = _LOOK_STEPS / plan.counted_steps()
+    both_seconds = plan.turn_seconds() + plan.turn_seconds(speedup)
+    look = min(wanted, max(_LOOK_SECONDS, start_seconds) / both_seconds)
+    return max(turns_worth(plan, start_seconds, deviation, speedup), 2 * math.ceil(look / 2))
 
 
 def trial_seconds(plan: TurnPlan, ready_seconds: float, turns: int, speedup: float = 1.0) -> float:

@@ -20,7 +20,7 @@ from autoaccel.records.trial import Measurement
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs
-from autoaccel.statistics.comparison import log_ratios, middle
+from autoaccel.statistics.comparison import middle, turns_log
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.steps import step_seconds_of_turns
@@ -151,8 +151,9 @@ class Facts:
         baseline = step_seconds_of_turns(visit.baseline_turns, steps_per_epoch)
         other = step_seconds_of_turns(visit.outcome.turns, steps_per_epoch)
         pairs = list(zip(baseline, other, strict=True))
-        counts = undisturbed(baseline, self.usual_of_round[visit.round])
-        return middle(log_ratios([pair for pair, count in zip(pairs, counts, strict=True) if count] or pairs))
+        turns = list(zip(visit.baseline_turns, visit.outcome.turns, strict=True))
+        counts = undisturbed(turns, pairs, self.usual_of_round[visit.round])
+        return turns_log([pair for pair, count in zip(pairs, counts, strict=True) if count] or pairs)
 
     def compile_seconds(self, settings: Settings) -> CompileSeconds:
         """Return what slower first steps cost a run that finds nothing compiled, and one that finds all."""

@@ -32,8 +32,8 @@ from autoaccel.records.settings import Settings, describe_change
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space
-from autoaccel.statistics.comparison import log_ratios, middle
-from autoaccel.statistics.disturbance import undisturbed, usual_seconds
+from autoaccel.statistics.comparison import turns_log
+from autoaccel.statistics.disturbance import usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import TurnPlan, plan_turns, turns_worth
 from autoaccel.workers.describing import probe_and_describe
@@ -46,6 +46,7 @@ from benchmarks.harness.rows import ROOT, add_row, digest, is_fresh, provenance,
 WORKLOADS = ("examples/digits_cnn.py", "benchmarks/workloads/long_gpt.py")
 CODE = ("autoaccel", "benchmarks/studies/independence.py")
 TIMEOUT_SECONDS = 600.0
+_CALM = 1.5  # times its usual time a turn takes at most that counts
 PAIRS_OF_A_PROOF = 3
 
 
@@ -91,10 +92,10 @@ def read_pair(
     fresh.close()
     other.close()
     # Both designs lose the same turns, so that they differ in nothing but the baseline's process.
-    calm = [undisturbed(found, usual_seconds(found)) for found in seconds[:2]]
+    calm = [[one <= _CALM * usual_seconds(found) for one in found] for found in seconds[:2]]
     calm_turns = [index for index in range(number) if all(counts[index] for counts in calm)] or range(number)
     over_kept, over_fresh = (
-        middle(log_ratios([(baseline[index], seconds[2][index]) for index in calm_turns])) for baseline in seconds[:2]
+        turns_log([(baseline[index], seconds[2][index]) for index in calm_turns]) for baseline in seconds[:2]
     )
     return Reading(over_fresh, over_kept, start_seconds, turns_seconds)
 

@@ -49,6 +49,29 @@ def test_a_large_gain_is_proven_and_no_gain_is_not() -> None:
     assert gain["covered_share"] == 1.0 and abs(gain["mean_error"]) < 0.03
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "0.8, every 10th 4.5, 0.5 s",
+        "0.8, every 40th 20",
+        "baseline settles over 20 steps",
+        "null, every 10th x5 on both",
+        "null, hour 0.08",
+    ],
+)
+def test_what_makes_no_run_shorter_is_not_proven(name: str) -> None:
+    found = simulated(CASES[name], 25)
+    assert found["proven"] <= 1
+    assert found["covered_share"] >= 0.88
+
+
+@pytest.mark.parametrize("name", ["removes every 10th 5", "2x, every 20th +4, 0.5 s"])
+def test_what_removes_long_steps_is_found_with_the_ratio_of_means(name: str) -> None:
+    found = simulated(CASES[name], 15)
+    assert found["proven"] >= 14
+    assert found["covered_share"] >= 0.9 and abs(found["mean_error"]) < 0.05
+
+
 def test_the_table_says_what_no_proof_can_see() -> None:
     name = "candidate slows down over 2,000 steps"
     lines = means({name: simulated(CASES[name], 2)})

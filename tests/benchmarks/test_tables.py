@@ -117,7 +117,7 @@ def test_every_sampler_searches_in_the_same_harness_and_proves_its_pick() -> Non
     rows = compare(table, 50_000, 3, ("autoaccel", "random"))
     assert rows["autoaccel"].items() >= simulate(tuned, table, 50_000, searches=3).items()
     baseline, other = rows["autoaccel"], rows["random"]
-    assert other["median_regret"] <= 0.1 and other["median_seconds"] != baseline["median_seconds"]
+    assert other["median_regret"] <= 0.12 and other["median_seconds"] != baseline["median_seconds"]
 
 
 class CutShort(ReplayedPairs):

@@ -361,3 +361,10 @@ def test_a_file_of_this_folder_is_named_as_people_type_it(tmp_path, monkeypatch)
     workload = msgspec.structs.replace(samples.RECIPE.workload, path=str(tmp_path / "model.py"), arguments=())
     text = printed(print_recipe, msgspec.structs.replace(samples.RECIPE, workload=workload), Path("r.json"), width=100)
     assert "autoaccel run r.json model.py\n" in text
+
+
+def test_a_proof_says_how_seldom_long_steps_may_come_that_it_could_have_missed():
+    looked = msgspec.structs.replace(samples.RECIPE.comparison, steps=330)
+    told = " ".join(rows_of(printed(print_recipe, msgspec.structs.replace(samples.RECIPE, comparison=looked), PATH)))
+    assert "long steps that come less often than every 110 may have been missed" in told
+    assert "may have been missed" not in printed(print_recipe, samples.RECIPE, PATH)

@@ -10,7 +10,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.search.economy import Economy
 from autoaccel.search.knowledge import Knowledge
-from autoaccel.search.patience import COMPILE_SHARE, Patience, max_trial_seconds, patience_for
+from autoaccel.search.patience import COMPILE_SHARE, Patience, enough_for, max_trial_seconds, patience_for
 from autoaccel.search.task import Prior, SearchTask
 
 BASELINE: Settings = {"precision.autocast": "off", "compile.mode": "off"}
@@ -80,3 +80,11 @@ def test_a_trial_that_would_be_given_up_in_the_end_is_not_begun() -> None:
 
     assert most(COMPILED) == pytest.approx(TRIAL_SECONDS + COMPILE_SHARE * BUDGET_SECONDS)
     assert most(BASELINE) == most(COMPILED, wished=True) == math.inf
+
+
+def test_a_trial_that_may_rid_the_training_of_its_long_steps_is_not_given_up() -> None:
+    """By the middle of its turns it is slower than the user's own settings; a run of it is much shorter."""
+    enough = enough_for({**BASELINE, "precision.autocast": "bfloat16"}, knowledge(100_000, 20))
+    slower = [(1.0, 1.5), (1.0, 1.9), (1.0, 1.6), (1.0, 1.8)]
+    assert enough([*slower, (1.0, 1.7)])
+    assert not enough([*slower, (9.0, 1.7)])

@@ -24,7 +24,7 @@ from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.deciding import MIN_PAIRS, decided_speedup
-from autoaccel.statistics.turn_plan import pair_seconds, plan_turns, trial_seconds, turns_worth
+from autoaccel.statistics.turn_plan import pair_seconds, pair_turns, plan_turns, trial_seconds, turns_worth
 from autoaccel.units import parse_duration
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
@@ -63,7 +63,7 @@ def looked(folder: Path, context: KnobContext, budget: float, first_step: float,
     ("budget", "first_step", "step", "epochs", "named"),
     [
         (200.0, 70.0, 0.01, 100_000, "11m"),
-        (120.0, 22.0, 20.0, 1000, "13m"),
+        (120.0, 22.0, 20.0, 1000, "16m"),
         (300.0, 70.0, 0.01, 100_000, ""),  # a second start may take half as long, as files are no longer cold
         (200.0, 70.0, 0.01, 1, ""),  # nothing can be won, so no budget would do
     ],
@@ -85,7 +85,7 @@ def test_the_leanest_run_is_costed_with_the_speedup_that_the_fewest_pairs_prove(
 ) -> None:
     """Under settings that are no faster than the user's own, nothing is proven in two pairs."""
     turns, large = plan_turns(STEP), decided_speedup(MIN_PAIRS)
-    pair = pair_seconds(turns, READY, turns_worth(turns, 2 * READY, turns.usual_deviation, large), large)
+    pair = pair_seconds(turns, READY, pair_turns(turns, 2 * READY, turns.usual_deviation, large), large)
     updates = 2 * START + UPDATE_STEPS * STEP * (1 + 1 / large)
     min_proof = MIN_PAIRS * pair + updates
     assert planned(tmp_path, context, 600.0).min_proof == pytest.approx(min_proof)

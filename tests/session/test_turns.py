@@ -124,17 +124,19 @@ def test_two_turns_of_long_steps_are_enough() -> None:
 
 
 def test_a_disturbed_turn_of_a_long_step_is_taken_again() -> None:
-    turns = taken_long(Side(LONG, 4 * LONG, LONG), Side(LONG))
-    assert turns.pairs == [(LONG, LONG)] * 3  # they are taken in twos
-    assert turns.trusted and turns.disturbed == 1
+    slow = (LONG, LONG, 4 * LONG, 4 * LONG, LONG)  # turns are taken in twos
+    turns = taken_long(Side(*slow), Side(LONG), enough=3)
+    assert turns.pairs == [(LONG, LONG)] * 4
+    assert turns.trusted and turns.disturbed == 2
 
 
 def test_disturbed_turns_alone_do_not_make_the_undisturbed_ones_strange() -> None:
     """The first two turns of all, by which others are told, may have been disturbed themselves."""
     turns = taken_long(Side(LONG), Side(LONG), usual=(4 * LONG, 4 * LONG))
     assert turns.pairs == [(LONG, LONG)] * 2
-    later = taken_long(Side(4 * LONG, LONG), Side(LONG), usual=(4 * LONG, 4 * LONG, LONG, LONG))
-    assert later.disturbed == 1
+    slow = (4 * LONG, 4 * LONG, LONG)
+    later = taken_long(Side(*slow), Side(LONG), usual=(4 * LONG, 4 * LONG, LONG, LONG))
+    assert later.disturbed == 2
 
 
 def test_nothing_but_disturbed_long_steps_is_given_up_after_six_turns() -> None:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from autoaccel.records.messages import GiveTurn, Turn
 from autoaccel.records.settings import Settings
 from autoaccel.session.pairs import PairReading
+from autoaccel.session.settling import Settling
 from autoaccel.session.turns import TurnFailed, TurnTaker
-from autoaccel.statistics.turn_plan import plan_turns, turns_worth
+from autoaccel.statistics.turn_plan import pair_turns, plan_turns
 from benchmarks.harness.replay import SimulatedClock
 
 START_SECONDS = 5.0  # until a process makes its first step,
@@ -181,6 +182,7 @@ class SimulatedPairs:
         """Begin as a run does that knows its baseline."""
         plan = plan_turns(self.step_seconds)
         self._taker = TurnTaker(plan, 1_000_000, [self.step_seconds])
+        self._settling = Settling(plan)
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
         """Return what a pair shows."""
@@ -194,12 +196,14 @@ class SimulatedPairs:
         self.computer.clock.spent += sum(ready)
         plan = self._taker.plan
         speedup = plan.step_seconds / both[1].warm_step_seconds
-        most = turns_worth(plan, sum(ready), self._taker.scatter.deviation, speedup)
+        most = pair_turns(plan, sum(ready), self._taker.scatter.deviation, speedup)
         turns = self._taker.take(
             both[0],  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
             both[1],  # type: ignore[arg-type]  # the same
             lambda pairs: len(pairs) >= most,
+            later_steps=self._settling.later_steps(settings),
         )
         assert not isinstance(turns, TurnFailed)
         self._taker.learn(turns)
-        return PairReading(turns.pairs, turns.trusted, None)
+        trend = self._settling.take_in(settings, turns.pairs, turns.trusted)
+        return PairReading(turns.pairs, turns.trusted, None, trend=trend, steps=turns.steps)

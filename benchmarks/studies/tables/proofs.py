@@ -19,7 +19,7 @@ from autoaccel.session.proof_time import proof_seconds
 from autoaccel.session.proving import Attempt, Open
 from autoaccel.session.turns import TurnFailed
 from autoaccel.statistics.deciding import rule_for
-from autoaccel.statistics.turn_plan import TURNS, pair_seconds, turns_worth
+from autoaccel.statistics.turn_plan import TURNS, pair_seconds, pair_turns
 from benchmarks.harness.replay import Facts, Replay, Side, SimulatedClock
 
 PROOF_SHARE = 0.6  # of the budget is kept for the proof at most, as in `autoaccel tune`
@@ -59,7 +59,7 @@ class ReplayedPairs:
             Side([turns[index] for index in order], self._clock) for turns in (visit.baseline_turns, outcome.turns)
         )
         facts = self._facts
-        most = turns_worth(facts.plan, 2 * facts.ready_seconds, self._taker.scatter.deviation)
+        most = pair_turns(facts.plan, 2 * facts.ready_seconds, self._taker.scatter.deviation)
         turns = self._taker.take(
             baseline,  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
             other,  # type: ignore[arg-type]  # a replay stands for a worker
@@ -75,7 +75,7 @@ class ReplayedProving:
 
     def __init__(self, search: Search, facts: Facts, pairs: ReplayedPairs, clock: SimulatedClock) -> None:
         """Begin with nothing proven."""
-        turns = turns_worth(facts.plan, 2 * facts.ready_seconds, facts.plan.usual_deviation)
+        turns = pair_turns(facts.plan, 2 * facts.ready_seconds, facts.plan.usual_deviation)
         self._pair_seconds = pair_seconds(facts.plan, facts.ready_seconds, turns)
         self._search = search
         self._clock = clock
