@@ -42,7 +42,6 @@ from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.starting import start_search
 from autoaccel.space.knobs import compiles
-from autoaccel.statistics.comparison import SHARED_DRIFT
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.disturbance import TOO_DISTURBED
 from autoaccel.statistics.runs import CompileSeconds
@@ -134,8 +133,7 @@ class _Proving:
             if self._kept is None:
                 self.keep(Attempt(contender, proof, run.clock.spent - began))
 
-        drift = SHARED_DRIFT if self._setup.machine.cpu.is_virtual else 0.0
-        rule = rule_for(number, search.knowledge.min_speedup(settings), drift=drift)
+        rule = rule_for(number, search.knowledge.min_speedup(settings), drift=run.drift)
         known = self._judge.known(contender.change)
         proof = self._prover.prove(settings, rule, metric, keep_early, known)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))

@@ -99,7 +99,7 @@ class MetricJudge:
         if is_kept_anyway(change, self._run.request.options):
             return None
         choose = functools.partial(self._choose, change, speedup or 1.0, by_updates=by_updates)
-        pairs = deciding_pairs(speedup) if speedup else MIN_PAIRS
+        pairs = deciding_pairs(speedup, self._run.drift) if speedup else MIN_PAIRS
         pair_seconds, planned = self.pair_seconds(change, speedup), left / PROOF_MARGIN
         beside = max(0, pairs - self._run.request.options.metric_repeats)
         early, late = choose(planned - beside * pair_seconds), choose(planned - pairs * pair_seconds)

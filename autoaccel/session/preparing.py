@@ -42,7 +42,7 @@ from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.narrow import close, narrow
 from autoaccel.space.room import BATCH_FACTOR, without_room
 from autoaccel.space.search_space import load_space
-from autoaccel.statistics.comparison import NOISE_THRESHOLD
+from autoaccel.statistics.comparison import NOISE_THRESHOLD, drift_on
 from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.profiling import ask_profile, profile_task
 
@@ -77,7 +77,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     wait = look_wait_of(run)
     machine, facts = _look_around(run, earlier, load, wait)
     context = KnobContext(machine, facts)
-    run = replace(run, starter=run.starter.at(context))
+    run = replace(run, starter=run.starter.at(context), drift=drift_on(machine))
     space = _load(run.request, context)
     if facts.script is not None:
         run.tell(

@@ -29,7 +29,11 @@ NO_METRIC = MetricTime()
 
 
 def proof_seconds(
-    pair_seconds: float, speedup: float | None, metric: MetricTime = NO_METRIC, with_further: bool = True
+    pair_seconds: float,
+    speedup: float | None,
+    metric: MetricTime = NO_METRIC,
+    with_further: bool = True,
+    drift: float = 0.0,
 ) -> float:
     """Return how long a proof may take: what is expected, with a margin of a fifth.
 
@@ -38,19 +42,22 @@ def proof_seconds(
         speedup: Of the settings' steps over the baseline's; None if there are no settings to prove yet.
         metric: What judging it takes.
         with_further: Whether the further pairs after a close decision are counted; the proof holds without them, too.
+        drift: Of the log speed-up from hour to hour, for which the interval has room.
     """
-    deciding = deciding_pairs(speedup) if speedup else MIN_PAIRS
-    pairs = expected_pairs(speedup) if speedup and with_further else deciding
+    deciding = deciding_pairs(speedup, drift) if speedup else MIN_PAIRS
+    pairs = expected_pairs(speedup, drift) if speedup and with_further else deciding
     return PROOF_MARGIN * (_speed_pairs(deciding, pairs, metric) * pair_seconds + metric.seconds)
 
 
-def likely_speed_seconds(pair_seconds: float, speedup: float, metric: MetricTime = NO_METRIC) -> float:
+def likely_speed_seconds(
+    pair_seconds: float, speedup: float, metric: MetricTime = NO_METRIC, drift: float = 0.0
+) -> float:
     """Return how long the pairs of a proof are likely to take that only tell the speed; see `proof_seconds`.
 
     A proof that is likely to be given up should still have the time for all of its pairs, but will not take it.
     """
-    pairs = likely_pairs(speedup)
-    return _speed_pairs(min(deciding_pairs(speedup), pairs), pairs, metric) * pair_seconds
+    pairs = likely_pairs(speedup, drift)
+    return _speed_pairs(min(deciding_pairs(speedup, drift), pairs), pairs, metric) * pair_seconds
 
 
 def _speed_pairs(deciding: int, pairs: int, metric: MetricTime) -> int:
@@ -79,12 +86,14 @@ class ProofCosts:
         With `resumed`, in a further part of the run.
         """
         pair_seconds = self._judge.pair_seconds(change, speedup)
-        return proof_seconds(pair_seconds, speedup, self._metric_time(plan, change, speedup, resumed), with_further)
+        metric = self._metric_time(plan, change, speedup, resumed)
+        return proof_seconds(pair_seconds, speedup, metric, with_further, self._run.drift)
 
     def likely(self, plan: MetricPlan | None, change: Change, speedup: float) -> tuple[float, float]:
         """Return what a proof is likely to take for the speed, and beside that for the metric; see `seconds`."""
         metric = self._metric_time(plan, change, speedup)
-        return likely_speed_seconds(self._judge.pair_seconds(change, speedup), speedup, metric), metric.seconds
+        pair_seconds = self._judge.pair_seconds(change, speedup)
+        return likely_speed_seconds(pair_seconds, speedup, metric, self._run.drift), metric.seconds
 
     def _metric_time(
         self, plan: MetricPlan | None, change: Change, speedup: float | None, resumed: bool = False

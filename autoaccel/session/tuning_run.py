@@ -21,6 +21,7 @@ class TuningRun:
     clock: BudgetClock
     listener: Listener
     stages: Stages = field(default_factory=Stages)
+    drift: float = 0.0  # of log speed-ups from hour to hour, by what kind of machine this is; see `drift_on`
 
     def tell(self, event: Event) -> None:
         """Tell whoever watches, and keep what was spent; the event that begins a stage also starts its time."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from autoaccel.records.machine import Machine
 from autoaccel.records.trial import Comparison, Verdict
 from autoaccel.statistics.long_turns import LongTurns, long_turns
 from autoaccel.statistics.sequences import Scatter, t_radius
@@ -51,6 +52,11 @@ its own. Verifying recipes at other hours, on more machines, is what would tell.
 
 Pair = tuple[float, float]
 """Step seconds of the baseline and of the candidate, taken in turns right after one another."""
+
+
+def drift_on(machine: Machine) -> float:
+    """Return by how much log speed-ups are taken to drift from hour to hour on a machine."""
+    return SHARED_DRIFT if machine.cpu.is_virtual else 0.0
 
 
 def z_of(confidence: float) -> float:

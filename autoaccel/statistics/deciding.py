@@ -170,35 +170,40 @@ def rule_for(contender: int, min_speedup: float, max_pairs: int = MAX_PAIRS, dri
     return SpeedRule((1 - CONFIDENCE) * share_of_error(contender), min_speedup, max_pairs, drift)
 
 
-def deciding_pairs(speedup: float) -> int:
+def deciding_pairs(speedup: float, drift: float = 0.0) -> int:
     """Return how many pairs decide in nine of ten cases on a speed-up that one process showed: at most all.
 
     One process, the best of several, usually shows more than the truth: a standard deviation of a process's luck is
     taken off. Pairs are taken to scatter as usual.
+
+    Args:
+        speedup: That one process showed.
+        drift: Of the log speed-up from hour to hour, for which the interval has room; see `SHARED_DRIFT`.
     """
-    return next((count for count in range(MIN_PAIRS, MAX_PAIRS) if speedup >= decided_speedup(count)), MAX_PAIRS)
+    return next((count for count in range(MIN_PAIRS, MAX_PAIRS) if speedup >= decided_speedup(count, drift)), MAX_PAIRS)
 
 
-def decided_speedup(pairs: int) -> float:
+def decided_speedup(pairs: int, drift: float = 0.0) -> float:
     """Return the least speed-up, as one process shows it, on which so many pairs decide; see `deciding_pairs`."""
-    radius, one = _usual_radius(pairs)
+    radius, one = _usual_radius(pairs, drift)
     return (1 + NOISE_THRESHOLD) * math.exp(PROCESS_DEVIATION + radius + NormalDist().inv_cdf(0.9) * one)
 
 
-def expected_pairs(speedup: float) -> int:
+def expected_pairs(speedup: float, drift: float = 0.0) -> int:
     """Return how many pairs suffice to prove a speed-up: those that decide, and further ones after a close decision."""
-    count = deciding_pairs(speedup)
-    radius, one = _usual_radius(count)
+    count = deciding_pairs(speedup, drift)
+    radius, one = _usual_radius(count, drift)
     is_close = _gap(speedup) - radius < _CLOSE * one
     return min(MAX_PAIRS, count + FURTHER_PAIRS) if is_close else count
 
 
-def likely_pairs(speedup: float) -> int:
+def likely_pairs(speedup: float, drift: float = 0.0) -> int:
     """Return how many pairs a proof is likely to take, which may be fewer than it should have time for.
 
     Where all of them could hardly show the speed-up, it is given up as soon as that is clear.
     """
-    return _MIN_PAIRS_TO_GIVE_UP if deciding_pairs(speedup) == MAX_PAIRS else expected_pairs(speedup)
+    gives_up = deciding_pairs(speedup, drift) == MAX_PAIRS
+    return _MIN_PAIRS_TO_GIVE_UP if gives_up else expected_pairs(speedup, drift)
 
 
 def _gap(speedup: float) -> float:
@@ -206,7 +211,8 @@ def _gap(speedup: float) -> float:
     return math.log(speedup / (1 + NOISE_THRESHOLD)) - PROCESS_DEVIATION
 
 
-def _usual_radius(count: int) -> tuple[float, float]:
+def _usual_radius(count: int, drift: float) -> tuple[float, float]:
     """Return the radius of a first contender's interval after `count` usual pairs, and the error of their middle."""
     error, deviation = (1 - CONFIDENCE) * share_of_error(1), PAIR_SCATTER.deviation
-    return t_radius_for(count, deviation, error, PAIR_SCATTER), deviation / math.sqrt(count)
+    radius = t_radius_for(count, deviation, error, PAIR_SCATTER)
+    return math.hypot(radius, z_of(1 - error) * drift), deviation / math.sqrt(count)
