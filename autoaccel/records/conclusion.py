@@ -116,13 +116,29 @@ class NotWorthProving(NamedTuple):
     trainings: int
 
 
+class NotWorthTrying(NamedTuple):
+    """All trainings together are too short for what is tried to repay its time."""
+
+    total_seconds: float  # of one training
+    trainings: int
+
+
+class TooSmall(NamedTuple):
+    """The best is faster by less than a proof can show on this machine."""
+
+    speedup: float  # of its steps
+    least: float  # that is usually shown
+
+
 class TooDisturbed(NamedTuple):
     """The machine was too busy with something else."""
 
     share: float  # of the turns that were disturbed
 
 
-KeptBecause: TypeAlias = Refused | NothingToWin | NothingBetter | NotWorthProving | TooDisturbed
+KeptBecause: TypeAlias = (
+    Refused | NothingToWin | NothingBetter | NotWorthTrying | NotWorthProving | TooSmall | TooDisturbed
+)
 """Why the user's own settings stay."""
 
 

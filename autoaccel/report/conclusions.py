@@ -13,10 +13,12 @@ from autoaccel.records.conclusion import (
     NothingToWin,
     NoTime,
     NotWorthProving,
+    NotWorthTrying,
     Obstacle,
     ProofElsewhere,
     Refused,
     RunsMissing,
+    TooSmall,
     Unprovable,
     part_words,
 )
@@ -141,6 +143,18 @@ def kept_words(why: KeptBecause, baseline: Settings) -> str:
             "Keep your own settings: the best that was found would save about "
             f"{format_duration(why.saving_seconds)} in total over {why.trainings:,} trainings, less than its proof "
             "takes. If you train more often, increase --trainings."
+        )
+    if isinstance(why, NotWorthTrying):
+        trainings = "One training takes" if why.trainings == 1 else f"{why.trainings:,} trainings like this one take"
+        return (
+            f"Keep your own settings: {trainings[0].lower()}{trainings[1:]} "
+            f"{format_duration(why.trainings * why.total_seconds)} in total, too little for trials and a proof to "
+            "repay their time. If you train longer or more often, increase --trainings."
+        )
+    if isinstance(why, TooSmall):
+        return (
+            f"Keep your own settings: the best that was found makes steps about {why.speedup:.2f}x as fast, and "
+            f"fresh processes on this machine differ so much that a proof shows about {why.least:.2f}x or more."
         )
     return (
         f"Keep your own settings: this machine is too disturbed for a comparison. In {why.share:.0%} of the turns "

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from autoaccel.records.settings import Settings, changed, settings_key
-from autoaccel.search.knowledge import READING_DEVIATION, Knowledge
+from autoaccel.search.knowledge import READING_DEVIATION, Knowledge, Ranked
 from autoaccel.search.proposals import Proposals
 from autoaccel.search.surrogate import Vector
 from autoaccel.search.task import SearchTask
@@ -25,10 +25,22 @@ _MAX_PROPOSED = 64  # that Optuna proposes
 _LIKELY = 0.5  # chance to work from which on a candidate comes before what is weighed
 _MIN_SHARE = 1e-4  # of a run: a trial that is expected to save less is not worth even an idle machine's time
 
+_HOPED_DRAW = -1  # the largest
+
 _DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
 
 NoTrial = Literal["nothing pays", "out of time", "everything tried"]
 """Why nothing is to be measured next."""
+
+
+class Proofs(NamedTuple):
+    """What it takes to prove what a search finds, which must be saved as well: a trial alone saves nothing."""
+
+    seconds: Callable[[Settings], float] = lambda _: 0.0  # that a proof is expected to take; 0 for what is proven
+    least_log: float = 0.0  # the least log speed-up that can be proven
+
+
+FREE = Proofs()
 
 
 class Suggestion(NamedTuple):
@@ -36,8 +48,9 @@ class Suggestion(NamedTuple):
 
     settings: Settings
     again: bool  # they were measured before; it is not clear enough whether they are the best
-    gain_seconds: float  # expected to be saved over all runs by what this will show
+    gain_seconds: float  # expected to be saved over all runs by what this will show, after its proof
     cost_seconds: float  # expected to be spent on it
+    hoped_seconds: float = 0.0  # the same as the gain, should they turn out as fast as can be hoped
 
 
 class SuggestionBounds(NamedTuple):
@@ -46,6 +59,7 @@ class SuggestionBounds(NamedTuple):
     room: Callable[[Settings], float] = lambda _: math.inf  # how many seconds a trial of some settings may cost at most
     busy: Container[str] = ()  # keys of settings that are not suggested: others measure them
     orphans: Sequence[Settings] = ()  # what others began to measure, because it would pay, and did not finish
+    proofs: Proofs = FREE
 
 
 class KnowledgeGradient:
@@ -101,7 +115,7 @@ class KnowledgeGradient:
         """Return what others left behind."""
         for orphan in bounds.orphans:
             if self.knowledge.is_new(orphan):
-                (weighed,) = self._weigh([orphan])
+                (weighed,) = self._weigh([orphan], bounds.proofs)
                 if weighed.cost_seconds <= bounds.room(orphan):
                     return weighed
         return None
@@ -117,10 +131,11 @@ class KnowledgeGradient:
             if self.knowledge.chance(candidate) < _LIKELY:
                 doubtful.append(candidate)  # until it is known what made others fail
                 continue
-            (weighed,) = self._weigh([candidate])
+            (weighed,) = self._weigh([candidate], bounds.proofs)
             # The first guess that works and need not compile is tried: until then it is not known what a trial takes
-            # here, and on a busy machine the baseline's start makes it look dear.
+            # here, and on a busy machine the baseline's start makes it look dear. Not where it could never repay that.
             first = not self.knowledge.has_measured and not slow_starting_knobs(candidate)
+            first = first and weighed.hoped_seconds > weighed.cost_seconds
             tried = self._is_forced or first or self._pays(weighed)
             if tried and weighed.cost_seconds <= bounds.room(candidate):
                 found = weighed
@@ -137,7 +152,8 @@ class KnowledgeGradient:
         best = [ranked.settings for ranked in self.knowledge.ranked()[:3]]
         again = [settings for settings in best if self.knowledge.readings_of(settings) < MAX_READINGS]
         options = [*self._untried(), *self._candidates, *again]
-        weighed_all = self._weigh([option for option in options if settings_key(option) not in bounds.busy])
+        free = [option for option in options if settings_key(option) not in bounds.busy]
+        weighed_all = self._weigh(free, bounds.proofs)
         paying = weighed_all if self._is_forced else [weighed for weighed in weighed_all if self._pays(weighed)]
         affordable = [weighed for weighed in paying if weighed.cost_seconds <= bounds.room(weighed.settings)]
         if affordable:
@@ -151,8 +167,8 @@ class KnowledgeGradient:
         noticed = _MIN_SHARE * self._economy.trainings * self._economy.baseline_total_seconds
         return weighed.gain_seconds > max(weighed.cost_seconds, noticed)
 
-    def _weigh(self, options: Sequence[Settings]) -> list[Suggestion]:
-        """Return for each option what measuring it is expected to save and to cost."""
+    def _weigh(self, options: Sequence[Settings], proofs: Proofs) -> list[Suggestion]:
+        """Return for each option what measuring it is expected to save, beside its proof, and to cost."""
         if not options:
             return []
         economy, knowledge = self._economy, self.knowledge
@@ -160,23 +176,32 @@ class KnowledgeGradient:
         # By how much one more reading is expected to move what is believed of the option.
         moves = deviation**2 / np.hypot(deviation, READING_DEVIATION)
         compile_seconds = np.array([knowledge.average_start(one) for one in options])
-        totals: Vector = economy.total_seconds(
-            mean[:, None] + moves[:, None] * _DRAWS[None, :], compile_seconds[:, None]
-        )  # (options, draws)
-        ranked = knowledge.ranked()
-        best = min(economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[:1]), math.inf)
-        gains = np.maximum(best - totals, 0.0).mean(axis=1)
-        # As long as nothing measured is better, the baseline is what is held.
-        held = [entry.settings for entry in ranked[:1] if entry.total_seconds < economy.baseline_total_seconds]
+        logs = mean[:, None] + moves[:, None] * _DRAWS[None, :]  # (options, draws)
+        totals: Vector = economy.total_seconds(logs, compile_seconds[:, None])
+        proof_seconds = np.array([proofs.seconds(one) for one in options])
+        saved = economy.trainings * (economy.baseline_total_seconds - totals) - proof_seconds[:, None]
+        saved = np.where(logs > proofs.least_log, saved, 0.0)
+        # As long as nothing measured is worth its proof, the baseline is what is held.
+        ranked = sorted(
+            ((self._worth(one, proofs), one.settings) for one in knowledge.ranked()[:2]), key=lambda one: -one[0]
+        )
+        held = [settings for worth, settings in ranked[:1] if worth > 0]
+        best, second = (max(0.0, *(worth for worth, _ in ranked[number : number + 1]), 0.0) for number in (0, 1))
+        gains = np.maximum(saved - best, 0.0)
         weighed: list[Suggestion] = []
-        for option, gain in zip(options, gains.tolist(), strict=True):
+        for option, gain, worths in zip(options, gains, saved, strict=True):
             again = knowledge.readings_of(option) > 0
-            if again and option in held:
-                second = min(economy.baseline_total_seconds, *(entry.total_seconds for entry in ranked[1:2]), math.inf)
-                gain = _gain_of_doubt(totals[len(weighed)], second)
+            # Of what is held, turning to the second best is what is gained, should the best disappoint.
+            gained = np.maximum(second - worths, 0.0) if again and option in held else gain
             chance = 1.0 if again else knowledge.chance(option)
-            weighed.append(Suggestion(option, again, chance * economy.trainings * gain, knowledge.cost_seconds(option)))
+            expected, hoped = chance * float(gained.mean()), chance * float(gained[_HOPED_DRAW])
+            weighed.append(Suggestion(option, again, expected, knowledge.cost_seconds(option), hoped))
         return weighed
+
+    def _worth(self, one: Ranked, proofs: Proofs) -> float:
+        """Return what is expected to be saved over all runs with what was measured, after its proof; 0 at least."""
+        saved = self._economy.saved_seconds(one.total_seconds) - proofs.seconds(one.settings)
+        return max(0.0, saved) if one.log_speedup > proofs.least_log else 0.0
 
     def _untried(self) -> list[Settings]:
         if self._space.size <= _MAX_WEIGHED:
@@ -193,8 +218,3 @@ class KnowledgeGradient:
     def _all_settings(self) -> Iterator[Settings]:
         for values in itertools.product(*self._space.open.values()):
             yield {**self._space.fixed, **dict(zip(self._space.open, values, strict=True))}
-
-
-def _gain_of_doubt(totals: Vector, second: float) -> float:
-    """Return what is expected to be saved by turning to the second best, should the best disappoint."""
-    return float(np.maximum(totals - second, 0.0).mean())

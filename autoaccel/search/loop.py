@@ -18,7 +18,7 @@ from autoaccel.records.recipe import StopReason
 from autoaccel.records.settings import Settings
 from autoaccel.records.study import PeerActivity
 from autoaccel.records.trial import Comparison, Trial
-from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
+from autoaccel.search.gradient import FREE, KnowledgeGradient, Proofs, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.outcomes import Outcomes
 from autoaccel.search.patience import enough_for, given_up, max_trial_seconds, patience_for
@@ -99,6 +99,11 @@ class Search:
         best = min([entry.total_seconds for entry in self.knowledge.ranked()[:1]], default=math.inf)
         return self._economy.saved_seconds(best)
 
+    @property
+    def fastest_speedup(self) -> float:
+        """Of the steps under the settings with the shortest run, as all trials see them; 1 if none was measured."""
+        return math.exp(max([entry.log_speedup for entry in self.knowledge.ranked()[:1]], default=0.0))
+
     def take_over(self, trials: Sequence[Trial]) -> None:
         """Resume from the trials of an earlier part of the run, which the study is told once more."""
         for trial in trials:
@@ -132,26 +137,29 @@ class Search:
         trial = self._add(Trial(len(self.trials) + 1, settings, failure, spent_seconds, again=True))
         self._study.tell_failed_proof(trial)
 
-    def run(self, reserve: Reserve, begin: Callable[[Settings], None] | None = None) -> StopReason:
+    def run(
+        self, reserve: Reserve, begin: Callable[[Settings], None] | None = None, proofs: Proofs = FREE
+    ) -> StopReason:
         """Try settings until the search is over.
 
         Args:
             reserve: What of the budget must be left to prove the best, and what is tried, should it become the best.
             begin: Called with the settings of the first trial before it starts, if there is one.
+            proofs: What a proof takes, which what is tried must save beside its trial.
 
         Returns:
             Why it ended.
         """
-        self.stop = self._run(reserve, begin)
+        self.stop = self._run(reserve, begin, proofs)
         return self.stop
 
-    def _run(self, reserve: Reserve, begin: Callable[[Settings], None] | None) -> StopReason:
+    def _run(self, reserve: Reserve, begin: Callable[[Settings], None] | None, proofs: Proofs) -> StopReason:
         while True:
             look = self._look_at_others()
             if len(self.trials) >= self._max_trials:
                 return "trials made"
             room = self._room(reserve)
-            bounds = SuggestionBounds(room, look.busy, look.orphans)
+            bounds = SuggestionBounds(room, look.busy, look.orphans, proofs)
             suggestion = self._gradient.suggest(bounds)
             if not isinstance(suggestion, Suggestion):
                 if suggestion == "out of time":

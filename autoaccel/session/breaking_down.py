@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 from autoaccel.records.progress import StageStarted
 from autoaccel.records.settings import Settings
@@ -14,6 +15,8 @@ from autoaccel.session.proof import Proof
 from autoaccel.session.setup import Setup
 from autoaccel.space.change import Change
 
+_WORTH_SHARE = 0.1  # of what a recipe saves over all trainings may go into what only explains it
+
 
 def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof) -> Breakdown:
     """Return what each setting of a proven change contributes, as far as the rest of the budget allows to tell."""
@@ -23,7 +26,9 @@ def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof
     plan = baseline.plan._replace(step_seconds=usual)
     reference = baseline.reference._replace(settings=change.settings, usual_seconds=usual, plan=plan)
     pair_seconds = functools.partial(reference.pair_seconds, baseline.ready_again_seconds)
-    time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds)
+    log_speedup = math.log(proof.comparison.speedup)
+    saved = search.task.economy.saved_seconds(search.knowledge.total_seconds(change.settings, log_speedup))
+    time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds, run.clock.spent + _WORTH_SHARE * saved)
     recipe = Proven(change, proof.comparison)
     if len(change.names) > 1:
         run.stages.expect("contributions", expected_seconds(recipe, search.knowledge, time))

@@ -13,8 +13,10 @@ from autoaccel.records.conclusion import (
     NothingBetter,
     NothingToWin,
     NotWorthProving,
+    NotWorthTrying,
     Refused,
     TooDisturbed,
+    TooSmall,
 )
 from autoaccel.records.contender import OPEN, ContenderResult, ProofReason
 from autoaccel.records.messages import Failure
@@ -31,6 +33,7 @@ from autoaccel.session.concluding import keep
 from autoaccel.session.contest import Contest
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.judging import MetricJudge
+from autoaccel.session.least_run import LARGE_SPEEDUP
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.plan import BUDGET_MARGIN, PROOF_MARGIN, expected_continuation
@@ -42,11 +45,18 @@ from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.starting import start_search
 from autoaccel.space.knobs import compiles
-from autoaccel.statistics.deciding import rule_for
+from autoaccel.statistics.deciding import chance_of_proof, provable_log, rule_for
 from autoaccel.statistics.disturbance import TOO_DISTURBED
 from autoaccel.statistics.runs import CompileSeconds
 
 _MEASURED_ANEW: tuple[StageName, ...] = ("hardware", "baseline")  # by each part of a resumed run
+
+_EVEN = 0.5  # chance of a proof below which it is its size that keeps what was found from one
+
+
+def not_worth_trying(setup: Setup) -> NotWorthTrying:
+    """Return that all trainings together are too short for anything that is tried to repay its time."""
+    return NotWorthTrying(setup.baseline.total_seconds, setup.run.request.options.trainings)
 
 
 def search_and_prove(setup: Setup) -> SearchResult | None:
@@ -58,6 +68,8 @@ def search_and_prove(setup: Setup) -> SearchResult | None:
     if not setup.can_win:
         why = NothingToWin(setup.facts.planned_steps, baseline.overhead_seconds, baseline.total_seconds)
         return SearchResult(tuple(setup.run.folder.load_trials()), keep_baseline(baseline, why), "nothing to win")
+    if not setup.may_pay:
+        return SearchResult((), keep_baseline(baseline, not_worth_trying(setup)), "nothing pays")
     search = start_search(setup)
     proving = _Proving(setup, search)
     won = proving.contest.run()
@@ -105,6 +117,19 @@ class _Proving:
             return math.inf  # whatever they win, nothing could show that they keep the metric
         needed = self._costs.seconds(plan, change, speedup)
         return self._run.stages.held_back(needed, len(self._search.trials))
+
+    def likely_seconds(self, settings: Settings, speedup: float | None = None) -> float:
+        """Return what the proof of settings is likely to take; see `Proving.likely_seconds`."""
+        change = self._search.task.change(settings)
+        plan = self._judge.plan(change, speedup or LARGE_SPEEDUP)
+        if plan is not None and not plan.fits:
+            return math.inf
+        return sum(self._costs.likely(plan, change, speedup or LARGE_SPEEDUP))
+
+    @property
+    def drift(self) -> float:
+        """Of log speed-ups from hour to hour, for which a proof leaves room."""
+        return self._run.drift
 
     def extend_search(self) -> None:
         """Let the search exceed its share of the budget, as nothing it has found is worth a proof; tell it."""
@@ -261,12 +286,21 @@ class _Proving:
         if self._refused is not None:
             return self._refused
         if search.best is not None:
-            return NotWorthProving(search.saving_seconds, self._run.request.options.trainings)
+            return self._why_not_proven()
+        if not search.trials:
+            return not_worth_trying(self._setup)
         return NothingBetter(
             trials=len(search.trials),
             infeasible=sum(not trial.feasible for trial in search.trials),
             failed=sum(isinstance(trial.outcome, Failure) for trial in search.trials),
         )
+
+    def _why_not_proven(self) -> KeptBecause:
+        """Return why the best that was found was not even begun to be proven."""
+        speedup = self._search.fastest_speedup
+        if chance_of_proof(speedup, self._run.drift) < _EVEN:
+            return TooSmall(speedup, math.exp(provable_log(self._run.drift)))
+        return NotWorthProving(self._search.saving_seconds, self._run.request.options.trainings)
 
     def _left_over(self) -> list[Open]:
         """Return what is worth a proof but had no time for one, if anything is."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from autoaccel.records.contender import JUDGEMENTS, OPEN
 from autoaccel.records.settings import Settings, settings_key
+from autoaccel.search.gradient import Proofs
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.trial_source import Clock
@@ -18,7 +19,7 @@ from autoaccel.session.proving import Attempt, Open, Proving
 from autoaccel.session.resuming import Earlier
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import RISKS
-from autoaccel.statistics.deciding import MIN_PAIRS
+from autoaccel.statistics.deciding import chance_of_proof, provable_log
 
 MAX_CONTENDERS = 3  # settings that are tried to be proven in one run
 
@@ -105,11 +106,24 @@ class Contest:
         return None if is_over else self._search.ranking.first(self.worth_proving())
 
     def worth_proving(self) -> list[Contender]:
-        """Return what would save more time than its proof takes, the fastest first."""
-        least = MIN_PAIRS * self._search.knowledge.trial_seconds
-        found = self._search.ranking.contenders(self._parts)
-        saving = [one for one in found if self._economy.saved_seconds(one.total_seconds) >= least]
-        return [one for one in saving if self._search.outcomes.chance(one.settings) > 0]
+        """Return what is expected to save more time than its proof takes, the fastest first."""
+        return [one for one in self._search.ranking.contenders(self._parts) if self._pays(one)]
+
+    def _pays(self, one: Contender) -> bool:
+        """Whether a proof is expected to save more than it takes, by how likely it is that it comes to its end."""
+        speedup = math.exp(one.log_speedup)
+        chance = self._search.outcomes.chance(one.settings) * chance_of_proof(speedup, self._proving.drift)
+        saved = chance * self._economy.saved_seconds(one.total_seconds)
+        return saved > self._proving.likely_seconds(one.settings, speedup)
+
+    @property
+    def _proofs(self) -> Proofs:
+        """What proofs take, for the search."""
+        return Proofs(self._proving.likely_seconds, provable_log(self._proving.drift))
+
+    def _seconds_beside(self, held: Settings, settings: Settings) -> float:
+        """Return what a proof takes beside settings that are proven already, which need no other."""
+        return 0.0 if settings == held else self._proving.likely_seconds(settings)
 
     def run(self) -> Won | None:
         """Search and prove the best, and if that fails the next, until one holds; None if a proof was left to others.
@@ -121,11 +135,11 @@ class Contest:
         begin: Callable[[Settings], None] | None = None  # the plan knows what a search takes when it begins
         while True:
             if searches:
-                search.run(self._proving.reserve, begin)
+                search.run(self._proving.reserve, begin, self._proofs)
             contender = self.next()
             if contender is None and search.stop == "out of time" and self._is_first and not self.worth_proving():
                 self._proving.extend_search()
-                search.run(self._proving.reserve)
+                search.run(self._proving.reserve, proofs=self._proofs)
                 contender = self.next()
             if contender is None:
                 return Won(None)
@@ -163,7 +177,9 @@ class Contest:
             # What is proven is not tried again: its pairs told more than another trial would.
             return math.inf if settings == held and speedup is None else reserve(settings, speedup)
 
-        self._search.run(reserve_for_others, functools.partial(self._proving.begin_further_search, attempt))
+        seconds_for_others = functools.partial(self._seconds_beside, held)
+        proofs = self._proofs._replace(seconds=seconds_for_others)
+        self._search.run(reserve_for_others, functools.partial(self._proving.begin_further_search, attempt), proofs)
         rival = self._rival(attempt) if len(self._search.trials) > trials else None
         if rival is None:
             return attempt
@@ -187,13 +203,13 @@ class Contest:
         A difference that is noise is none, and it must save more time than its proof takes.
         """
         held = attempt.contender.settings
-        worth = {settings_key(one.settings): one for one in self.worth_proving()}
-        proven = worth.get(settings_key(held))
-        first = self._search.ranking.first([one for one in worth.values() if one is proven or self._fits(one)])
+        proven = next((one for one in self._search.ranking.contenders() if one.settings == held), None)
+        others = [one for one in self.worth_proving() if one.settings != held and self._fits(one)]
+        first = None if proven is None else self._search.ranking.first([proven, *others])
         if proven is None or first is None or first is proven:
             return None
         saved = self._economy.saved_seconds(first.total_seconds) - self._economy.saved_seconds(proven.total_seconds)
-        return first if saved >= MIN_PAIRS * self._search.knowledge.trial_seconds else None
+        return first if saved > self._proving.likely_seconds(first.settings, math.exp(first.log_speedup)) else None
 
     def _run_seconds(self, attempt: Attempt) -> float:
         """Return how long a run is expected to take under settings that were proven."""
@@ -246,19 +262,16 @@ class Contest:
             return None
         gain = sum(math.log(one.speedup) for one in harmful)
         found = self._search.ranking.contender(rest, log_speedup - gain)
-        is_clear = any(one.high < 1 for one in harmful)
-        return found if is_clear or self._is_worth_another_proof(found, attempt.contender) else None
+        return found if self._is_worth_another_proof(found, attempt.contender) else None
 
     def _is_worth_another_proof(self, rest: Contender, proven: Contender) -> bool:
-        """Whether to prove what remains of proven settings without some that only seem to make them slower.
+        """Whether to prove what remains of proven settings without some that make them slower.
 
-        It must be less risky, or save more time than its proof takes: of an image pipeline whose runs take 24 s the
-        proof without a setting of 0.99x took 100 s.
+        It must save more time than its proof takes: of an image pipeline whose runs take 24 s the proof without a
+        setting of 0.99x took 100 s.
         """
-        if RISKS.index(rest.change.risk) < RISKS.index(proven.change.risk):
-            return True
         saved = self._economy.saved_seconds(rest.total_seconds) - self._economy.saved_seconds(proven.total_seconds)
-        return saved >= self._proving.needed(rest.settings, math.exp(rest.log_speedup))
+        return saved > self._proving.likely_seconds(rest.settings, math.exp(rest.log_speedup))
 
     def refuse(self, attempt: Attempt) -> bool:
         """Take in that a contender was not proven; return whether to search on before the next is proven.

@@ -85,11 +85,18 @@ class TimeLeft(NamedTuple):
     budget_seconds: float  # of the run
     pair_seconds: Callable[[float], float]
     """Returns what a pair takes that compiles nothing, given how many times as fast as the recipe its other side is."""
+    until: float = math.inf
+    """When measuring must be over, by the clock: it may take no more than a part of what the recipe saves."""
+
+    @property
+    def left(self) -> float:
+        """What there is at most."""
+        return min(self.clock.left, max(0.0, self.until - self.clock.spent))
 
     @property
     def most_seconds(self) -> float:
         """What measuring contributions may take from now on, if pairs take what is expected."""
-        return min(self.clock.left, _BUDGET_SHARE * self.budget_seconds)
+        return min(self.left, _BUDGET_SHARE * self.budget_seconds)
 
 
 class _Left(NamedTuple):
@@ -198,7 +205,7 @@ def _affordable(candidates: Sequence[_Left], time: TimeLeft) -> list[_Left]:
         if one.least_seconds <= seconds:
             seconds -= one.least_seconds
             found.append(one)
-    return found or [one for one in candidates if one.least_seconds <= time.clock.left][:1]
+    return found or [one for one in candidates if one.least_seconds <= time.left][:1]
 
 
 def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dict[str, list[float]]:
@@ -213,7 +220,7 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dic
         time: That there is.
     """
     clock = time.clock
-    end, budget_end = clock.spent + time.most_seconds, clock.spent + clock.left
+    end, budget_end = clock.spent + time.most_seconds, clock.spent + time.left
     found: dict[str, list[float]] = {one.name: [] for one in candidates}
     working = list(candidates)
     expected_seconds, spent_seconds = 0.0, 0.0

@@ -24,6 +24,7 @@ from autoaccel.session.evidence import (
     planned_runs,
     training_costs,
 )
+from autoaccel.session.least_run import LARGE_SPEEDUP
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
@@ -44,6 +45,9 @@ RESUMED = 0.5
 """Part of a proof's error for the looks of one that is resumed, which has looked already, and again for each further
 part of the run: resumed once, it errs at most half as often again, and however often, at most twice as often, if no
 part was interrupted: such a part leaves no result by which it could be counted."""
+
+EVIDENCE_SHARE = 0.25
+"""Of what settings save over all trainings may go into evidence that they keep the metric."""
 
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 
@@ -98,7 +102,7 @@ class MetricJudge:
         """
         if is_kept_anyway(change, self._run.request.options):
             return None
-        choose = functools.partial(self._choose, change, speedup or 1.0, by_updates=by_updates)
+        choose = functools.partial(self._choose, change, speedup, by_updates=by_updates)
         pairs = deciding_pairs(speedup, self._run.drift) if speedup else MIN_PAIRS
         pair_seconds, planned = self.pair_seconds(change, speedup), left / PROOF_MARGIN
         beside = max(0, pairs - self._run.request.options.metric_repeats)
@@ -197,19 +201,27 @@ class MetricJudge:
             redrawn=change.redrawn,
         )
 
-    def _choose(self, change: Change, speedup: float, seconds: float, by_updates: bool) -> MetricPlan:
-        """Return the strongest evidence that fits into this time and into its share of the budget.
+    def _choose(self, change: Change, speedup: float | None, seconds: float, by_updates: bool) -> MetricPlan:
+        """Return the strongest evidence that fits into this time, into its share of the budget, and of what is saved.
 
-        The share is one of trainings: updates are the least that tells, and may take all that the speed leaves.
+        These shares are those of trainings: updates are the least that tells, and may take all that the speed leaves.
+        Where a person asks for planned runs, these may cost more than they save.
         """
         request, options = self._run.request, self._run.request.options
         most = min(METRIC_SHARE * request.budget_seconds, seconds)
+        if options.evidence != "whole":
+            most = min(most, EVIDENCE_SHARE * self._saved_seconds(speedup or LARGE_SPEEDUP))
         rounds = by_updates and self._may_ask_updates(change)
         costs = self._costs(change)
-        plan = choose_evidence(costs, speedup, most, options, rounds)
-        if plan.evidence == "rounding" and costs.updates_seconds(UPDATE_STEPS, speedup) <= seconds:
+        plan = choose_evidence(costs, speedup or 1.0, most, options, rounds)
+        if plan.evidence == "rounding" and costs.updates_seconds(UPDATE_STEPS, speedup or 1.0) <= seconds:
             return plan._replace(max_pairs=1)
         return plan
+
+    def _saved_seconds(self, speedup: float) -> float:
+        """Return what steps that are so many times as fast save over all trainings."""
+        steps_seconds = self._baseline.facts.planned_steps * self._baseline.step_seconds
+        return self._run.request.options.trainings * steps_seconds * max(0.0, 1 - 1 / speedup)
 
     def _plan_the_rest(self, change: Change, speedup: float, by_updates: bool) -> MetricPlan:
         """Return how a change is judged whose speed is proven, in what is left; nothing else needs any of it."""

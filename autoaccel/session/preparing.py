@@ -96,7 +96,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps, memory_bytes)
     run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
     setup = Setup(run, machine, baseline, space, study)
-    if not setup.can_win:
+    if not setup.can_win or not setup.may_pay:
         return setup
     planner.anew(baseline)
 

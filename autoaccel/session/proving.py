@@ -48,6 +48,16 @@ class Proving(Protocol):
     def reserve(self, settings: Settings, speedup: float | None) -> float:
         """Return the seconds that must be left to prove settings; see `Search.run`."""
 
+    def likely_seconds(self, settings: Settings, speedup: float | None = None) -> float:
+        """Return the seconds that the proof of settings is likely to take, by evidence that costs less than they save.
+
+        Infinite if there is none. A speed-up of None stands for a large one.
+        """
+
+    @property
+    def drift(self) -> float:
+        """Of log speed-ups from hour to hour, for which a proof leaves room."""
+
     def extend_search(self) -> None:
         """Let the search exceed its share of the budget, as nothing it has found is worth a proof."""
 

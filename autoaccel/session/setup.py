@@ -10,7 +10,7 @@ from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand, Finding
 from autoaccel.records.recipe import StopReason
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 from autoaccel.records.workload import TrainingFacts
@@ -18,12 +18,16 @@ from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.best import Best
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
+from autoaccel.statistics.deciding import MIN_PAIRS
 
 if TYPE_CHECKING:
     from autoaccel.search.study import SearchStudy
 
 MIN_RUN_SPEEDUP = 1.05
 """A run that could not become this much faster if its steps took no time at all is left alone."""
+
+HOPED_SPEEDUP = 3.0
+"""What a search may hope for before it has begun: two of the 15 trainings of benchmarks/studies/unseen gained more."""
 
 
 def can_win(overhead_seconds: float, total_seconds: float) -> bool:
@@ -72,6 +76,20 @@ class Setup:
     def can_win(self) -> bool:
         """Whether steps take enough of a run for anything to be won."""
         return can_win(self.baseline.overhead_seconds, self.baseline.total_seconds)
+
+    @property
+    def may_pay(self) -> bool:
+        """Whether a search could repay its time over all trainings, were its first trial to find a large speed-up.
+
+        What a person has set is tried in any case.
+        """
+        if changed(self.space.fixed, self.baseline_settings):
+            return True
+        baseline, trainings = self.baseline, self.run.request.options.trainings
+        steps_seconds = self.facts.planned_steps * baseline.step_seconds
+        saved = trainings * steps_seconds * (1 - 1 / HOPED_SPEEDUP)
+        costs = baseline.trial_seconds(HOPED_SPEEDUP) + MIN_PAIRS * baseline.pair_seconds(HOPED_SPEEDUP)
+        return saved > costs
 
 
 @dataclass(frozen=True)

@@ -206,6 +206,20 @@ def likely_pairs(speedup: float, drift: float = 0.0) -> int:
     return _MIN_PAIRS_TO_GIVE_UP if gives_up else expected_pairs(speedup, drift)
 
 
+def provable_log(drift: float = 0.0) -> float:
+    """Return the least log speed-up that all pairs of a proof show in half of all cases, if they scatter as usual."""
+    return math.log1p(NOISE_THRESHOLD) + _usual_radius(MAX_PAIRS, drift)[0]
+
+
+def chance_of_proof(speedup: float, drift: float = 0.0) -> float:
+    """Return the probability that a proof shows a speed-up that one process, the best of several, showed.
+
+    Its truth is taken to lie a standard deviation of a process's luck lower, and as far from that as such luck reaches.
+    """
+    beyond = math.log(speedup) - PROCESS_DEVIATION - provable_log(drift)
+    return NormalDist().cdf(beyond / PROCESS_DEVIATION)
+
+
 def _gap(speedup: float) -> float:
     """Return by how much the logarithm of a speed-up that one process showed may be expected to exceed the noise."""
     return math.log(speedup / (1 + NOISE_THRESHOLD)) - PROCESS_DEVIATION

@@ -15,7 +15,7 @@ from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.economy import Economy
-from autoaccel.search.gradient import KnowledgeGradient, Suggestion, SuggestionBounds
+from autoaccel.search.gradient import FREE, KnowledgeGradient, Proofs, Suggestion, SuggestionBounds
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.statistics.runs import WARM_SHARE
@@ -218,7 +218,7 @@ def test_the_first_guess_is_tried_however_dear_a_trial_looks() -> None:
     """On a busy machine the baseline's start took long; only a trial shows what a trial takes."""
     guess: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
     compiled: Settings = {**BASELINE, "compile.mode": "default"}
-    dear = Economy(20, 200, 0.04, 3.0, 0.1, 500.0)
+    dear = Economy(20, 2000, 0.04, 3.0, 0.1, 500.0)
     chosen = gradient_for(dear, [compiled, guess])
     suggestion = chosen.suggest()
     assert isinstance(suggestion, Suggestion)
@@ -227,6 +227,22 @@ def test_the_first_guess_is_tried_however_dear_a_trial_looks() -> None:
     chosen.knowledge.learn(finished(1, guess, 0.3))
     assert chosen.knowledge.trial_seconds == 3.0
     assert isinstance(chosen.suggest(), Suggestion)  # now that a trial is cheap, others pay, too
+    assert gradient_for(Economy(20, 200, 0.04, 3.0, 0.1, 500.0), [guess]).suggest() == "nothing pays"  # 160 s in all
+
+
+def test_what_is_tried_must_repay_its_proof_as_well_and_be_provable() -> None:
+    guess: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
+    chosen = gradient_for(economy(1000), [guess])  # 800 s over all runs
+
+    def tried(seconds: float, least_log: float = 0.0) -> bool:
+        proofs = Proofs(lambda settings: seconds, least_log)
+        return isinstance(gradient_for(economy(1000), [guess]).suggest(SuggestionBounds(proofs=proofs)), Suggestion)
+
+    assert (tried(0.0), tried(60.0), tried(700.0), tried(0.0, 0.1), tried(0.0, 2.0)) == (True, True, False, True, False)
+    chosen.knowledge.learn(finished(1, guess, 0.3))
+    (worth,) = chosen.knowledge.ranked()
+    assert chosen._worth(worth, Proofs(lambda settings: 50.0)) == pytest.approx(chosen._worth(worth, FREE) - 50.0)
+    assert chosen._worth(worth, Proofs(least_log=0.5)) == 0.0
 
 
 def test_what_ranks_cost_is_told_by_trials_with_ranks() -> None:

@@ -48,7 +48,7 @@ def test_a_part_that_is_too_small_is_no_evidence() -> None:
     assert not small.fits and small.steps == MIN_SHARE * 4000  # what would do
 
 
-def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_rounded() -> None:
+def test_where_no_planned_runs_fit_updates_are_compared_if_numbers_are_only_rounded() -> None:
     def chosen(seconds: float) -> MetricPlan:
         return choose_evidence(HOUR_LONG, 1.0, seconds, THREE_PAIRS, only_rounds=True)
 
@@ -58,20 +58,9 @@ def test_where_no_part_that_tells_fits_updates_are_compared_if_numbers_are_only_
     too_short = chosen(least - 1)
     assert not too_short.fits and too_short.steps == UPDATE_STEPS  # what would do
     assert f"two runs of {UPDATE_STEPS} steps" in plan_words(too_short)
-    telling = 3 * HOUR_LONG.pair_seconds(round(MIN_SHARE * 4000), 1.0)
-    assert chosen(telling - 10).evidence == "rounding"  # a metric that has hardly left its beginning tells less
-    assert chosen(telling + 1).evidence == "share"
-
-
-def test_a_part_of_the_run_leaves_time_for_updates_where_these_could_tell() -> None:
-    alone, beside = (choose_evidence(SHORT, 2.0, 42.0, THREE_PAIRS, only_rounds=rounds) for rounds in (False, True))
-    assert (alone.evidence, beside.evidence) == ("share", "share")
-    left = 42.0 - beside.seconds(SHORT, 2.0)
-    assert SHORT.updates_seconds(UPDATE_STEPS, 2.0) <= left < 42.0 - alone.seconds(SHORT, 2.0) + 6.0
-    # But not at the price of the part itself.
-    steps = round(MIN_SHARE * 200)
-    just = 3 * SHORT.pair_seconds(steps, 2.0) + 0.01
-    assert choose_evidence(SHORT, 2.0, just, THREE_PAIRS, only_rounds=True) == MetricPlan("share", steps, 3, 3)
+    planned = 3 * HOUR_LONG.pair_seconds(4000, 1.0)
+    assert chosen(planned - 10).evidence == "rounding"  # a part of the runs rarely decides what updates do
+    assert chosen(planned + 1).evidence == "whole"
 
 
 def test_whoever_insists_on_planned_runs_gets_them_or_nothing() -> None:

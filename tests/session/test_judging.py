@@ -62,8 +62,9 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
         pair_seconds: float = PAIR_SECONDS,
         epochs: int = 200,
         loading_seconds: float = 0.0,  # of compiled code, in each process
+        trainings: int = 1000,
     ) -> MetricJudge:
-        workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish)
+        workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish, trainings=trainings)
         request = Request(workload, budget, Constraint(0.01, False), options)
         run = TuningRun(request, RunFolder(tmp_path), cast("WorkerStarter", None), BudgetClock(budget, spent), ignore)
         baseline = SimpleNamespace(
@@ -151,6 +152,22 @@ def test_updates_could_tell_of_what_is_left_without_ranks(judge_with: MakeJudge,
     assert judge.beyond_updates(change_with(context, CAST)) == ()
     assert judge.beyond_updates(change_with(context, {"parallel.world_size": 2})) == ()  # nothing of what is left
     assert judge_with(600.0, "whole").beyond_updates(both) == ()
+
+
+@pytest.mark.parametrize(("trainings", "steps"), [(2, 0), (20, 1999), (60, 4000)])
+def test_trainings_for_the_metric_take_no_more_than_a_quarter_of_what_is_saved(
+    judge_with: MakeJudge, context: KnobContext, trainings: int, steps: int
+) -> None:
+    """At twice the speed each training of 4,000 s saves 2,000 s; a pair of planned ones takes 6,000 s and its start."""
+    judge = judge_with(1e6, trainings=trainings)
+    plan = judge.plan(change_with(context, LARGER), 2.0)
+    assert plan is not None and plan.fits == bool(steps)
+    assert not steps or plan.steps == pytest.approx(steps, abs=300)
+    assert not steps or judge.seconds(plan, change_with(context, LARGER), 2.0) <= trainings * 2000.0 / 4
+    rounds = judge.plan(change_with(context, CAST), 2.0)
+    assert rounds is not None and rounds.evidence == ("whole" if trainings == 60 else "rounding")
+    insisted = judge_with(1e6, "whole", trainings=trainings).plan(change_with(context, LARGER), 2.0)
+    assert insisted is not None and insisted.fits  # whatever they cost
 
 
 def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: MakeJudge) -> None:
@@ -287,7 +304,7 @@ def digits(judge_with: MakeJudge, left: float, budget: float = 60.0, wish: Evide
 @pytest.mark.parametrize("speedup", [1.25, 1.3, 1.5, 2.0])
 def test_pairs_that_train_tell_the_speed_too(judge_with: MakeJudge, context: KnobContext, speedup: float) -> None:
     """Half of a minute was given up before a single pair: the pairs for the speed alone would have filled it."""
-    plan = digits(judge_with, left=32.0).plan(change_with(context, CAST), speedup, 32.0)
+    plan = digits(judge_with, left=32.0).plan(change_with(context, LARGER), speedup, 32.0)
     assert plan is not None and plan.fits
     assert (plan.evidence, plan.at_once) == ("share", True)
     assert plan.steps >= 40

@@ -13,9 +13,10 @@ from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.session.contest import Contest
 from autoaccel.session.contributions import Breakdown
+from autoaccel.session.least_run import LARGE_SPEEDUP
 from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover
-from autoaccel.session.proof_time import proof_seconds
+from autoaccel.session.proof_time import likely_speed_seconds, proof_seconds
 from autoaccel.session.proving import Attempt, Open
 from autoaccel.session.turns import TurnFailed
 from autoaccel.statistics.deciding import rule_for
@@ -88,6 +89,15 @@ class ReplayedProving:
     def needed(self, settings: Settings, speedup: float | None) -> float:
         """Return what a proof takes."""
         return proof_seconds(self._pair_seconds, speedup, with_further=False)
+
+    def likely_seconds(self, settings: Settings, speedup: float | None = None) -> float:
+        """Return what a proof is likely to take."""
+        return likely_speed_seconds(self._pair_seconds, speedup or LARGE_SPEEDUP)
+
+    @property
+    def drift(self) -> float:
+        """What is replayed was measured within an hour."""
+        return 0.0
 
     def prove(self, contender: Contender, number: int, why: ProofReason) -> Attempt:
         """Return the proof of the n-th contender."""
