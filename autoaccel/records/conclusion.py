@@ -127,7 +127,7 @@ class TooSmall(NamedTuple):
     """The best is faster by less than a proof can show on this machine."""
 
     speedup: float  # of its steps
-    least: float  # that is usually shown
+    least: float  # that a trial must show, for a proof to come to its end in half of all cases
 
 
 class TooDisturbed(NamedTuple):

@@ -153,8 +153,8 @@ def kept_words(why: KeptBecause, baseline: Settings) -> str:
         )
     if isinstance(why, TooSmall):
         return (
-            f"Keep your own settings: the best that was found makes steps about {why.speedup:.2f}x as fast, and "
-            f"fresh processes on this machine differ so much that a proof shows about {why.least:.2f}x or more."
+            f"Keep your own settings: the best that was found makes steps about {why.speedup:.2f}x as fast. Processes "
+            f"on this machine differ so much from one another that a proof is likely from {why.least:.2f}x on."
         )
     return (
         f"Keep your own settings: this machine is too disturbed for a comparison. In {why.share:.0%} of the turns "

@@ -11,11 +11,10 @@ from autoaccel.records.trial import Measurement
 from autoaccel.search.loop import Search
 from autoaccel.session.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
 from autoaccel.session.pairs import FreshPairs
+from autoaccel.session.plan import EXPLAINING_SHARE
 from autoaccel.session.proof import Proof
 from autoaccel.session.setup import Setup
 from autoaccel.space.change import Change
-
-_WORTH_SHARE = 0.1  # of what a recipe saves over all trainings may go into what only explains it
 
 
 def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof) -> Breakdown:
@@ -28,7 +27,7 @@ def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof
     pair_seconds = functools.partial(reference.pair_seconds, baseline.ready_again_seconds)
     log_speedup = math.log(proof.comparison.speedup)
     saved = search.task.economy.saved_seconds(search.knowledge.total_seconds(change.settings, log_speedup))
-    time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds, run.clock.spent + _WORTH_SHARE * saved)
+    time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds, run.clock.spent + EXPLAINING_SHARE * saved)
     recipe = Proven(change, proof.comparison)
     if len(change.names) > 1:
         run.stages.expect("contributions", expected_seconds(recipe, search.knowledge, time))

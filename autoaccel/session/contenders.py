@@ -36,7 +36,7 @@ from autoaccel.session.judging import MetricJudge
 from autoaccel.session.least_run import LARGE_SPEEDUP
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.plan import BUDGET_MARGIN, PROOF_MARGIN, expected_continuation
+from autoaccel.session.plan import BUDGET_MARGIN, EXPLAINING_SHARE, PROOF_MARGIN, expected_continuation
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.proof_time import ProofCosts
 from autoaccel.session.proving import Attempt, Open
@@ -45,6 +45,7 @@ from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.starting import start_search
 from autoaccel.space.knobs import compiles
+from autoaccel.statistics.comparison import PROCESS_DEVIATION
 from autoaccel.statistics.deciding import chance_of_proof, provable_log, rule_for
 from autoaccel.statistics.disturbance import TOO_DISTURBED
 from autoaccel.statistics.runs import CompileSeconds
@@ -160,7 +161,8 @@ class _Proving:
 
         rule = rule_for(number, search.knowledge.min_speedup(settings), drift=run.drift)
         known = self._judge.known(contender.change)
-        proof = self._prover.prove(settings, rule, metric, keep_early, known)
+        clearer_seconds = EXPLAINING_SHARE * search.task.economy.saved_seconds(contender.total_seconds)
+        proof = self._prover.prove(settings, rule, metric, keep_early, known, clearer_seconds)
         run.folder.add_contender(ContenderResult(settings, number, proof.result))
         if self._setup.study and proof.result not in OPEN:
             self._setup.study.peers.show_judged(settings)
@@ -299,7 +301,7 @@ class _Proving:
         """Return why the best that was found was not even begun to be proven."""
         speedup = self._search.fastest_speedup
         if chance_of_proof(speedup, self._run.drift) < _EVEN:
-            return TooSmall(speedup, math.exp(provable_log(self._run.drift)))
+            return TooSmall(speedup, math.exp(provable_log(self._run.drift) + PROCESS_DEVIATION))
         return NotWorthProving(self._search.saving_seconds, self._run.request.options.trainings)
 
     def _left_over(self) -> list[Open]:

@@ -26,7 +26,7 @@ from autoaccel.session.evidence import (
 )
 from autoaccel.session.least_run import LARGE_SPEEDUP
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.plan import METRIC_SHARE, PROOF_MARGIN
+from autoaccel.session.plan import EVIDENCE_SHARE, METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
 from autoaccel.session.rounding import (
     UPDATE_STEPS,
@@ -45,9 +45,6 @@ RESUMED = 0.5
 """Part of a proof's error for the looks of one that is resumed, which has looked already, and again for each further
 part of the run: resumed once, it errs at most half as often again, and however often, at most twice as often, if no
 part was interrupted: such a part leaves no result by which it could be counted."""
-
-EVIDENCE_SHARE = 0.25
-"""Of what settings save over all trainings may go into evidence that they keep the metric."""
 
 _FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -159,6 +160,7 @@ class Prover:
         metric: MetricProof | None,
         keep: Callable[[Proof, int], None] | None = None,
         known: Accuracy | None = None,
+        clearer_seconds: float = math.inf,
     ) -> Proof:
         """Return what pairs of processes say of the settings.
 
@@ -169,18 +171,20 @@ class Prover:
             keep: Called with what is proven before further pairs, if there are any, tell how much faster it is, and
                 with how many these are expected to be.
             known: Of the metric, where nothing need be shown; None: the settings change no number.
+            clearer_seconds: That pairs may take which only make a proven speed-up clearer.
         """
         known = known or exact_numbers(self._facts.metric, self._facts.direction)
         course = _Course(rule, metric, known)
         most = rule.max_pairs + FURTHER_PAIRS
         obstacle: Obstacle = "pairs disturbed"
-        begun = False  # the pairs that only make the speed clearer
+        clear_until: float | None = None  # by the clock; None: no pair was made yet that only makes the speed clearer
         for number in itertools.count(1):
             if not course.is_faster and number > rule.max_pairs:
                 break
             training = self._next_training(metric, course.is_faster)
             before = self._clock.spent
             reading = self._measure_pair(settings, number, training)
+            pair_seconds = self._clock.spent - before
             if isinstance(reading, Failure) and reading.kind != "hung":
                 return course.ended("fails", reading)
             if isinstance(reading, Failure):
@@ -196,7 +200,7 @@ class Prover:
             self._tell(PairFinished(number, most, settings, rule.compare(course.pairs), course.accuracy))
             if reading.own_failure is not None:
                 return course.ended("metric unclear", reading.own_failure)
-            if training is not None and (refusal := self._refusal_by_runs(training, self._clock.spent - before)):
+            if training is not None and (refusal := self._refusal_by_runs(training, pair_seconds)):
                 return course.ended(*refusal)
             if reading.trusted and not reading.trend and (refusal := self._refusal_by_speed(course)):
                 return course.ended(*refusal)
@@ -208,9 +212,11 @@ class Prover:
                 missing_pairs = min(course.missing_pairs, most - number)
                 if missing_pairs <= 0:  # trainings for the metric may have made more pairs than the speed may take
                     break
-                if metric is not None and not begun:
+                is_first, clear_until = clear_until is None, clear_until or self._clock.spent + clearer_seconds
+                if self._clock.spent + pair_seconds > clear_until:
+                    break
+                if metric is not None and is_first:
                     self._tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
-                begun = True
                 if keep is not None and (early := course.concluded()).result == "proven":
                     keep(early, missing_pairs)
                     keep = None

@@ -208,6 +208,28 @@ def test_what_is_proven_is_kept_before_further_pairs_make_it_clearer(facts: Trai
     assert kept == [early]
 
 
+@pytest.mark.parametrize(("pairs_worth", "further"), [(0.5, 0), (2.5, 2), (100.0, 5)])
+def test_pairs_that_only_make_the_speed_clearer_take_what_they_are_worth(
+    facts: TrainingFacts, pairs_worth: float, further: int
+) -> None:
+    class Clock:
+        left, spent = 600.0, 0.0
+
+    class Timed(FakePairs):
+        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+            clock.spent += 10.0
+            return super().measure(settings, seed, steps)
+
+    def made(seconds: float) -> int:
+        pairs = Timed(0.24, scatter=0.001)  # a close decision, which more pairs confirm
+        prover = Prover(pairs, facts, clock, ignore)
+        assert prover.prove(SETTINGS, rule_for(1, 1.02), None, clearer_seconds=seconds).result == "proven"
+        return len(pairs.asked)
+
+    clock = Clock()
+    assert made(10.0 * pairs_worth) - made(0.0) == further
+
+
 def test_what_is_not_faster_is_not_judged_by_updates(facts: TrainingFacts) -> None:
     updates = Updates(HOLDS)
     assert judged(facts, FakePairs(-0.3), updates)[0].result == "not faster"
