@@ -24,7 +24,7 @@ class Reading(NamedTuple):
 
 
 class TrialSource(Protocol):
-    """What measures settings against the baseline: a `LiveBaseline`, or a table of readings taken before."""
+    """What measures settings against the baseline: a `LiveBench`, or a table of readings taken before."""
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure: ...
 

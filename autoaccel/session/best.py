@@ -11,7 +11,7 @@ from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.search.starts import start_of
-from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.bench import Bench
 from autoaccel.session.proof import Proof
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.runs import CompileSeconds
@@ -41,7 +41,7 @@ class Best:
     left_open: LeftOpen | None = None  # a better one whose proof a larger budget may complete
 
 
-def keep_baseline(baseline: LiveBaseline, why: KeptBecause) -> Best:
+def keep_baseline(baseline: Bench, why: KeptBecause) -> Best:
     """Return the user's own settings, for this reason."""
     unchanged = Comparison(
         speedup=1.0, low=1.0, high=1.0, verdict="within noise", confidence=CONFIDENCE, process_pairs=0, turns=0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 from autoaccel.records.progress import StageStarted
@@ -10,7 +9,6 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.search.loop import Search
 from autoaccel.session.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
-from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.plan import EXPLAINING_SHARE
 from autoaccel.session.proof import Proof
 from autoaccel.session.setup import Setup
@@ -22,9 +20,7 @@ def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof
     assert proof.comparison is not None  # nothing is proven without
     run, baseline = setup.run, setup.baseline
     usual = _batch_factor(search, change.settings) * proof.baseline_step_seconds / proof.comparison.speedup
-    plan = baseline.plan._replace(step_seconds=usual)
-    reference = baseline.reference._replace(settings=change.settings, usual_seconds=usual, plan=plan)
-    pair_seconds = functools.partial(reference.pair_seconds, baseline.ready_again_seconds)
+    pairs, pair_seconds = baseline.pairs_against(change.settings, usual)
     log_speedup = math.log(proof.comparison.speedup)
     saved = search.task.economy.saved_seconds(search.knowledge.total_seconds(change.settings, log_speedup))
     time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds, run.clock.spent + EXPLAINING_SHARE * saved)
@@ -32,7 +28,7 @@ def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof
     if len(change.names) > 1:
         run.stages.expect("contributions", expected_seconds(recipe, search.knowledge, time))
         run.tell(StageStarted("contributions", f"what each of the {len(change.names)} settings contributes"))
-    return break_down(recipe, FreshPairs(run, reference, purpose="contributions"), search.knowledge, time)
+    return break_down(recipe, pairs, search.knowledge, time)
 
 
 def _batch_factor(search: Search, settings: Settings) -> float:

@@ -135,7 +135,7 @@ def break_even_steps(extra_seconds: float, step_seconds: float, baseline_step: f
 def _sum_up(setup: Setup, result: SearchResult, unfinished: bool) -> SearchSummary:
     """Return what the search did."""
     run, trials, best = setup.run, result.trials, result.best
-    spent_on, request = dict(run.starter.spent_on), run.request
+    spent_on, request = dict(setup.baseline.spent_on), run.request
     lost = lost_values(setup.space, setup.baseline_settings, best.settings, trials)
     return SearchSummary(
         trials=len(trials),

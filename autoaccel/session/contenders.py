@@ -35,12 +35,11 @@ from autoaccel.session.contributions import Breakdown
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.least_run import LARGE_SPEEDUP
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.plan import BUDGET_MARGIN, EXPLAINING_SHARE, PROOF_MARGIN, expected_continuation
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.proof_time import ProofCosts
 from autoaccel.session.proving import Attempt, Open
-from autoaccel.session.resuming import Earlier, ResumedPairs
+from autoaccel.session.resuming import Earlier
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.starting import start_search
@@ -92,10 +91,8 @@ class _Proving:
         self._search = search
         self._judge = MetricJudge(run, baseline, search.knowledge.extra_start_seconds)
         self._costs = ProofCosts(run, self._judge)
-        fresh = FreshPairs(run, baseline.reference)
         self._earlier = Earlier(run.folder.load_contenders(), run.folder.load_pairs("proof"))
-        self._pairs = ResumedPairs(fresh, self._earlier.pairs)
-        self._prover = Prover(self._pairs, setup.facts, run.clock, run.tell)
+        self._prover = Prover(baseline.pairs(self._earlier.pairs), setup.facts, run.clock, run.tell)
         self._refused: Refused | None = None  # the last contender
         self._kept: Settings | None = None  # in a recipe that is written already,
         self._first: FirstProven | None = None
@@ -282,8 +279,7 @@ class _Proving:
 
     def _why_kept(self) -> KeptBecause:
         search = self._search
-        disturbed_share = max(self._baseline.disturbed_share, self._pairs.disturbed_share)
-        if disturbed_share > TOO_DISTURBED:
+        if (disturbed_share := self._baseline.disturbed_share) > TOO_DISTURBED:
             return TooDisturbed(disturbed_share)
         if self._refused is not None:
             return self._refused

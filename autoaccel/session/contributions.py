@@ -15,7 +15,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.search.knowledge import KnownSpeedup
 from autoaccel.search.trial_source import Clock
-from autoaccel.session.proof import PairSource
+from autoaccel.session.bench import PairSource
 from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import CONFIDENCE, turns_log
 from autoaccel.statistics.runs import CompileSeconds

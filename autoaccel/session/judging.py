@@ -15,7 +15,7 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.report.conclusions import unprovable_words
-from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.bench import Bench
 from autoaccel.session.evidence import (
     MAX_TIMES,
     choose_evidence,
@@ -30,9 +30,7 @@ from autoaccel.session.plan import EVIDENCE_SHARE, METRIC_SHARE, PROOF_MARGIN
 from autoaccel.session.resuming import NOTHING_EARLIER, Earlier
 from autoaccel.session.rounding import (
     UPDATE_STEPS,
-    judge_rounding,
     may_compare_updates,
-    recorded_steps,
     why_not_by_rounding,
 )
 from autoaccel.session.tuning_run import TuningRun
@@ -55,7 +53,7 @@ class MetricJudge:
     def __init__(
         self,
         run: TuningRun,
-        baseline: LiveBaseline,
+        baseline: Bench,
         extra_start_seconds: Callable[[Settings], float],
     ) -> None:
         """Read off the baseline what training costs.
@@ -75,7 +73,7 @@ class MetricJudge:
     def _costs(self, change: Change, resumed: bool = False) -> TrainingCosts:
         return self._own_costs._replace(
             extra_start_seconds=self._extra_start_seconds(change.settings),
-            recorded=frozenset() if resumed else recorded_steps(self._run.folder.rounding),
+            recorded=frozenset() if resumed else self._baseline.compared_steps,
         )
 
     def pair_seconds(self, change: Change, speedup: float | None) -> float:
@@ -271,4 +269,4 @@ class MetricJudge:
         if not has_time(UPDATE_STEPS, clock.left):
             return None
         rounds = change.without(*change.redrawn)
-        return judge_rounding(self._run, change.own, rounds.settings, has_time_again)
+        return self._baseline.compare_updates(rounds.settings, has_time_again)

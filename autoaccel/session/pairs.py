@@ -8,30 +8,19 @@ from typing import NamedTuple
 import msgspec
 
 from autoaccel.records.messages import Failure, Finished, Measure
-from autoaccel.records.proof import ProofPair, TrainedPair
+from autoaccel.records.proof import ProofPair
 from autoaccel.records.settings import Settings
+from autoaccel.session.bench import PairReading
 from autoaccel.session.run_folder import PairsFor
-from autoaccel.session.settling import Settling, Trend
+from autoaccel.session.settling import Settling
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, Turns, TurnTaker, divergence, is_of_its_own, lacks_room, later_order
 from autoaccel.statistics.accuracy import pair_up
-from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, pair_seconds, pair_turns
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
 _MAX_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
-
-
-class PairReading(NamedTuple):
-    """What one pair showed."""
-
-    turns: list[Pair]  # those that count
-    trusted: bool  # enough of them were undisturbed
-    trained: TrainedPair | None  # what the two came to, if they trained to their end
-    own_failure: Failure | None = None  # why the one under the user's own settings came to nothing, if so
-    trend: Trend = ""  # whether one is seen within pairs, this one taken in
-    steps: int = 0  # of each side that were looked at
 
 
 class _ReferenceFailed(NamedTuple):

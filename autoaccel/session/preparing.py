@@ -28,10 +28,10 @@ from autoaccel.records.study import StudyBasis
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import unprovable_lines, unprovable_words
 from autoaccel.report.wording import closed_words, inexact_words, left_out_words
-from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.first_look import first_look, look_wait_of
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.kept_apart import tell_protection
+from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.plan import PROFILE_SHARE
 from autoaccel.session.planning import Planner
 from autoaccel.session.script_wishes import with_wishes
@@ -93,7 +93,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
         planner.after_look(wait.first_step_seconds, facts.script.step_seconds)
     run.tell(StageStarted("baseline", "your own settings, measured first"))
     memory_bytes = machine.usable_memory_bytes
-    baseline = LiveBaseline(run, facts, baseline_settings(context), planner.after_first_steps, memory_bytes)
+    baseline = LiveBench(run, facts, baseline_settings(context), planner.after_first_steps, memory_bytes)
     run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, baseline.total_seconds))
     setup = Setup(run, machine, baseline, space, study)
     if not setup.can_win or not setup.may_pay:

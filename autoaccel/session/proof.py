@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,8 +22,8 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import trainings_words
 from autoaccel.report.rounding import rounding_words
 from autoaccel.search.trial_source import Clock
+from autoaccel.session.bench import PairReading, PairSource
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.pairs import PairReading
 from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
 
@@ -47,12 +47,6 @@ class Proof(NamedTuple):
     def baseline_step_seconds(self) -> float:
         """The baseline's step time: the mean over all turns, because a run pays for its rare long steps, too."""
         return statistics.fmean(baseline for turns in self.pairs for baseline, _ in turns)
-
-
-class PairSource(Protocol):
-    """What measures a pair: `FreshPairs`, or readings that were taken before."""
-
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure: ...
 
 
 class _Refusal(NamedTuple):

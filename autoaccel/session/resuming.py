@@ -10,7 +10,8 @@ from autoaccel.records.contender import OPEN, ContenderResult
 from autoaccel.records.messages import Failure
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.session.pairs import FreshPairs, PairReading
+from autoaccel.session.bench import PairReading
+from autoaccel.session.pairs import FreshPairs
 
 
 class Earlier(NamedTuple):
@@ -75,11 +76,6 @@ class ResumedPairs:
         self._earlier: defaultdict[str, deque[ProofPair]] = defaultdict(deque)
         for pair in earlier:
             self._earlier[settings_key(pair.settings)].append(pair)
-
-    @property
-    def disturbed_share(self) -> float:
-        """Share of the turns that were disturbed."""
-        return self._fresh.disturbed_share
 
     def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
         """Return what a pair shows, as `FreshPairs` does: from an earlier one if that was asked for the same."""

@@ -14,7 +14,7 @@ from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.bench import Bench
 from autoaccel.session.best import Best
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
@@ -46,7 +46,7 @@ class Setup:
 
     run: TuningRun
     machine: Machine
-    baseline: LiveBaseline  # the user's own settings, measured, and alive beside the trials
+    baseline: Bench  # the user's own settings, measured, and alive beside the trials
     space: SearchSpace  # without what cannot win
     study: SearchStudy | None = None  # None: no other worker takes part
     diagnosis: Diagnosis | None = None  # None: no profile was taken

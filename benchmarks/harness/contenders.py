@@ -16,8 +16,8 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import BudgetClock
+from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
@@ -39,7 +39,7 @@ class Contest:
         self.run = run
         self.context = context
         self.baseline_settings = baseline_settings(context)
-        self.baseline = LiveBaseline(run, context.training, self.baseline_settings)
+        self.baseline = LiveBench(run, context.training, self.baseline_settings)
         self.baseline.rest()
         reference = self.baseline.reference._replace(usual_seconds=self.baseline.step_seconds, scatter=None)
         pairs = FreshPairs(run, reference, fresh=True)

@@ -262,7 +262,7 @@ class Replay:
         return outcome
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
-        """Measure settings as a `LiveBaseline` does."""
+        """Measure settings as a `LiveBench` does."""
         visit = self.draw(settings)
         outcome = self.start(visit)
         if isinstance(outcome, Failure):

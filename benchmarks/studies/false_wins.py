@@ -35,8 +35,9 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction
+from autoaccel.session.bench import PairReading
 from autoaccel.session.clock import BudgetClock
-from autoaccel.session.pairs import FreshPairs, PairReading, Reference
+from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun

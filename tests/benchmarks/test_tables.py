@@ -13,7 +13,7 @@ import pytest
 from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
-from autoaccel.session.pairs import PairReading
+from autoaccel.session.bench import PairReading
 from benchmarks.harness import rows
 from benchmarks.harness.replay import Facts, Replay, SimulatedClock
 from benchmarks.harness.table import TABLES, Table, read_table, write_table

@@ -16,7 +16,7 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.pairs import PairReading
+from autoaccel.session.bench import PairReading
 from autoaccel.session.proof import Prover
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, SHARED_DRIFT, verdict_of
 from autoaccel.statistics.deciding import rule_for

@@ -17,8 +17,9 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session import baseline as module
-from autoaccel.session.baseline import LiveBaseline
-from autoaccel.session.pairs import FreshPairs, PairReading, Reference
+from autoaccel.session.bench import PairReading
+from autoaccel.session.live_bench import LiveBench
+from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.statistics.turn_plan import plan_turns
 
 STEP = 0.05
@@ -102,12 +103,12 @@ def run_on(computer: Computer) -> Any:
 
 def baseline_on(
     computer: Computer, facts: TrainingFacts, monkeypatch: pytest.MonkeyPatch, device: str = "cuda", nvml: bool = True
-) -> LiveBaseline:
+) -> LiveBench:
     monkeypatch.setattr(module, "read_gpu_use", computer.use if nvml else tuple)
-    return LiveBaseline(run_on(computer), msgspec.structs.replace(facts, device=device), {"fast": False})
+    return LiveBench(run_on(computer), msgspec.structs.replace(facts, device=device), {"fast": False})
 
 
-def measured(baseline: LiveBaseline) -> Reading | Failure:
+def measured(baseline: LiveBench) -> Reading | Failure:
     return baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
 
 
@@ -139,7 +140,7 @@ def test_on_a_cpu_two_that_do_not_fit_in_memory_are_not_alive_at_once(
     monkeypatch.setattr(module, "read_gpu_use", tuple)
     run = run_on(computer)
     run.tell = told.append
-    baseline = LiveBaseline(run, facts, {"fast": False}, memory_bytes=16 * GIB)
+    baseline = LiveBench(run, facts, {"fast": False}, memory_bytes=16 * GIB)
     assert baseline.is_apart is not fits
     assert isinstance(measured(baseline), Reading)
     assert computer.max_alive == (2 if fits else 1)

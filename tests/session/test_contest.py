@@ -27,11 +27,11 @@ from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.search.trial_source import Instruments, Reading
+from autoaccel.session.bench import PairReading
 from autoaccel.session.contest import Contest
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.lost_values import lost_values
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover
 from autoaccel.session.proving import Attempt, Open
 from autoaccel.session.resuming import Earlier

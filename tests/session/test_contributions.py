@@ -17,6 +17,7 @@ from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.loop import Search
 from autoaccel.search.task import Prior, SearchTask
 from autoaccel.search.trial_source import Instruments
+from autoaccel.session.bench import PairReading
 from autoaccel.session.contributions import (
     MAX_PAIRS_EACH,
     MIN_PAIRS_EACH,
@@ -27,7 +28,6 @@ from autoaccel.session.contributions import (
     break_down,
     expected_seconds,
 )
-from autoaccel.session.pairs import PairReading
 from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import compare_in_process
 from autoaccel.statistics.runs import CompileSeconds

@@ -26,9 +26,9 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.session import judging
-from autoaccel.session.baseline import LiveBaseline
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.judging import MetricJudge
+from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.plan import METRIC_SHARE
 from autoaccel.session.proof_time import MetricTime, proof_seconds
 from autoaccel.session.resuming import Earlier
@@ -80,7 +80,7 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
         def extra_start_seconds(settings: Settings) -> float:
             return 0.0 if settings["compile.mode"] == "off" else loading_seconds
 
-        return MetricJudge(run, cast("LiveBaseline", baseline), extra_start_seconds)
+        return MetricJudge(run, cast("LiveBench", baseline), extra_start_seconds)
 
     return make
 

@@ -18,9 +18,10 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.warmup import has_settled
 from autoaccel.search.trial_source import Reading
-from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.bench import PairReading
 from autoaccel.session.clock import BudgetClock
-from autoaccel.session.pairs import FreshPairs, PairReading
+from autoaccel.session.live_bench import LiveBench
+from autoaccel.session.pairs import FreshPairs
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.workloads import find_workload
@@ -129,7 +130,7 @@ def test_a_warm_up_is_not_paid_twice(counted: Counted) -> None:
 @pytest.mark.end_to_end
 def test_a_trial_and_a_pair_make_no_more_steps_than_they_are_worth(counted: Counted) -> None:
     run = counted.run
-    baseline = LiveBaseline(run, counted.facts, counted.baseline)
+    baseline = LiveBench(run, counted.facts, counted.baseline)
     assert len(baseline.measurement.turns) == 2
     assert baseline.ready_again_seconds <= baseline.ready_seconds - STEP
     assert counted.steps() == [made(baseline.measurement)]

@@ -23,10 +23,10 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.session import judging
-from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.bench import PairReading
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.judging import MetricJudge
-from autoaccel.session.pairs import PairReading
+from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
@@ -113,7 +113,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
         )
         monkeypatch.setattr(judging, "judge_rounding", minute.compare_updates)
         space = SearchSpace("test", {}, {}, {})
-        judge = MetricJudge(run, cast("LiveBaseline", baseline), lambda settings: 0.0)
+        judge = MetricJudge(run, cast("LiveBench", baseline), lambda settings: 0.0)
         settings: Settings = {**unchanged, "precision.autocast": "bfloat16"}
         seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
         prover = Prover(minute, digits, minute, ignore)

@@ -16,10 +16,11 @@ from autoaccel.records.recipe import Constraint
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.search.trial_source import Reading
-from autoaccel.session.baseline import LiveBaseline
+from autoaccel.session.bench import PairReading
 from autoaccel.session.clock import BudgetClock
+from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.pairs import FreshPairs, PairReading, Reference
+from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.proof import Prover
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import plan_turns
@@ -77,7 +78,7 @@ def run_with(computer: Computer, notes: list[str] | None = None) -> Any:
 
 
 def measured(computer: Unlucky, facts: TrainingFacts, fails: range) -> Reading | Failure:
-    baseline = LiveBaseline(run_with(computer), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
+    baseline = LiveBench(run_with(computer), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
     computer.fails = range(computer.own_turns + fails.start, computer.own_turns + fails.stop)
     return baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
 
@@ -103,7 +104,7 @@ def test_a_trial_beside_which_the_baseline_finds_no_memory_again_has_failed(fact
 def test_a_baseline_that_is_measured_apart_is_measured_again_too(facts: TrainingFacts) -> None:
     for fails, ends in ((1, False), (20, True)):
         computer = Unlucky()
-        baseline = LiveBaseline(run_with(computer), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
+        baseline = LiveBench(run_with(computer), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
         baseline.is_apart = True
         computer.fails = range(computer.own_turns + 1, computer.own_turns + 1 + fails)
         if ends:
@@ -119,7 +120,7 @@ def test_a_training_that_diverges_by_itself_is_told_once(
 ) -> None:
     computer, notes = Unlucky(), list[str]()
     computer.finite_turns = finite_turns
-    baseline = LiveBaseline(run_with(computer, notes), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
+    baseline = LiveBench(run_with(computer, notes), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
     for _ in range(2):
         assert isinstance(baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0), Reading)
     told = "under your own settings the loss is no longer a finite number after 2 steps: your training diverges"

@@ -19,9 +19,9 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
+from autoaccel.session.bench import PairReading
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.metric import MetricProof
-from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.proof_time import MetricTime, likely_speed_seconds, proof_seconds
 from autoaccel.session.settling import Trend

@@ -20,7 +20,8 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, Script
-from autoaccel.session.pairs import FreshPairs, PairReading, Reference
+from autoaccel.session.bench import PairReading
+from autoaccel.session.pairs import FreshPairs, Reference
 from autoaccel.session.resuming import Earlier, ResumedPairs
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.same_training import check_same_training

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from autoaccel.records.messages import GiveTurn, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.session.pairs import PairReading
+from autoaccel.session.bench import PairReading
 from autoaccel.session.settling import Settling
 from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.statistics.turn_plan import pair_turns, plan_turns

@@ -11,10 +11,10 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.search.ranking import Contender
+from autoaccel.session.bench import PairReading
 from autoaccel.session.contest import Contest
 from autoaccel.session.contributions import Breakdown
 from autoaccel.session.least_run import LARGE_SPEEDUP
-from autoaccel.session.pairs import PairReading
 from autoaccel.session.proof import Prover
 from autoaccel.session.proof_time import likely_speed_seconds, proof_seconds
 from autoaccel.session.proving import Attempt, Open

@@ -1,22 +1,28 @@
-"""LiveBaseline: the user's own settings, measured first and kept alive beside every trial."""
+"""LiveBench: the user's own settings, measured first and kept alive beside every trial."""
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note
+from autoaccel.records.proof import ProofPair
+from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
+from autoaccel.session.bench import PairSource
 from autoaccel.session.least_run import least_costs, least_times, too_slow
-from autoaccel.session.pairs import Reference
+from autoaccel.session.pairs import FreshPairs, Reference
+from autoaccel.session.resuming import ResumedPairs
+from autoaccel.session.rounding import judge_rounding, recorded_steps
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.session.turns import TurnFailed, TurnTaker, divergence, is_of_its_own, lacks_room
 from autoaccel.space.room import fit_together
@@ -41,7 +47,7 @@ class _OwnFailure(NamedTuple):
     failure: Failure
 
 
-class LiveBaseline:
+class LiveBench:
     """The user's own training in a process that is paused except for its turns.
 
     Every trial is measured in turns with it, so that both meet the same disturbances of the machine. Its own times
@@ -73,6 +79,7 @@ class LiveBaseline:
         self.settings = settings
         self.facts = facts
         self._rests = False
+        self._pairs: FreshPairs | None = None  # of the proofs
         unused = read_gpu_use()
         self._measuring = self._start()
         if warmed_up is not None:
@@ -159,8 +166,35 @@ class LiveBaseline:
 
     @property
     def disturbed_share(self) -> float:
-        """Share of its turns that were disturbed."""
-        return self._taker.disturbed / len(self._taker.baseline_seconds)
+        """Share of its turns that were disturbed, or of those of pairs, where that is more."""
+        alone = self._taker.disturbed / len(self._taker.baseline_seconds)
+        return max(alone, self._pairs.disturbed_share if self._pairs else 0.0)
+
+    @property
+    def spent_on(self) -> Mapping[str, float]:
+        """Seconds by what processes did in them."""
+        return self._run.starter.spent_on
+
+    @property
+    def compared_steps(self) -> frozenset[int]:
+        """After how many steps the user's own updates are kept in the run's folder."""
+        return recorded_steps(self._run.folder.rounding)
+
+    def pairs(self, earlier: Sequence[ProofPair] = ()) -> PairSource:
+        """Return what measures settings in fresh pairs against the user's own, with pairs that were measured before."""
+        self._pairs = FreshPairs(self._run, self.reference)
+        return ResumedPairs(self._pairs, earlier)
+
+    def pairs_against(self, settings: Settings, step_seconds: float) -> tuple[PairSource, Callable[[float], float]]:
+        """Return what measures others in fresh pairs against some settings, and what a pair takes."""
+        plan = self.plan._replace(step_seconds=step_seconds)
+        reference = self.reference._replace(settings=settings, usual_seconds=step_seconds, plan=plan)
+        pairs = FreshPairs(self._run, reference, purpose="contributions")
+        return pairs, functools.partial(reference.pair_seconds, self.ready_again_seconds)
+
+    def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:
+        """Return what single updates say of settings that only round; see `judge_rounding`."""
+        return judge_rounding(self._run, self.settings, settings, has_time)
 
     def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
         """Measure settings in a process of their own.
