@@ -21,7 +21,7 @@ from autoaccel.units import format_duration
 from autoaccel.workers.measuring import Measuring
 
 if TYPE_CHECKING:
-    from autoaccel.session.live_bench import LiveBench
+    from autoaccel.session.bench import Bench
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
 _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
@@ -100,7 +100,7 @@ class Planner:
         total_seconds = overhead_seconds + self._facts.planned_steps * step_seconds
         self._follow(times, must_fit=can_win(overhead_seconds, total_seconds))
 
-    def anew(self, baseline: LiveBench) -> None:
+    def anew(self, baseline: Bench) -> None:
         """Make the plan once more, now that the baseline was measured and something can be won.
 
         If nothing fits any more, the first plan is kept.

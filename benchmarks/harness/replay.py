@@ -18,6 +18,7 @@ from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
 from autoaccel.search.trial_source import Reading
+from autoaccel.session.clock import BudgetClock
 from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs
 from autoaccel.statistics.comparison import middle, turns_log
@@ -33,17 +34,21 @@ TRAININGS = 1000
 """How often the training is run with what a search has found: that a second saved on each counts so often."""
 
 
-@dataclass
-class SimulatedClock:
+class SimulatedClock(BudgetClock):
     """A clock that only a simulation moves."""
 
-    budget_seconds: float
-    spent: float = 0.0
+    def __init__(self, budget_seconds: float) -> None:
+        self.budget_seconds = budget_seconds
+        self._spent = 0.0
 
     @property
-    def left(self) -> float:
-        """Seconds until the budget is spent."""
-        return max(0.0, self.budget_seconds - self.spent)
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return self._spent
+
+    @spent.setter
+    def spent(self, seconds: float) -> None:
+        self._spent = seconds
 
 
 def seconds_of(turn: Turn) -> float:
@@ -271,7 +276,7 @@ class Replay:
         shift = math.exp(self._level - self._facts.round_level[visit.round])
         baseline = Side([_slowed(visit.baseline_turns[index], shift) for index in order], self._clock)
         other = Side([outcome.turns[index] for index in order], self._clock)
-        turns = self._taker.take(_as_measuring(baseline), _as_measuring(other), enough)
+        turns = self._taker.take(as_measuring(baseline), as_measuring(other), enough)
         assert not isinstance(turns, TurnFailed)
         self._taker.learn(turns)
         return Reading(
@@ -301,5 +306,6 @@ def _slowed(turn: Turn, factor: float) -> Turn:
     return msgspec.structs.replace(turn, step_seconds=tuple(factor * seconds for seconds in turn.step_seconds))
 
 
-def _as_measuring(side: Side) -> Measuring:
+def as_measuring(side: Side) -> Measuring:
+    """Return what has turns as what gives them."""
     return side  # type: ignore[return-value]  # it has the turns of one, which is all that is asked for
