@@ -10,7 +10,8 @@ import torch
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Library, NumaNode, ProcessLimits
-from autoaccel.records.script import ScriptFacts, SeenModel
+from autoaccel.records.script import SeenModel
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import effects_of
