@@ -52,7 +52,8 @@ def test_a_training_is_a_script_if_something_was_seen_of_it() -> None:
 
 
 def test_what_a_person_says_changes_a_script_alone() -> None:
-    changed = msgspec.structs.replace(of_script(parsed={"token": "x"}), **SEEN.changed_by(SAID))
+    seen = of_script(parsed={"token": "x"})
+    changed = msgspec.structs.replace(seen, **seen.seen.changed_by(SAID))
     assert (changed.planned_steps, changed.steps_per_epoch, changed.metric, changed.direction) == (
         320,
         16,

@@ -318,6 +318,12 @@ def test_a_script_has_the_knobs_of_the_parts_that_it_has(
     assert {name for name in open_ if not KNOBS[name].why_closed(there)} == open_
 
 
+def test_nobody_scales_the_loss_of_a_script_so_it_is_not_offered_float16(context: KnobContext, vary: Vary) -> None:
+    assert "float16" in KNOBS["precision.autocast"].values(context)
+    there = vary(context, script=ScriptFacts((), (), (), (0,), "cpu", 0.5, 10, None, None, has_loss=True))
+    assert KNOBS["precision.autocast"].values(there) == ("off", "bfloat16")
+
+
 def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics(
     context: KnobContext, vary: Vary
 ) -> None:
