@@ -177,8 +177,18 @@ def test_what_no_training_could_have_here_is_refused_before_anything_is_started(
         pytest.param(
             "def build():\n    import time\n    time.sleep(600)", 2, "no step was made", marks=pytest.mark.long
         ),
-        ("def build():\n    return 'a model'", 2, "build() must return an autoaccel.Training, got str"),
-        ("tiny = build\ndef build():\n    return tiny(settings={'workers': 2})", 2, "there is no knob 'workers'"),
+        pytest.param(
+            "def build():\n    return 'a model'",
+            2,
+            "build() must return an autoaccel.Training, got str",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "tiny = build\ndef build():\n    return tiny(settings={'workers': 2})",
+            2,
+            "there is no knob 'workers'",
+            marks=pytest.mark.long,
+        ),
         (
             "tiny = build\ndef build():\n    return tiny(loss=lambda output, target: output.no_such)",
             3,

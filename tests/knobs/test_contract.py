@@ -110,7 +110,13 @@ def test_a_knob_has_other_values_or_says_why_not(name: str, bench: Bench) -> Non
 SLOW = ("compile.fullgraph", "compile.dynamic", "compile.region", "compile.optimizer")
 """Each costs a compilation; they are measured in pairs with all others by `make benchmark NAME=knobs`."""
 
-SHOWN_BY_OTHERS = ("compile.mode", "threads.omp_places", "threads.omp_schedule", "threads.omp_wait_policy")
+SHOWN_BY_OTHERS = (
+    "compile.mode",
+    "threads.gomp_affinity",
+    "threads.omp_places",
+    "threads.omp_schedule",
+    "threads.omp_wait_policy",
+)
 """They take effect as others of their kind do, by a compilation or a variable."""
 
 TRACELESS = ("loader.prefetch", "loader.persistent", "loader.context", "loader.non_blocking", "optimizer.batch_factor")

@@ -326,10 +326,15 @@ def test_steps_and_batches_are_counted_right(source: str, script: Callable[..., 
     [
         pytest.param("if number % 7 == 0 or number == len(loader)", 3 * 4, id="a last step of what is left"),
         pytest.param("if number % 7 == 0", 3 * 3, id="what is left waits for the next epoch"),
-        pytest.param("count = epoch * 24 + number; if count % 7 == 0", 72 // 7, id="counted over all epochs"),
+        pytest.param(
+            "count = epoch * 24 + number; if count % 7 == 0",
+            72 // 7,
+            id="counted over all epochs",
+            marks=pytest.mark.long,
+        ),
         pytest.param("if number % 7 == 0 or number == len(loader); SLOW", 3 * 4, id="slow", marks=pytest.mark.long),
         pytest.param("if number % 4 == 0; if made >= 5: raise SystemExit", 5, id="updates limited"),
-        pytest.param("if number % 4 == 0; if number >= 9: break", 3 * 2, id="batches limited"),
+        pytest.param("if number % 4 == 0; if number >= 9: break", 3 * 2, id="batches limited", marks=pytest.mark.long),
     ],
 )
 def test_what_is_left_of_an_epoch_is_counted_as_it_is(
