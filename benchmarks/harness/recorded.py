@@ -26,8 +26,8 @@ from autoaccel.search.study import study_in_memory
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.bench import PairReading, PairSource
 from autoaccel.session.concluding import conclude
-from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.planning import Planner
+from autoaccel.session.proof_loop import search_and_prove
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.setup import Setup

@@ -28,8 +28,8 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.bench import PairReading
-from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.planning import Planner
+from autoaccel.session.proof_loop import search_and_prove
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.tuning_run import TuningRun

@@ -172,7 +172,7 @@ def test_what_a_proof_has_shown_of_settings_counts_in_the_search_after_it(play: 
     first, *further = tuned.tried
     assert first == FIRST and first not in further
     search, _ = searches[-1]
-    [known] = [one for one in search.ranking.contenders() if changed(one.settings, BASELINE) == first]
+    [known] = [one for one in search.ranking.candidates() if changed(one.settings, BASELINE) == first]
     assert known.log_speedup == pytest.approx(0.6, abs=0.2)  # its trial alone said 1.1
 
 

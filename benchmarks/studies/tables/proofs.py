@@ -11,7 +11,7 @@ from typing import NamedTuple
 from autoaccel.records.options import OWN_SAMPLER, TuneOptions
 from autoaccel.records.progress import Event, TrialFinished
 from autoaccel.records.settings import Settings
-from autoaccel.session.contenders import search_and_prove
+from autoaccel.session.proof_loop import search_and_prove
 from benchmarks.harness.recorded import prepare_recorded
 from benchmarks.harness.replay import TRAININGS, Facts, Replay, SimulatedClock
 from benchmarks.harness.table import TableHead
